@@ -1,0 +1,60 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.10+ with venv, make, a network.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+export CDC_VIEWS_CACHE ?= $(CURDIR)/.cache
+STAMP  := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast test-live test-long lint bench docs clean lock
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "cdc-views needs Python 3.10 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; on Debian: apt-get install python3-venv" >&2; exit 2; }
+	@echo "installing into $(VENV) (a minute or two, once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP) requirements/bench.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+install: $(STAMP) ## make .venv with cdc-views in it
+	@echo "$(BIN)/cdc-views is ready"
+
+demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra answers, on DuckDB and Spark
+	@$(BIN)/python -m cdc_views.demo
+
+test: lint ## everything that runs without a server (what CI runs)
+	@$(BIN)/python -m pytest -q -m "not slow and not live" tests
+
+test-fast: $(STAMP) ## without a JVM, under a minute
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+
+test-live: $(STAMP) ## against real servers (come with the producers)
+	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
+
+test-long: $(STAMP) ## thousands of random histories
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
+
+lint: $(STAMP) ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
+
+bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy
+	@$(BIN)/python tests/bench/run.py
+
+docs: $(STAMP) ## check that the documents' links and examples hold
+	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+
+lock: $(STAMP) ## renew requirements/*.txt
+	@sh requirements/lock.sh
+
+clean: ## remove what the other targets made
+	@rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

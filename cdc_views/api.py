@@ -1,0 +1,359 @@
+"""The Python API: a project, its tables, and what can be asked of them. The command line is a thin layer over it.
+
+    >>> from cdc_views import Project                                # doctest: +SKIP
+    >>> orders = Project.load("cdc_views.yml").table("shop.orders")  # doctest: +SKIP
+    >>> orders.query(where="state = 'open'").to_pandas()             # doctest: +SKIP
+
+Arrow, Delta and the engines are imported when first used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError, UsageError, did_you_mean
+from cdc_views.instants import Instant, epoch_micros, epoch_seconds
+
+if TYPE_CHECKING:
+    from cdc_views.applying import TablePlan
+    from cdc_views.engines.base import Engine, RawTable, Read, Strategy
+    from cdc_views.explaining import Explanation
+    from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.project import ProjectConfig, TableConfig
+    from cdc_views.raw.base import RawFormat, Verdict
+    from cdc_views.relation import Relation
+    from cdc_views.result import Result
+    from cdc_views.schema import TableSchema
+
+NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project file and the folder that its relative paths start from."""
+
+    config: ProjectConfig
+    root: Path
+    file: Path
+
+    @classmethod
+    def load(cls, path: str | Path = "cdc_views.yml", *, environment: Mapping[str, str] | None = None) -> Project:
+        """Return the project at `path`; raises `ConfigError` with the line of any mistake."""
+        from cdc_views.project import load_project
+
+        file = Path(path)
+        return cls(load_project(file, environment=environment), file.absolute().parent, file)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables, in the file's order."""
+        return tuple(Table(self, config) for config in self.config.tables)
+
+    def table(self, name: str) -> Table:
+        """Return the table of exactly that name; raises `UsageError` with a suggestion."""
+        for table in self.tables:
+            if table.name == name:
+                return table
+        known = [table.name for table in self.tables]
+        raise UsageError(f"{self.file}: has no table {name!r}{did_you_mean(name, known)}")
+
+    def select(self, names: Sequence[str]) -> tuple[Table, ...]:
+        """Return the tables of those names, in that order; all of them where no name is given."""
+        return tuple(self.table(name) for name in dict.fromkeys(names)) if names else self.tables
+
+    @property
+    def warehouse(self) -> Path:
+        """The local folder of views and state."""
+        from cdc_views.project.paths import is_url
+
+        if is_url(self.config.warehouse):
+            raise UnsupportedError(
+                f"{self.file}: warehouse {self.config.warehouse} is not a local path", remedy="name a local folder for now"
+            )
+        return self.root / self.config.warehouse
+
+    def check_raw_tables_are_local(self) -> None:
+        """Raise `UnsupportedError` where raw tables belong into BigQuery: landing beside it would mislead."""
+        if self.config.engine.value == "bigquery":
+            raise UnsupportedError(
+                f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, where events cannot be landed yet",
+                remedy="use engine duckdb or spark",
+            )
+
+    @contextmanager
+    def engine(self, name: str | None = None) -> Iterator[Engine]:
+        """Open an engine, by default the project's; closed at the end."""
+        from cdc_views.engines import open_engine
+
+        engine = open_engine(name or self.config.engine.value, warehouse=self.warehouse)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityLine:
+    """How far one column of one table's view can be trusted; `waived` is the project file's reason to accept it."""
+
+    table: str
+    column: str
+    verdict: Verdict
+    reason: str
+    case: str = ""
+    waived: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a project."""
+
+    project: Project
+    config: TableConfig
+
+    @property
+    def name(self) -> str:
+        """Full name, as in the project file."""
+        return self.config.name
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The table's schema, read from its file."""
+        from cdc_views.project.paths import is_live_source
+        from cdc_views.schema_readers import read_schema
+
+        if is_live_source(self.config.schema_):
+            raise UnsupportedError(
+                f"{self.project.file}: the schema of {self.name} is a live source, which cannot be read yet",
+                remedy="save its DDL to a file and name that",
+            )
+        path = self.project.root / self.config.schema_
+        if not path.is_file():
+            raise ConfigError(
+                f"{self.project.file}: the schema of {self.name}, {path}, is no file; name a CQL, SQL, .avsc or YAML file"
+            )
+        return read_schema(path, table=self.name, keyspace=self.config.keyspace)
+
+    @property
+    def format(self) -> RawFormat:
+        """The raw format that the project file names."""
+        from cdc_views.raw.registry import raw_format
+
+        return raw_format(self.config.raw.format.value)
+
+    @property
+    def relation(self) -> Relation:
+        """What the columns of the raw table mean."""
+        from cdc_views.relation import Relation
+
+        return Relation(self.schema, self.format.order)
+
+    @property
+    def raw(self) -> RawTable:
+        """The raw table; raises `UnsupportedError` for one that somebody else lands (`layout: as-found`)."""
+        from cdc_views.engines.base import RawTable
+        from cdc_views.project.models import Layout
+
+        if self.config.raw.layout is Layout.AS_FOUND:
+            raise UnsupportedError(
+                f"{self.project.file}: {self.name} has `layout: as-found`, which cannot be read yet",
+                remedy="land its events with `cdc-views land` into a canonical raw table",
+            )
+        return RawTable(self.location, self.relation)
+
+    @property
+    def location(self) -> str:
+        """Path or URI of the raw table."""
+        from cdc_views.project.paths import is_url
+
+        path = self.config.raw_table
+        return path if is_url(path) else str(self.project.root / path)
+
+    def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
+        """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
+        from cdc_views.landing import land
+
+        self.project.check_raw_tables_are_local()
+        return land(self.raw, self.format, files, now=now or datetime.now(timezone.utc), progress=progress)
+
+    def replay(self, *, now: datetime | None = None) -> ReplayReport:
+        """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
+        from cdc_views.landing import replay
+
+        self.project.check_raw_tables_are_local()
+        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc))
+
+    def query(
+        self,
+        *,
+        as_of: Instant | None = None,
+        where: str | None = None,
+        columns: Sequence[str] = (),
+        limit: int | None = None,
+        engine: str | None = None,
+        strategy: str | Strategy | None = None,
+        landed_as_of: Instant | None = None,
+        written_as_of: Instant | None = None,
+    ) -> Result:
+        """Return the rows of the merged table; needs no view and no state.
+
+        Args:
+            as_of: The clock that decides what has expired (rule C4); default: now.
+            where: One boolean expression over the columns, in DuckDB's dialect.
+            columns: Names of the columns wanted, in order; default: all.
+            limit: At most so many rows.
+            engine: Where to run; default: the project's engine.
+            strategy: How the latest cell is found; default: the project file's choice for this view.
+            landed_as_of: Leave out what landed later.
+            written_as_of: Leave out what was written later.
+
+        Raises:
+            UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
+            EngineError: The engine failed.
+        """
+        from cdc_views.result import Result
+
+        options = {"where": where, "limit": _checked_limit(limit), "strategy": self._strategy(strategy)}
+        options |= self._bounds(landed_as_of, written_as_of)
+        wanted = self._columns(columns)
+        clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+        with self._readable() as (raw, note), self.project.engine(engine) as opened:
+            exact = opened.read(_read(raw, as_of=clock, columns=wanted, options=options))
+        return Result(self.relation, wanted, exact, clock, note, self.config.columns)
+
+    def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
+        """Return every candidate for the cells of one row, and the rule that decided against each loser.
+
+        Args:
+            key: The row's key as in `query`'s JSON: a JSON text, or a mapping of its parsed values. Only the
+                partition columns: the partition's static row.
+            column: Only this column; default: all.
+            as_of: The clock that decides what has expired; default: now.
+        """
+        from cdc_views.explaining import explain
+        from cdc_views.landing import exists, open_raw
+
+        if not exists(self.raw):
+            raise UsageError(NOTHING_LANDED.format(name=self.name))
+        clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+        return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
+
+    def fidelity(self) -> list[FidelityLine]:
+        """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
+        known = ["*", *(column.name for column in self.schema.columns)]
+        waive = self.config.fidelity.waive
+        for name in waive:
+            if name not in known:
+                raise UnknownColumnError(table=f"{self.project.file}: fidelity.waive: {self.name}", column=name, known=known)
+        return [
+            FidelityLine(self.name, line.column, line.verdict, line.reason, line.case, waive.get(line.column, ""))
+            for line in self.format.fidelity(self.schema)
+        ]
+
+    def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
+        """Return the statement that creates the view, by default in the dialect of the project's engine."""
+        from cdc_views.applying import view_sql
+
+        return view_sql(self, dialect or self.project.config.engine.value, strategy=self._strategy(strategy))
+
+    def apply(self, *, engine: str | None = None) -> str:
+        """Create or replace the view in the engine's catalog; returns the statement that did it."""
+        from cdc_views.applying import apply_table
+
+        self._check_view_name()
+        return apply_table(self, engine=engine)
+
+    def refresh(self) -> bool:
+        """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one.
+
+        DuckDB's views name the files of one snapshot, so they must follow each landing; others read the table itself.
+        """
+        from cdc_views.applying import was_applied
+
+        is_stale = self.project.config.engine.value == "duckdb" and was_applied(self)
+        if is_stale:
+            self.apply()
+        return is_stale
+
+    def plan(self) -> TablePlan:
+        """Return what `apply` would change, and how much there is to read."""
+        from cdc_views.applying import plan_table
+
+        return plan_table(self)
+
+    @contextmanager
+    def _readable(self) -> Iterator[tuple[RawTable, str]]:
+        """The raw table, or an empty stand-in and a note where nothing has landed: reading creates nothing."""
+        from cdc_views.engines.base import RawTable
+        from cdc_views.landing import create_raw, exists, open_raw
+
+        if exists(self.raw):
+            open_raw(self.raw, format_name=self.format.name)
+            yield self.raw, ""
+            return
+        with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
+            empty = RawTable(str(Path(folder) / "raw"), self.relation)
+            create_raw(empty, format_name=self.format.name)
+            yield empty, NOTHING_LANDED.format(name=self.name)
+
+    def _check_view_name(self) -> None:
+        """Refuse to replace another table's view whose name differs in case alone."""
+        mine = f"{self.config.keyspace}.{self.config.view_name}"
+        for other in self.project.config.tables:
+            theirs = f"{other.keyspace}.{other.view_name}"
+            if other.name != self.name and theirs.casefold() == mine.casefold():
+                raise ConfigError(
+                    f"{self.project.file}: views {mine!r} and {theirs!r} differ in case alone, which engines do not tell apart; "
+                    f"give one another name (`view: {{name: …}}` of {self.name})"
+                )
+
+    def _columns(self, columns: Iterable[str]) -> tuple[str, ...]:
+        wanted = tuple(columns) or tuple(column.name for column in self.schema.columns)
+        for name in wanted:
+            self.schema.column(name)
+            if wanted.count(name) > 1:
+                raise UsageError(f"{self.name}: column {name!r} is asked for twice; name it once")
+        return wanted
+
+    def _strategy(self, strategy: str | Strategy | None) -> Strategy:
+        from cdc_views.engines.base import Strategy
+
+        if strategy is None:
+            return self.config.view.strategy
+        try:
+            return Strategy(strategy)
+        except ValueError as error:
+            known = [member.value for member in Strategy]
+            raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error
+
+    def _bounds(self, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
+        from cdc_views.raw.base import WriteOrder
+
+        if written is not None and self.format.order is not WriteOrder.MICROS:
+            raise UnsupportedError(
+                f"{self.name}: events of {self.format.name} are ordered by log position, which is no time",
+                remedy="use --landed-as-of",
+            )
+        return {
+            "landed_as_of": None if landed is None else epoch_micros(landed, option="landed_as_of"),
+            "written_as_of": None if written is None else epoch_micros(written, option="written_as_of"),
+        }
+
+
+def _checked_limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit is {limit}; a number of rows, 0 or more, was expected")
+    return limit
+
+
+def _read(raw: RawTable, *, as_of: int, columns: tuple[str, ...], options: Mapping[str, Any]) -> Read:
+    from cdc_views.engines.base import Read
+
+    return Read(raw, as_of, columns=columns, **options)

@@ -1,0 +1,109 @@
+"""`plan` and `apply` of one table's view: what would change, and the change.
+
+What was applied last is kept as SQL text under the warehouse, which is what `plan` compares with.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdc_views.engines.base import RawTable, Strategy, ViewDefinition
+from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.project.paths import default_raw_table
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
+
+_APPLIED = "_cdc_views/applied"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What `apply` would do for one table, and what a read of it costs.
+
+    `change` is create, replace or none; `diff` is the unified diff of the view's SQL.
+    """
+
+    table: str
+    view: str
+    change: str
+    raw_version: int | None
+    raw_rows: int
+    raw_bytes: int
+    diff: str = ""
+
+
+def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
+    """Return the CREATE VIEW statement of the table's view in a dialect."""
+    from cdc_views.sql import ViewSql, generate
+
+    view = ViewSql(table.config.keyspace, table.config.view_name)
+    source = _source(table.raw, dialect)
+    return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
+
+
+def _source(raw: RawTable, dialect: str) -> str:
+    """What stands after FROM: the raw table as that dialect names a Delta table, where it can by its path."""
+    if dialect == "duckdb":
+        from cdc_views.engines.duckdb import raw_sql
+
+        if exists(raw) and open_raw(raw).file_uris():
+            return raw_sql(raw)
+        return "delta_scan('" + raw.location.replace("'", "''") + "')"
+    if dialect in ("spark", "databricks"):
+        return "delta.`" + raw.location.replace("`", "``") + "`"
+    return Path(raw.location).name
+
+
+def apply_table(table: Table, *, engine: str | None) -> str:
+    """Create or replace the table's view and return the statement; an empty raw table is created if there is none.
+
+    DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
+    """
+    raw = create_raw(table.raw, format_name=table.format.name)
+    config = table.config
+    definition = ViewDefinition(config.keyspace, config.view_name, table.raw, config.view.strategy)
+    with table.project.engine(engine) as opened:
+        waits = opened.name == "duckdb" and not raw.file_uris()
+        statement = "" if waits else opened.apply(definition)
+    record = _applied_file(table)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text("" if waits else table.sql(), encoding="utf-8")
+    return statement
+
+
+def was_applied(table: Table) -> bool:
+    """Whether the table's view was applied from this project."""
+    return _applied_file(table).exists()
+
+
+def plan_table(table: Table) -> TablePlan:
+    """Return what `apply_table` would change, and the raw table's rows and bytes."""
+    record = _applied_file(table)
+    before = record.read_text(encoding="utf-8") if record.exists() else ""
+    after = table.sql()
+    names = (f"{table.name} (applied)", f"{table.name} (planned)")
+    diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
+    change = "none" if before == after else "replace" if before else "create"
+    version, rows, size = _extent(table.raw)
+    view = f"{table.config.keyspace}.{table.config.view_name}"
+    return TablePlan(table.name, view, change, version, rows, size, diff)
+
+
+def _applied_file(table: Table) -> Path:
+    return table.project.warehouse / _APPLIED / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
+
+
+def _extent(raw: RawTable) -> tuple[int | None, int, int]:
+    """Version, rows and bytes of the raw table; (None, 0, 0) before anything has landed."""
+    if not exists(raw):
+        return None, 0, 0
+    table = open_raw(raw)
+    files = pa.table(table.get_add_actions(flatten=True))
+    sizes = {name: files.column(name).to_pylist() for name in ("num_records", "size_bytes")}
+    return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])

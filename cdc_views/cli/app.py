@@ -1,0 +1,27 @@
+"""The commands, in the order `--help` lists them."""
+
+from __future__ import annotations
+
+import typer
+
+from cdc_views.cli import commands_events, commands_later, commands_project, commands_query
+
+app = typer.Typer(
+    name="cdc-views",
+    help="Views of the latest row of every key, over raw change events.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+app.command("init")(commands_project.init)
+app.command("land")(commands_events.land)
+app.command("replay")(commands_events.replay)
+app.command("generate")(commands_project.generate)
+app.command("plan")(commands_project.plan)
+app.command("apply")(commands_project.apply)
+app.command("query")(commands_query.query)
+app.command("explain")(commands_query.explain)
+app.command("fidelity")(commands_query.fidelity)
+commands_later.add_to(app)

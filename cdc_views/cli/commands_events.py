@@ -1,0 +1,112 @@
+"""`land` and `replay`: events into raw tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.progress import shown_progress
+from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
+    from cdc_views.landing import LandingReport, Rejection
+
+_FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
+_REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
+
+
+def land(
+    format_name: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
+    ],
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
+    table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Append event files to a raw table; bad events go to quarantine, and then the exit code is 1."""
+    from cdc_views.api import Project
+    from cdc_views.project import RawFormatName
+
+    check_format(format)
+    check_selected(table, select)
+    known = [member.value for member in RawFormatName]
+    if format_name not in known:
+        raise UsageError(f"there is no raw format {format_name!r}{did_you_mean(format_name, known)}")
+    target = Project.load(project).table(table)
+    declared = target.config.raw.format.value
+    if declared != format_name:
+        raise UsageError(f"{project}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
+    with shown_progress() as progress:
+        report = target.land(*files, progress=progress)
+    print_rows(_FILE_COLUMNS, as_json_rows(_file_records(report)), format=format)
+    if report.facts:
+        _refresh(target)
+    for file in report.files:
+        _tell_rejections(file.name, file.rejections, file.quarantined)
+    if report.quarantined:
+        from cdc_views.landing import quarantine_location
+
+        log.warning(f"{report.quarantined:,} events are in quarantine, {quarantine_location(target.raw)}")
+        raise typer.Exit(1)
+
+
+def _refresh(table: Table) -> None:
+    """Let an applied view follow; the events have landed whether or not that works."""
+    try:
+        if table.refresh():
+            log.info(f"view {table.config.keyspace}.{table.config.view_name} shows them")
+    except CdcViewsError as error:
+        log.warning(f"the events have landed, but the view does not show them yet: {error}; run `cdc-views apply`")
+
+
+def _file_records(report: LandingReport) -> list[dict[str, object]]:
+    return [
+        {
+            "file": file.name,
+            "events": file.events,
+            "facts": file.facts,
+            "quarantined": file.quarantined,
+            "skipped_bytes": file.skipped_bytes,
+            "landed_bytes": file.landed_bytes,
+        }
+        for file in report.files
+    ]
+
+
+def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int) -> None:
+    for rejection in rejections:
+        log.warning(f"{name}:{rejection.line}: {rejection.reason}", file=name, line=rejection.line)
+    if count > len(rejections):
+        log.warning(f"{name}: … and {count - len(rejections):,} more")
+
+
+def replay(
+    table: TableArgument,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Land quarantined events again, after the schema or cdc-views was mended; exit code 1 while some stay."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    check_selected(table, select)
+    target = Project.load(project).table(table)
+    report = target.replay()
+    if report.facts:
+        _refresh(target)
+    record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
+    print_rows(_REPLAY_COLUMNS, as_json_rows([record]), format=format)
+    _tell_rejections(table, report.rejections, report.waiting)
+    if report.waiting:
+        raise typer.Exit(1)

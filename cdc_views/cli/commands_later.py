@@ -1,0 +1,32 @@
+"""Commands that the interface promises and that are not there yet: they say so and exit 2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import typer
+
+from cdc_views.errors import UnsupportedError
+
+_LATER = {
+    "materialize": ("bring state up to date", "`query` reads the merged rows without any state"),
+    "validate": ("run the data tests", "query the view and compare with the production table"),
+    "replicas": ("compare the copies of each mutation with the replication factor", "`explain` shows the copies of one row"),
+    "produce": ("run a producer", "`land` appends event files, or standard input"),
+    "rebuild": ("rebuild state beside the old one and switch", "there is no state yet that would need it"),
+    "forget": ("erase a key, with proof", "delete the raw table and land the events without that key"),
+}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to `app`; each takes any arguments."""
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    for name, (purpose, instead) in _LATER.items():
+        app.command(name, help=f"Not there yet: {purpose}.", context_settings=settings)(_refusal(name, purpose, instead))
+
+
+def _refusal(name: str, purpose: str, instead: str) -> Callable[[typer.Context], None]:
+    def refuse(context: typer.Context) -> None:
+        raise UnsupportedError(f"`{name}`, which would {purpose}, is not there yet", remedy=instead)
+
+    return refuse

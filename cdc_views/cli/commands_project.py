@@ -1,0 +1,139 @@
+"""`init`, `generate`, `plan` and `apply`: the project file and the views it makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, StrategyOption
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
+
+_PLAN_COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
+_APPLY_COLUMNS = ("table", "view", "engine", "state")
+
+
+def init(
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="SCHEMA", help="A CQL or SQL file, an .avsc, or a YAML schema.")
+    ] = None,
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write cdc_views.yml.")] = Path("."),
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The project's name; default: the folder's.")] = None,
+    raw_format: Annotated[
+        str | None, typer.Option("--raw-format", metavar="FORMAT", help="How events read; default: by the schema.")
+    ] = None,
+    json_schema: Annotated[
+        bool, typer.Option("--json-schema", help="Print the project file's JSON Schema, for editors.")
+    ] = False,
+    project: Annotated[
+        Path | None, typer.Option("--project", metavar="FILE", help="The file to write; default: in --dir.")
+    ] = None,
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Write a project that runs: every table of a schema file, engine duckdb."""
+    from cdc_views.starting import start_project
+
+    check_format(format)
+    if json_schema:
+        from cdc_views.project import project_json_schema
+
+        print(json.dumps(project_json_schema(), indent=2))
+        return
+    if source is None:
+        raise UsageError("init needs --from SCHEMA: a CQL or SQL file, an .avsc, or a YAML schema")
+    started = start_project(source, project or folder / "cdc_views.yml", name=name, raw_format=raw_format, only=select or ())
+    records = [{"project": str(started.file), "table": table} for table in started.tables]
+    print_rows(("project", "table"), as_json_rows(records), format=format)
+    log.info(f"wrote {started.file}; next: cdc-views land {started.raw_format} FILE… --table {started.tables[0]}")
+
+
+def generate(
+    dialect: Annotated[
+        str | None, typer.Option("--dialect", metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")
+    ] = None,
+    strategy: StrategyOption = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file a view instead of printing.")] = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Print the SQL that creates the views."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    # all texts before the first is written: a table that fails leaves nothing behind
+    texts = [(table, table.sql(dialect, strategy=strategy)) for table in Project.load(project).select(select or ())]
+    for table, text in texts:
+        if out is None:
+            print(text.rstrip("\n") + "\n")
+        else:
+            _write_view(out, table, text=text)
+
+
+def _write_view(out: Path, table: Table, *, text: str) -> None:
+    from cdc_views.project import default_raw_table
+
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
+    file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    log.info(f"wrote {file}")
+
+
+def plan(
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Print what apply would change: the views' SQL against what was applied last, and what there is to read."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    plans = [table.plan() for table in Project.load(project).select(select or ())]
+    records = [
+        {
+            "table": planned.table,
+            "view": planned.view,
+            "change": planned.change,
+            "raw_version": planned.raw_version,
+            "raw_rows": planned.raw_rows,
+            "raw_bytes": planned.raw_bytes,
+            "diff": planned.diff,
+        }
+        for planned in plans
+    ]
+    columns = _PLAN_COLUMNS if format == "table" else (*_PLAN_COLUMNS, "diff")
+    print_rows(columns, as_json_rows(records), format=format)
+    if format == "table":
+        for planned in plans:
+            print(planned.diff, end="\n\n" if planned.diff else "")
+
+
+def apply(
+    engine: EngineOption = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Create or replace the views in the engine's catalog."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    loaded = Project.load(project)
+    records = []
+    for table in loaded.select(select or ()):
+        state = "applied" if table.apply(engine=engine) else "waits for the first landing"
+        view = f"{table.config.keyspace}.{table.config.view_name}"
+        records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine.value, "state": state})
+    print_rows(_APPLY_COLUMNS, as_json_rows(records), format=format)

@@ -1,0 +1,48 @@
+"""What the command line says on standard error: plain lines, or one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from cdc_views.errors import UsageError, did_you_mean
+
+LOG_FORMATS = ("text", "json")
+
+
+class Log:
+    """Writes log lines; `format` is one of `LOG_FORMATS`."""
+
+    def __init__(self) -> None:
+        """Start with text."""
+        self.format = "text"
+
+    def use(self, name: str) -> None:
+        """Change the format; raises `UsageError` for one there is not."""
+        if name not in LOG_FORMATS:
+            raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
+        self.format = name
+
+    def info(self, message: str, **facts: Any) -> None:
+        """Say what was done."""
+        self._write("info", message, facts)
+
+    def warning(self, message: str, **facts: Any) -> None:
+        """Say what deserves attention."""
+        self._write("warning", message, facts)
+
+    def error(self, message: str, **facts: Any) -> None:
+        """Say why the command ends."""
+        self._write("error", message, facts)
+
+    def _write(self, level: str, message: str, facts: dict[str, Any]) -> None:
+        if self.format == "json":
+            line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
+        else:
+            line = message if level == "info" else f"{level}: {message}"
+        print(line, file=sys.stderr, flush=True)
+
+
+log = Log()
+"""The log of this process."""

@@ -1,0 +1,92 @@
+"""The entry point: runs a command and turns whatever it raises into a message and an exit code.
+
+0 done, 1 a check failed, 2 usage or configuration, 3 the engine or a source failed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from cdc_views.cli.app import app
+from cdc_views.cli.log import log
+from cdc_views.errors import CdcViewsError, did_you_mean
+
+DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
+_INTERRUPTED = 130
+_FAILED = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: this process's) and return its exit code."""
+    _write_utf8()
+    log.format = "text"
+    try:
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # whoever read our output has seen enough; Python would complain again when it closes stdout
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="cdc-views")
+        return code if isinstance(code, int) else 0
+    except CdcViewsError as error:
+        log.error(str(error), kind=type(error).__name__)
+        _trace()
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        log.error("interrupted; what was committed stays, and the same command goes on from there")
+        return _INTERRUPTED
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer ends with 1 there
+            raise error.__context__ from None
+        raise
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
+            return _usage(error)
+        advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
+        log.error(f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}", kind=type(error).__name__)
+        _trace()
+        return _FAILED
+
+
+def _usage(error: Any) -> int:
+    """Print what typer found wrong with the command line, with a suggestion of our own."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return int(error.exit_code)
+    message = str(error.format_message()).split(" (Possible options")[0]
+    if getattr(error, "option_name", None) and getattr(error, "ctx", None):
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
+        message = f"{message}{did_you_mean(error.option_name, known)}"
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "cdc-views"
+    log.error(f"{message} (see `{command} --help`)", kind="UsageError")
+    return int(error.exit_code)
+
+
+def _trace() -> None:
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exc()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0]
+
+
+def _write_utf8() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

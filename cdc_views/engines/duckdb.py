@@ -1,0 +1,100 @@
+"""DuckDB in this process, over the Parquet files of a Delta snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+
+from cdc_views.engines.asking import ask_of
+from cdc_views.engines.base import RawTable, Read, ViewDefinition
+from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.errors import EngineError
+from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.sql.dialects.base import identifier
+
+_REGISTERED = "raw_events"
+
+
+class DuckDbEngine:
+    """An engine without a server. `database` is a file to keep views in; None keeps everything in memory."""
+
+    name = "duckdb"
+
+    def __init__(self, database: Path | None = None) -> None:
+        """Open (and create) the database."""
+        if database is not None:
+            database.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._connection = duckdb.connect(str(database) if database is not None else ":memory:")
+            self._connection.execute("SET TimeZone = 'UTC'")
+        except duckdb.Error as error:
+            raise EngineError(f"DuckDB cannot open {database or 'memory'}: {error}") from error
+
+    def __enter__(self) -> DuckDbEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The open connection, for callers that run SQL of their own."""
+        return self._connection
+
+    def read(self, read: Read) -> pa.Table:
+        """See `Engine.read`."""
+        return self.run(self.sql(read), snapshot_of(read.raw))
+
+    def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
+        """Return the rows of `sql`; raises `EngineError` with DuckDB's words."""
+        try:
+            if snapshot.arrow is not None:
+                self._connection.register(_REGISTERED, snapshot.arrow)
+            return self._connection.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
+
+    def sql(self, read: Read) -> str:
+        """See `Engine.sql`."""
+        table = from_clause(snapshot_of(read.raw))
+        return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table)
+
+    def apply(self, view: ViewDefinition) -> str:
+        """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
+        snapshot = snapshot_of(view.raw)
+        if snapshot.arrow is not None:
+            raise EngineError(f"{view.raw.location} holds no events yet or has deletion vectors; land events, or use query")
+        statement = generate(
+            view.raw.relation,
+            dialect_name="duckdb",
+            strategy=view.strategy.value,
+            view=ViewSql(view.schema, view.name),
+            table=from_clause(snapshot),
+            note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
+        )
+        try:
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
+            self._connection.execute(statement)
+        except duckdb.Error as error:
+            raise EngineError(f"DuckDB cannot create view {view.schema}.{view.name}: {error}") from error
+        return statement
+
+    def close(self) -> None:
+        """Close the database."""
+        self._connection.close()
+
+
+def from_clause(snapshot: Snapshot) -> str:
+    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers."""
+    if snapshot.arrow is not None:
+        return _REGISTERED
+    files = ", ".join("'" + uri.replace("'", "''") + "'" for uri in snapshot.files)
+    return f"read_parquet([{files}], union_by_name = true)"
+
+
+def raw_sql(raw: RawTable) -> str:
+    """Return a FROM clause for the raw table's rows; see `from_clause`."""
+    return from_clause(snapshot_of(raw))

@@ -1,0 +1,60 @@
+"""The active files of a raw Delta table, read without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from cdc_views.engines.base import RawTable
+from cdc_views.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One version of a table. `arrow` replaces `files` where they cannot be read as plain Parquet."""
+
+    version: int
+    files: tuple[str, ...] = ()
+    arrow: pa.Table | None = None
+
+
+def snapshot_of(raw: RawTable) -> Snapshot:
+    """Return the newest snapshot; a table that does not exist yet is version -1 without rows.
+
+    Raises `EngineError` when the table cannot be read.
+    """
+    try:
+        table = DeltaTable(raw.location)
+    except TableNotFoundError:
+        return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
+    except (DeltaError, OSError) as error:
+        raise EngineError(f"raw table {raw.location} cannot be read: {error}") from error
+    return _with_current_columns(raw, table)
+
+
+def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
+    """Plain files, unless there are none, or deletion vectors hide rows, or a column was added since they were written."""
+    files = tuple(table.file_uris())
+    wanted = set(raw.relation.arrow_schema().names)
+    stored = {field.name for field in table.schema().fields}
+    has_vectors = "deletionVectors" in (table.protocol().reader_features or [])
+    if files and not has_vectors and wanted <= stored:
+        return Snapshot(table.version(), files)
+    rows = _rows(table, stored) if files else raw.relation.arrow_schema().empty_table()
+    return Snapshot(table.version(), arrow=_completed(rows, raw))
+
+
+def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:
+    names = ", ".join('"' + name.replace('"', '""') + '"' for name in sorted(stored))
+    return pa.table(QueryBuilder().register("raw", table).execute(f"SELECT {names} FROM raw").read_all())
+
+
+def _completed(rows: pa.Table, raw: RawTable) -> pa.Table:
+    """Add the columns that the schema has and the table does not, as null."""
+    for field in raw.relation.arrow_schema():
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows

@@ -1,0 +1,106 @@
+"""Every error raised on purpose, in one tree.
+
+::
+
+    CdcViewsError                      exit code 3 unless a subclass says otherwise
+    ├── UsageError                     2  what the caller asked for cannot be
+    │   ├── ConfigError                2  the project file: a key, a value, a missing file
+    │   ├── SchemaError                2  a schema that cannot be read or cannot have views
+    │   │   └── UnknownColumnError     2  a name that the table does not have
+    │   ├── UnsupportedError           2  a dialect, engine or type that cannot do this; carries a remedy
+    │   └── SourceFileError            2  a file of events that is missing or unreadable
+    ├── MalformedEventError            -  one event; landing quarantines it and goes on
+    ├── CheckFailedError               1  a check ran and said no
+    └── EngineError                    3  DuckDB, Spark or a source failed
+        └── TransientError             3  the same call may go through later
+
+A message says where, what is wrong, what was expected and what to do; the facts are attributes too.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CdcViewsError(Exception):
+    """Base of all errors of this project; `exit_code` is what the command line ends with."""
+
+    exit_code = 3
+
+
+class UsageError(CdcViewsError):
+    """The caller's words or configuration cannot be acted on; repeating the call will not help."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """The project file is wrong or missing; names the file and, where known, the line."""
+
+
+class SchemaError(UsageError):
+    """A table schema cannot be read, or is one that no view can be made for."""
+
+    def __init__(self, message: str, *, where: str = "", line: int | None = None, column: int | None = None) -> None:
+        """Prefix `message` with the place it was found at (`file:line:column`)."""
+        place = ":".join(str(part) for part in (where, line, column) if part not in ("", None))
+        super().__init__(f"{place}: {message}" if place else message)
+        self.where, self.line, self.column = where, line, column
+
+
+class UnknownColumnError(SchemaError):
+    """A name that the table does not have; `suggestion` is the nearest one it has, or None."""
+
+    def __init__(self, *, table: str, column: str, known: Iterable[str]) -> None:
+        """Compose the message with a suggestion among `known`."""
+        self.table, self.missing, self.known = table, column, tuple(known)
+        self.suggestion = nearest(column, self.known)
+        super().__init__(f"{table} has no column {column!r}{did_you_mean(column, self.known)}")
+
+
+class UnsupportedError(UsageError):
+    """Something a dialect, an engine or a format cannot do; `remedy` says what to do instead."""
+
+    def __init__(self, what: str, *, remedy: str) -> None:
+        """Join the fact and its remedy into one message."""
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}; {remedy}")
+
+
+class SourceFileError(UsageError):
+    """A file of events that does not exist or cannot be read."""
+
+
+class MalformedEventError(CdcViewsError):
+    """One event that cannot be decoded; landing puts it into quarantine with this text as the reason."""
+
+
+class CheckFailedError(CdcViewsError):
+    """A check ran and its answer is no."""
+
+    exit_code = 1
+
+
+class EngineError(CdcViewsError):
+    """An engine or a source failed; the cause is chained."""
+
+
+class TransientError(EngineError):
+    """As `EngineError`, but the same call may go through when repeated."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the entry of `known` most like `word`, or None when none is close."""
+    folded = {name.casefold(): name for name in known}
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=0.6)
+    return folded[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return `"; did you mean 'x'?"`, or what there is to choose from, or nothing when nothing is known."""
+    known = tuple(known)
+    found = nearest(word, known)
+    if found is not None:
+        return f"; did you mean {found!r}?"
+    return f"; it has {', '.join(map(repr, known[:12]))}{' …' if len(known) > 12 else ''}" if known else ""

@@ -1,0 +1,127 @@
+"""Native values as Arrow columns of the types people expect.
+
+======================================  =================================================
+logical type                            Arrow type
+======================================  =================================================
+integers, float, double, boolean, text  the same
+decimal, varint                         string, or what `columns:` of the project file asks for
+timestamp, instant                      timestamp[ms, UTC], timestamp[us, UTC]
+datetime, date, time                    timestamp[us], date32, time64[ns] (relational time: string)
+uuid, timeuuid, inet, duration, json    string
+list, set, vector                       list
+map                                     map
+tuple, user type                        struct (f0, f1, …; field names)
+======================================  =================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+
+from cdc_views.codec.physical import arrow_type, to_physical
+from cdc_views.errors import ConfigError
+from cdc_views.schema import TableSchema
+from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)\Z")
+_FRIENDLY = {
+    Kind.TIMESTAMP: pa.timestamp("ms", tz="UTC"),
+    Kind.INSTANT: pa.timestamp("us", tz="UTC"),
+    Kind.DATETIME: pa.timestamp("us"),
+    Kind.DATE: pa.date32(),
+}
+_NANOS_A_DAY = 86_400_000_000_000
+
+
+def friendly_table(
+    schema: TableSchema, rows: Iterable[Mapping[str, Any]], *, columns: Iterable[str], overrides: Mapping[str, str]
+) -> pa.Table:
+    """Return the rows as an Arrow table whose columns have user names and friendly types.
+
+    Raises:
+        ConfigError: A value does not fit the type that `overrides` asks for.
+    """
+    kept = list(rows)
+    names = list(columns)
+    arrays = [_array(name, schema.column(name).type, [row[name] for row in kept], overrides.get(name)) for name in names]
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """Return a table of friendly types as a DataFrame; see `Result.to_pandas`."""
+    import pandas as pd
+
+    for index, field in enumerate(table.schema):
+        if pa.types.is_time(field.type):
+            spans = table.column(index).cast(pa.int64()).cast(pa.duration("ns"))
+            table = table.set_column(index, field.name, spans)
+    return table.to_pandas(date_as_object=False, types_mapper=lambda kind: pd.ArrowDtype(kind) if _is_delicate(kind) else None)
+
+
+def _is_delicate(kind: pa.DataType) -> bool:
+    """Whether values of a nested type may be ones that Python's datetime cannot hold."""
+    return any(pa.types.is_temporal(part) or _is_delicate(part) for part in (kind.field(i).type for i in range(kind.num_fields)))
+
+
+def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) -> pa.Array:
+    if wanted is not None:
+        return _overridden(name, values, wanted)
+    if kind == Scalar(Kind.TIME) and all(value is None or value is EMPTY or 0 <= value < _NANOS_A_DAY for value in values):
+        return pa.array([_plain(kind, value) for value in values], pa.int64()).cast(pa.time64("ns"))
+    return pa.array([_plain(kind, value) for value in values], friendly_type(kind))
+
+
+def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
+    found = _DECIMAL.match(wanted)
+    if found is None:
+        raise ConfigError(f"column {name!r}: type {wanted!r} is not known; decimal(PRECISION,SCALE) was expected")
+    precision, scale = int(found[1]), int(found[2])
+    numbers = [None if value is None or value is EMPTY else _at_scale(name, value, scale, wanted) for value in values]
+    try:
+        return pa.array(numbers, pa.decimal128(precision, scale))
+    except pa.ArrowException as error:
+        raise ConfigError(f"column {name!r}: a value does not fit {wanted} ({error}); widen it under `columns:`") from error
+
+
+def _at_scale(name: str, value: Any, scale: int, wanted: str) -> Decimal:
+    exact = Context(prec=200, traps=[Inexact, InvalidOperation])
+    try:
+        return Decimal(value).quantize(Decimal(1).scaleb(-scale), context=exact)
+    except (Inexact, InvalidOperation) as error:
+        raise ConfigError(f"column {name!r}: {value} does not fit {wanted}; widen it under `columns:`") from error
+
+
+def friendly_type(kind: LogicalType) -> pa.DataType:
+    """Return the Arrow type of the table in the module's docstring."""
+    match kind:
+        case Scalar():
+            return _FRIENDLY.get(kind.kind, arrow_type(kind))
+        case ListOf() | SetOf() | VectorOf():
+            return pa.list_(friendly_type(kind.element))
+        case MapOf():
+            return pa.map_(friendly_type(kind.key), friendly_type(kind.value))
+        case TupleOf():
+            return pa.struct([pa.field(f"f{i}", friendly_type(part)) for i, part in enumerate(kind.fields)])
+        case Udt():
+            return pa.struct([pa.field(name, friendly_type(part)) for name, part in kind.fields])
+    raise TypeError(f"no Arrow type for {kind!r}")
+
+
+def _plain(kind: LogicalType, value: Any) -> Any:
+    if value is None or value is EMPTY:
+        return None
+    match kind:
+        case ListOf() | SetOf() | VectorOf():
+            return [_plain(kind.element, item) for item in value]
+        case MapOf():
+            return [(_plain(kind.key, k), _plain(kind.value, v)) for k, v in value if k is not EMPTY]
+        case TupleOf():
+            return {f"f{i}": _plain(part, item) for i, (part, item) in enumerate(zip(kind.fields, value, strict=True))}
+        case Udt():
+            return {name: _plain(part, item) for (name, part), item in zip(kind.fields, value, strict=True)}
+    return to_physical(kind, value)

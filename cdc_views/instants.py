@@ -1,0 +1,53 @@
+"""Instants as people give them: epoch seconds, ISO 8601, or a `datetime`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from cdc_views.codec.times import parse_micros
+from cdc_views.errors import UsageError
+
+_SECONDS = re.compile(r"[+-]?\d+\Z")
+_SPAN = range(-(1 << 42), 1 << 42)
+"""Seconds whose microseconds fit 63 bits with room to spare: 139,000 years to either side."""
+
+Instant = int | str | datetime
+"""Epoch seconds, their text or ISO 8601, or a datetime; without a zone it is UTC."""
+
+
+def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
+    """Return whole seconds since the epoch, fractions cut (towards the past).
+
+    Raises:
+        UsageError: It is no instant; `option` names it in the message.
+
+    >>> epoch_seconds("2026-11-21T10:00:00.9+01:00")
+    1795251600
+    """
+    if isinstance(instant, datetime):
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+        return int(aware.timestamp() // 1)
+    try:
+        seconds = _seconds(str(instant).strip())
+    except ValueError as error:
+        raise UsageError(
+            f"{option} is {instant!r}, which is no instant; "
+            "epoch seconds (1795251600) or ISO 8601 (2026-11-21T09:00:00Z) was expected"
+        ) from error
+    if seconds not in _SPAN:
+        raise UsageError(f"{option} is {instant!r}, out of range; note that it is in seconds, not milli- or microseconds")
+    return seconds
+
+
+def epoch_micros(instant: Instant, *, option: str) -> int:
+    """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`."""
+    return epoch_seconds(instant, option=option) * 1_000_000
+
+
+def _seconds(text: str) -> int:
+    if _SECONDS.match(text):
+        return int(text)
+    if text.lower().endswith("infinity"):
+        raise ValueError("not finite")
+    return parse_micros(text.replace("t", " ").replace("z", "Z") if text.islower() else text) // 1_000_000

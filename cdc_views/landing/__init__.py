@@ -1,0 +1,25 @@
+"""Landing: event files appended to raw Delta tables, each event exactly once, bad ones into quarantine.
+
+`land` and `replay` are the two entry points; both are safe to run again after a crash at any step.
+"""
+
+from __future__ import annotations
+
+from cdc_views.landing.lander import land
+from cdc_views.landing.raw_table import create_raw, exists, open_raw, quarantine_location
+from cdc_views.landing.replay import replay
+from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport
+
+__all__ = [
+    "FileReport",
+    "LandingReport",
+    "Progress",
+    "Rejection",
+    "ReplayReport",
+    "create_raw",
+    "exists",
+    "land",
+    "open_raw",
+    "quarantine_location",
+    "replay",
+]

@@ -1,0 +1,207 @@
+"""`land`: event files into a raw table, exactly once, in batches.
+
+For each batch the bad events are committed to quarantine first, then the good ones to the raw table together with
+the offset reached (see `offsets`). A crash between the two repeats the batch, and quarantine knows its events.
+
+A file's last line may lack its newline. If it is whole JSON it is an event. If not, the file was cut short or is
+still being written: the line goes to quarantine, and the offset stays before it, so that the line lands whole
+once the file has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from cdc_views.codec.jsonread import parse_json
+from cdc_views.engines.base import RawTable
+from cdc_views.errors import MalformedEventError, TransientError
+from cdc_views.facts import Fact
+from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, append
+from cdc_views.landing.offsets import Place, locate
+from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
+from cdc_views.landing.raw_table import create_raw
+from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, Rejection, no_progress
+from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
+from cdc_views.raw.base import RawFormat
+
+BATCH_ROWS = 20_000
+"""Facts a commit holds; bounds memory, not correctness."""
+_BATCH_BYTES = 64 << 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); if the file grows, land it again"
+
+
+def land(
+    raw: RawTable,
+    format: RawFormat,
+    files: Iterable[str | Path],
+    *,
+    now: datetime,
+    batch_rows: int = BATCH_ROWS,
+    progress: Progress | None = None,
+) -> LandingReport:
+    """Append event files to the raw table, which is created if it is not there.
+
+    What landed before, under whatever name, is skipped; a call that finds nothing new commits nothing. Good events
+    land even when others do not: those go to quarantine with a reason.
+
+    Args:
+        raw: The raw table and its schema.
+        format: How an event reads.
+        files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
+        now: The landing time of the new rows; without a zone it is UTC.
+        batch_rows: Facts a commit holds, give or take one event.
+        progress: Called after each commit.
+
+    Raises:
+        SourceFileError: A file is missing or unreadable.
+        UsageError: The raw table belongs to another table, another format or a newer version.
+        TransientError: Other writers kept committing first.
+    """
+    with opened(files) as found:
+        create_raw(raw, format_name=format.name)
+        decoder = Decoder(raw, format, micros(now))
+        reports = tuple(_Landing(decoder, file, batch_rows, progress or no_progress).run() for file in found)
+        return LandingReport(raw.relation.schema.full_name, reports)
+
+
+def micros(now: datetime) -> int:
+    """Return µs since the epoch; a time without a zone is UTC."""
+    aware = now if now.tzinfo else now.replace(tzinfo=timezone.utc)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Consecutive lines of a file, decoded: what one commit takes up. `end` is the prefix landed with it."""
+
+    end: Prefix
+    events: list[tuple[RawLine, str, list[Fact]]] = field(default_factory=list)
+    bad: list[BadEvent] = field(default_factory=list)
+    facts: int = 0
+    has_moved: bool = False
+
+    def is_full(self, batch_rows: int, start: int) -> bool:
+        return self.facts >= batch_rows or len(self.bad) >= batch_rows or self.end.size - start >= _BATCH_BYTES
+
+
+@dataclass(slots=True)
+class _Landing:
+    """One file being landed."""
+
+    decoder: Decoder
+    file: EventFile
+    batch_rows: int
+    progress: Progress
+    report: FileReport = field(init=False)
+
+    def run(self) -> FileReport:
+        self.report = FileReport(self.file.name)
+        for _ in range(ATTEMPTS):
+            try:
+                self._land_rest()
+                return self.report
+            except ConflictError:
+                continue  # another lander committed: look again where the file stands
+        raise TransientError(f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again")
+
+    def _land_rest(self) -> None:
+        table = create_raw(self.decoder.raw, format_name=self.decoder.format.name)
+        place = locate(table, self.file)
+        self.report = replace(self.report, skipped_bytes=place.landed.size - self.report.landed_bytes)
+        line = next(iter(self.file.lines(place.landed)), None)
+        if line is not None and not _is_unfinished(line):
+            settle_fragment(self.decoder.raw, landed=place.landed, line=line)
+        for batch in self._batches(place.landed):
+            rows, misfits = rows_of_events(self.decoder, [facts for _, _, facts in batch.events])
+            batch.bad += [_bad(*batch.events[i][:2], reason) for i, reason in misfits.items()]
+            fresh = self._quarantine(batch.bad, place)
+            if batch.has_moved:
+                append(table, rows, transactions=place.transactions(size=batch.end.size, digest=batch.end.digest))
+            # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
+            quarantined = [e for e in batch.bad if e.end <= batch.end.size or e in fresh]
+            self._count(quarantined, len(batch.events) - len(misfits), rows.num_rows, batch.end.size - place.landed.size)
+            place = place.moved(landed=batch.end) if batch.has_moved else place
+
+    def _quarantine(self, bad: list[BadEvent], place: Place) -> list[BadEvent]:
+        decoder = self.decoder
+        return put(
+            decoder.raw,
+            sorted(bad, key=lambda event: event.offset),
+            place=place,
+            source=self.file.name,
+            format_name=decoder.format.name,
+            landed_at=decoder.landed_at,
+        )
+
+    def _count(self, quarantined: list[BadEvent], events: int, facts: int, size: int) -> None:
+        known = self.report
+        shown = known.rejections + tuple(Rejection(event.line, event.reason) for event in quarantined)
+        self.report = replace(
+            known,
+            events=known.events + events,
+            facts=known.facts + facts,
+            quarantined=known.quarantined + len(quarantined),
+            landed_bytes=known.landed_bytes + size,
+            rejections=shown[:SHOWN_REJECTIONS],
+        )
+        done = self.report.skipped_bytes + self.report.landed_bytes
+        self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
+
+    def _batches(self, start: Prefix) -> Iterator[_Batch]:
+        batch, digest, begun = _Batch(start), start.digest.copy(), start.size
+        for line in self.file.lines(start):
+            digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
+            _take_in(digest, line)
+            if _is_unfinished(line):
+                batch.bad.append(_bad(line, _identity(digest), UNFINISHED))
+                break
+            self._add(batch, line, digest)
+            batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
+            if batch.is_full(self.batch_rows, begun):
+                batch.end = replace(batch.end, digest=digest.copy())
+                yield batch
+                batch, begun = _Batch(batch.end), line.end
+        if batch.has_moved or batch.bad:
+            yield batch
+
+    def _add(self, batch: _Batch, line: RawLine, digest: Digest) -> None:
+        if line.is_blank:
+            return
+        batch.has_moved = True
+        identity = _identity(digest)
+        try:
+            facts = self.decoder.facts(line.content, line=line.number, offset=line.start)
+        except MalformedEventError as error:
+            batch.bad.append(_bad(line, identity, str(error)))
+            return
+        batch.events.append((line, identity, facts))
+        batch.facts += len(facts)
+
+
+def _is_unfinished(line: RawLine) -> bool:
+    if line.is_terminated or line.is_blank:
+        return False
+    try:
+        # of all JSON only an object or array cannot go on: 1 may become 12
+        return not isinstance(parse_json(line.content.decode()), dict | list)
+    except (MalformedEventError, UnicodeDecodeError):
+        return True
+
+
+def _take_in(digest: Digest, line: RawLine) -> None:
+    digest.update(line.content)
+    if line.is_terminated:
+        digest.update(b"\n")
+
+
+def _identity(digest: Digest) -> str:
+    return digest.digest().hex()
+
+
+def _bad(line: RawLine, identity: str, reason: str) -> BadEvent:
+    return BadEvent(identity, line.number, line.start, line.end, reason, line.content)

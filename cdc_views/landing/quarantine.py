@@ -1,0 +1,154 @@
+"""Quarantine: events that could not be decoded, each once, with its bytes and the reason.
+
+A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. Nothing is deleted from it;
+`replay` says which events were landed later.
+
+===========  ==================================================================================
+column       meaning
+===========  ==================================================================================
+`event_id`   SHA-256 of the file up to the end of this event: the same event of the same file
+`table`      the table it was landed for
+`format`     the raw format it was read as
+`source`     the file's name when it was landed; `-` for standard input
+`line`       1-based;  `offset`: byte offset of its first byte
+`reason`     why it does not decode, as of the last attempt
+`event`      its bytes, without the newline
+`landed_at`  when it was put here
+`replay`     number of the replay that landed it, null while it waits (see `replay`); 0: the start of an event whose
+             file had not been written to its end, and that landed whole later
+===========  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import RawTable
+from cdc_views.landing.delta import append, delta_errors, recorded
+from cdc_views.landing.offsets import Place
+from cdc_views.landing.raw_table import create, is_delta, quarantine_location
+from cdc_views.landing.sources import Prefix, RawLine
+
+COLUMNS = pa.schema(
+    [
+        ("event_id", pa.string()),
+        ("table", pa.string()),
+        ("format", pa.string()),
+        ("source", pa.string()),
+        ("line", pa.int64()),
+        ("offset", pa.int64()),
+        ("reason", pa.string()),
+        ("event", pa.binary()),
+        ("landed_at", pa.timestamp("us", tz="UTC")),
+        ("replay", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """One event on its way to quarantine; `end` is the offset after it, `event_id` the digest up to there."""
+
+    event_id: str
+    line: int
+    offset: int
+    end: int
+    reason: str
+    event: bytes
+
+
+def create_quarantine(raw: RawTable) -> DeltaTable:
+    """Return the raw table's quarantine, created empty if it is not there."""
+    location = quarantine_location(raw)
+    if not is_delta(location):
+        name = raw.relation.schema.full_name
+        create(location, COLUMNS, name=f"{name} (quarantine)", description="cdc-views quarantine; layout 1")
+    return open_quarantine(raw)
+
+
+def open_quarantine(raw: RawTable) -> DeltaTable:
+    """Return the raw table's quarantine at its newest version."""
+    location = quarantine_location(raw)
+    with delta_errors(location):
+        return DeltaTable(location)
+
+
+def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, format_name: str, landed_at: int) -> list[BadEvent]:
+    """Put those of `bad` into quarantine that are not there yet, in one commit; returns them.
+
+    Raises:
+        ConflictError: Somebody quarantined events of the same file meanwhile; nothing was written.
+    """
+    if not bad:
+        return []
+    table = create_quarantine(raw)
+    mark = f"head:{place.head}"
+    # past this offset no event of any file with this head is in quarantine, so there is nothing to compare with
+    through = recorded(table, mark) or 0
+    known = known_ids(table, [e.event_id for e in bad if e.end <= through])
+    fresh = [event for event in bad ]
+    if fresh:
+        name = raw.relation.schema.full_name
+        rows = [_row(event, table=name, source=source, format_name=format_name, landed_at=landed_at) for event in fresh]
+        reached = max(through, *(event.end for event in fresh))
+        append(table, pa.Table.from_pylist(rows, schema=COLUMNS), transactions={mark: reached})
+    return fresh
+
+
+def settle_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
+    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as settled.
+
+    The line itself is landed by the caller; `landed` is the prefix of the file before it. Settled is replay number 0.
+    """
+    if not is_delta(quarantine_location(raw)):
+        return
+    table = open_quarantine(raw)
+    waits_here = (ds.field("offset") == line.start) & ds.field("replay").is_null()
+    with delta_errors(table.table_uri):
+        waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event"], filter=waits_here).to_pylist()
+    for row in waiting:
+        if row["event"] != line.content and line.content.startswith(row["event"]):
+            through = landed.digest.copy()
+            through.update(row["event"])
+            if through.digest().hex() == row["event_id"]:
+                _settle(table, row["event_id"])
+
+
+def _settle(table: DeltaTable, event_id: str) -> None:
+    with delta_errors(table.table_uri):
+        changes = {"replay": "0", "reason": "concat(reason, '; the file has grown and the whole event was landed')"}
+        table.update(changes, predicate=f"event_id = '{event_id}'")
+
+
+def known_ids(table: DeltaTable, wanted: Collection[str]) -> set[str]:
+    """Return those of `wanted` that are ids of events in quarantine."""
+    if not wanted:
+        return set()
+    with delta_errors(table.table_uri):
+        found = table.to_pyarrow_dataset().to_table(columns=["event_id"], filter=ds.field("event_id").isin(list(wanted)))
+    return set(found.column("event_id").to_pylist())
+
+
+def storable(text: str) -> str:
+    """Return text without lone surrogates (of odd file names and JSON escapes), which Arrow refuses."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _row(event: BadEvent, *, table: str, source: str, format_name: str, landed_at: int) -> dict[str, object]:
+    return {
+        "event_id": event.event_id,
+        "table": table,
+        "format": format_name,
+        "source": storable(source),
+        "line": event.line,
+        "offset": event.offset,
+        "reason": storable(event.reason),
+        "event": event.event,
+        "landed_at": landed_at,
+        "replay": None,
+    }

@@ -1,0 +1,118 @@
+"""Raw tables as Delta tables: created with a name and a layout, and checked whenever they are opened.
+
+Delta refuses table properties it does not know, so the layout stands in the table's description.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import RawTable
+from cdc_views.errors import UsageError
+from cdc_views.landing.delta import ConflictError, delta_errors
+from cdc_views.relation import LAYOUT_VERSION
+
+_MARK = "cdc-views raw table"
+_DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+); format (?P<format>[\w-]+)")
+_PERCENT_CODE = re.compile(r"%[0-9A-Fa-f]{2}")
+QUARANTINE_SUFFIX = "__quarantine"
+
+
+def quarantine_location(raw: RawTable) -> str:
+    """Return where the raw table's quarantine lives: beside it."""
+    return raw.location.rstrip("/") + QUARANTINE_SUFFIX
+
+
+def exists(raw: RawTable) -> bool:
+    """Whether the raw table was created, by landing or by `create_raw`."""
+    return is_delta(raw.location)
+
+
+def is_delta(location: str) -> bool:
+    """Whether a Delta table is at `location`."""
+    with delta_errors(location):
+        return DeltaTable.is_deltatable(location)
+
+
+def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
+    """Return the raw table, created empty if it is not there; see `open_raw` for what is checked."""
+    if not exists(raw):
+        description = f"{_MARK}; layout {LAYOUT_VERSION}; order {raw.relation.order.value}; format {format_name}"
+        create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
+    return open_raw(raw, format_name=format_name)
+
+
+def create(location: str, schema: pa.Schema, *, name: str, description: str) -> None:
+    """Create an empty Delta table; one that somebody else created meanwhile is as good."""
+    if _PERCENT_CODE.search(location):
+        raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
+    try:
+        with delta_errors(location):
+            DeltaTable.create(location, schema, mode="ignore", name=name, description=description)
+    except ConflictError:
+        if not is_delta(location):
+            raise
+
+
+def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
+    """Return the raw table at its newest version.
+
+    Args:
+        raw: Where it is and what its columns mean.
+        format_name: The raw format that is to be landed; None where the table is only read.
+
+    Raises:
+        UsageError: It belongs to another table, another format or a newer cdc-views, or a column's type changed.
+    """
+    with delta_errors(raw.location):
+        table = DeltaTable(raw.location)
+    metadata = table.metadata()
+    _check_description(raw, str(metadata.description or ""), format_name)
+    if metadata.name != raw.relation.schema.full_name:
+        raise UsageError(
+            f"{raw.location}: holds the events of {metadata.name}, not of {raw.relation.schema.full_name}; "
+            "give each table its own `raw: {table: …}` in the project file"
+        )
+    _check_types(raw, pa.schema(table.schema().to_arrow()))
+    return table
+
+
+def _check_description(raw: RawTable, description: str, format_name: str | None) -> None:
+    found = _DESCRIPTION.match(description)
+    if found is None:
+        raise UsageError(f"{raw.location}: is a Delta table, but no raw table of cdc-views; name another `raw: {{table: …}}`")
+    if int(found["layout"]) > LAYOUT_VERSION:
+        raise UsageError(
+            f"{raw.location}: has layout {found['layout']}, newer than the {LAYOUT_VERSION} this version knows; update cdc-views"
+        )
+    if found["order"] != raw.relation.order.value or format_name not in (None, found["format"]):
+        raise UsageError(
+            f"{raw.location}: holds events landed as {found['format']}, not as {format_name or raw.relation.order.value}; "
+            "land each format into a raw table of its own"
+        )
+
+
+def _check_types(raw: RawTable, stored: pa.Schema) -> None:
+    for field in raw.relation.arrow_schema():
+        if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
+            raise UsageError(
+                f"{raw.location}: column {field.name} is stored as {stored.field(field.name).type}, which the schema file "
+                f"now makes {field.type}; set the schema back, or land into a new `raw: {{table: …}}`"
+            )
+
+
+def _fits(stored: Any, wanted: Any) -> bool:
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        common = {part.name for part in stored} & {part.name for part in wanted}
+        return all(_fits(stored.field(name).type, wanted.field(name).type) for name in common)
+    if _is_list(stored) and _is_list(wanted):
+        return _fits(stored.value_type, wanted.value_type)
+    return bool(stored == wanted) or str(stored).removeprefix("large_") == str(wanted).removeprefix("large_")
+
+
+def _is_list(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -1,0 +1,162 @@
+"""Event files: plain or gzip, or standard input, read as lines with their place in the file."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from cdc_views.errors import SourceFileError
+
+STANDARD_INPUT = "-"
+_SPOOL_LIMIT = 32 << 20
+_CHUNK = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Digest(Protocol):
+    """The part of a `hashlib` hash that is used here."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take in more bytes."""
+
+    def copy(self) -> Digest:
+        """Return an independent copy."""
+
+    def digest(self) -> bytes:
+        """Return the digest of what was taken in."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """One line: `content` without its newline, from byte `start` up to `end` (newline included)."""
+
+    content: bytes
+    number: int
+    start: int
+    end: int
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether a newline ends it; only the last line of a file may lack one."""
+        return self.end - self.start > len(self.content)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it holds no event."""
+        return not self.content.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """The first `size` bytes of a file: how many newlines they hold, and their running digest."""
+
+    size: int = 0
+    newlines: int = 0
+    digest: Digest = field(default_factory=hashlib.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """An event file that was found and can be opened as often as needed.
+
+    Compressed or not, a file is the bytes it decompresses to: offsets and digests are of those.
+    """
+
+    name: str
+    path: Path
+    is_gzip: bool = False
+
+    @property
+    def size(self) -> int | None:
+        """Size in bytes, None where it takes decompressing to know."""
+        return None if self.is_gzip else self.path.stat().st_size
+
+    def head(self) -> bytes:
+        """Return the first line that is not blank, without its newline; empty for a file of no events."""
+        return next((line.content for line in self.lines(Prefix()) if not line.is_blank), b"")
+
+    def lines(self, after: Prefix) -> Iterator[RawLine]:
+        """Yield the lines that follow the prefix `after`."""
+        with self._open() as stream:
+            stream.seek(after.size)
+            number, start = after.newlines, after.size
+            for read in stream:
+                number += 1
+                end = start + len(read)
+                yield RawLine(read[:-1] if read.endswith(b"\n") else read, number, start, end)
+                start = end
+
+    def prefixes(self, sizes: Iterable[int]) -> Iterator[Prefix]:
+        """Yield the prefix of each of `sizes` that the file is long enough for, shortest first, in one pass."""
+        size, newlines, digest = 0, 0, hashlib.sha256()
+        with self._open() as stream:
+            for wanted in sorted(set(sizes)):
+                while size < wanted and (chunk := stream.read(min(_CHUNK, wanted - size))):
+                    digest.update(chunk)
+                    newlines += chunk.count(b"\n")
+                    size += len(chunk)
+                if size < wanted:
+                    return
+                yield Prefix(size, newlines, digest.copy())
+
+    @contextmanager
+    def _open(self) -> Iterator[IO[bytes]]:
+        try:
+            with cast(IO[bytes], gzip.open(self.path) if self.is_gzip else self.path.open("rb")) as stream:
+                yield stream
+        except (OSError, EOFError, zlib.error) as error:
+            raise _unreadable(self.name, error) from error
+
+
+def _unreadable(name: str, error: BaseException) -> SourceFileError:
+    why = getattr(error, "strerror", None) or str(error)
+    return SourceFileError(f"{name}: cannot be read ({why}); expected a file of events, one a line, plain or gzip")
+
+
+def find(name: str | Path) -> EventFile:
+    """Return the event file at a path.
+
+    Raises:
+        SourceFileError: It does not exist, is a directory or may not be read.
+    """
+    path = Path(name)
+    if path.is_dir():
+        raise SourceFileError(f"{name}: is a directory; name the event files in it ({name}/*)")
+    if not path.exists():
+        raise SourceFileError(f"{name}: no such file; FILE arguments are relative to the working directory ({Path.cwd()})")
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(2)
+    except OSError as error:
+        raise _unreadable(str(name), error) from error
+    return EventFile(str(name), path, is_gzip=magic == _GZIP_MAGIC)
+
+
+@contextmanager
+def opened(names: Iterable[str | Path]) -> Iterator[tuple[EventFile, ...]]:
+    """Find all files before any is landed; standard input is copied to a temporary file first.
+
+    The copy is what lets a resumed read skip what was landed: a pipe cannot be read twice.
+    """
+    with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
+        found = []
+        for name in names:
+            found.append(_spooled(Path(folder) / "stdin") if str(name) == STANDARD_INPUT else find(name))
+        yield tuple(found)
+
+
+def _spooled(path: Path, *, source: Any = None) -> EventFile:
+    if not path.exists():  # `-` given twice is the same input
+        with path.open("wb") as copy:
+            shutil.copyfileobj(source or sys.stdin.buffer, copy, _SPOOL_LIMIT)
+    spooled = find(path)
+    return EventFile(STANDARD_INPUT, path, is_gzip=spooled.is_gzip)

@@ -1,0 +1,39 @@
+"""Physical names of columns: safe in every engine, one for one with the names users know.
+
+Raw tables, and everything a plan computes, use these; the last step of a view gives users their own names back.
+They hold only `[a-z0-9_]`, start with a letter, never differ in case alone and never start with `_`, which is
+where our own columns live. Why: Delta refuses ` ,;{}()=` in names, Spark and DuckDB ignore case, BigQuery allows
+little else, and a source column may well be called `_op`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
+_ESCAPED = "x_"
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def physical_name(name: str) -> str:
+    """Return the column's name in raw tables; plain lower-case names stay as they are.
+
+    >>> physical_name("user_id"), physical_name("user-id"), physical_name("_op")
+    ('user_id', 'x_user_2did', 'x___op')
+    """
+    if _PLAIN.match(name) and not name.startswith(_ESCAPED):
+        return name
+    return _ESCAPED + "".join(_escape(letter) for letter in name)
+
+
+def _escape(letter: str) -> str:
+    if letter in _LETTERS:
+        return letter
+    if letter == "_":
+        return "__"
+    return "".join(f"_{byte:02x}" for byte in letter.encode())
+
+
+def key_name(name: str) -> str:
+    """Return the name of the comparable stored beside key column `name` (see `codec.comparable`)."""
+    return "_key_" + physical_name(name)

@@ -1,0 +1,123 @@
+"""Schema + raw relation + what is asked → the plan of a view or a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_views.naming import physical_name
+from cdc_views.plan import names
+from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
+from cdc_views.plan.nodes import Node, Ordered, Select
+from cdc_views.plan.order import BYTES, VALUE
+from cdc_views.plan.reduce import Reduction, reduce_partitions, reduce_rows, reduce_table
+from cdc_views.plan.shape import Shape, exact_key, exact_name
+from cdc_views.plan.show import Showing, show
+from cdc_views.raw.base import WriteOrder
+from cdc_views.relation import Relation
+from cdc_views.schema import Column
+from cdc_views.types import LogicalType, reads_from_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of a merged table.
+
+    `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
+    `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
+    of a view's friendly types; `is_ordered` for the order `query` prints in.
+    """
+
+    relation: Relation
+    as_of: int | None = None
+    columns: tuple[str, ...] = ()
+    where: UserSql | None = None
+    limit: int | None = None
+    landed_as_of: int | None = None
+    written_as_of: int | None = None
+    is_exact: bool = False
+    is_ordered: bool = False
+
+
+def build(ask: Ask) -> Node:
+    """Return the plan; its output columns are physical names (or exact ones), see `output_names`.
+
+    Raises `UnknownColumnError` for a column the table does not have.
+    """
+    asked = tuple(ask.relation.schema.column(name) for name in ask.columns) or ask.relation.schema.columns
+    tested = _tested(ask)
+    needed = tuple(c for c in ask.relation.schema.columns if c in asked or c in tested)
+    # a whole-row source's rows exist by their markers alone, so its other columns need not be read (rule S1)
+    is_whole_row = ask.relation.order is WriteOrder.LOG_POSITION
+    shape = Shape(
+        ask.relation.schema,
+        is_friendly=not ask.is_exact or bool(tested),
+        is_exact=ask.is_exact,
+        rows_always_have_markers=is_whole_row,
+        has_truncates=is_whole_row,
+    )
+    shown = _shown(ask, needed, shape=shape)
+    return _finished(ask, shown, asked=asked)
+
+
+def _tested(ask: Ask) -> tuple[Column, ...]:
+    """The columns that `where` reads."""
+    if ask.where is None:
+        return ()
+    used = {c.name for c in columns_used(ask.where)}
+    return tuple(c for c in ask.relation.schema.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
+
+
+def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+    reduction = Reduction(
+        ask.relation,
+        wanted=frozenset(c.name for c in needed),
+        payload=lambda kind: _payload(shape, kind),
+        landed_as_of=ask.landed_as_of,
+        written_as_of=ask.written_as_of,
+        skips_unwanted=shape.rows_always_have_markers,
+    )
+    now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
+    return show(
+        Showing(ask.relation.schema, needed, now, shape),
+        rows=reduce_rows(reduction),
+        partitions=reduce_partitions(reduction),
+        table=reduce_table(reduction) if shape.has_truncates else None,
+    )
+
+
+def _payload(shape: Shape, kind: LogicalType) -> tuple[str, ...]:
+    wants_bytes = shape.is_exact and reads_from_bytes(kind)
+    wants_value = shape.is_friendly or not wants_bytes
+    return (VALUE,) * wants_value + (BYTES,) * wants_bytes
+
+
+def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:
+    """Return (user name, output column of `build`) for each column asked for, in order."""
+    schema = ask.relation.schema
+    asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
+    return tuple((c.name, _output_name(ask, c)) for c in asked)
+
+
+def _output_name(ask: Ask, column: Column) -> str:
+    if column.is_key:
+        return exact_key(column) if ask.is_exact else names.view_key(column)
+    return exact_name(column.name) if ask.is_exact else physical_name(column.name)
+
+
+def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
+    """Filter by the user's expression, keep what was asked for, order and cut."""
+    schema = ask.relation.schema
+    order = tuple((names.identity(c), c.descending) for c in schema.row_key)
+    outputs: dict[str, Expr] = {_output_name(ask, c): col(_output_name(ask, c)) for c in asked}
+    if ask.is_exact:
+        outputs[names.IS_ROW] = col(names.IS_ROW)
+    if ask.is_ordered:
+        outputs.update({f"_order_{i}": col(name) for i, (name, _) in enumerate(order)})
+    columns: Named = tuple(outputs.items())
+    result: Node = Select("result", "visible row", shown, columns, ask.where)
+    if ask.is_ordered:
+        by = tuple((f"_order_{i}", descending) for i, (_, descending) in enumerate(order))
+        result = Ordered("ordered", "visible row", result, by, ask.limit)
+    elif ask.limit is not None:
+        result = Ordered("limited", "visible row", result, (), ask.limit)
+    return result

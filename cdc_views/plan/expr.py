@@ -1,0 +1,232 @@
+"""Scalar and aggregate expressions of a plan: small, immutable, free of any dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any
+
+
+class Op(str, Enum):
+    """What a `Call` computes. Comparisons with null give null; the notes say where an operator differs."""
+
+    AND = "and"
+    OR = "or"
+    NOT = "not"
+    EQ = "="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    IS_NULL = "is null"
+    IN = "in"
+    ADD = "+"
+    MUL = "*"
+    COALESCE = "coalesce"
+    GREATEST = "greatest"
+    """The largest argument that is not null; null when all are."""
+    NOW = "now"
+    """Whole UTC seconds since the epoch when the query runs (rule M3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of expressions."""
+
+    def children(self) -> Iterator[Expr]:
+        """Yield the expressions directly inside this one."""
+        for field in fields(self):
+            yield from _expressions(getattr(self, field.name))
+
+
+def _expressions(value: Any) -> Iterator[Expr]:
+    if isinstance(value, Expr):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _expressions(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Col(Expr):
+    """A column of the node's source; `of` is the side (`l` or `r`) inside a join."""
+
+    name: str
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Expr):
+    """The element that the enclosing `Keep` or `Each` looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field(Expr):
+    """A field of a struct; null when the struct is."""
+
+    base: Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lit(Expr):
+    """A constant: int, str, bool or None."""
+
+    value: int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """An operator over arguments."""
+
+    op: Op
+    args: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expr):
+    """The value of the first branch whose condition is true, else `otherwise`."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr = Lit(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct(Expr):
+    """A struct of named fields, never null itself; compared field by field."""
+
+    parts: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Keep(Expr):
+    """The elements of an array for which `where` (over `Item()`) is true; null for a null array."""
+
+    array: Expr
+    where: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Each(Expr):
+    """An array with `value` (over `Item()`) computed for each element; null for a null array."""
+
+    array: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Greatest(Expr):
+    """The largest element of an array; null when it is null or empty."""
+
+    array: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class IsEmpty(Expr):
+    """Whether an array is null or has no elements."""
+
+    array: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Friendly(Expr):
+    """A stored value in the type people expect (`friendly.py`); `kind` is a `types.LogicalType`."""
+
+    base: Expr
+    kind: Any
+
+
+@dataclass(frozen=True, slots=True)
+class MapFrom(Expr):
+    """A map built from an array of struct(key, value)."""
+
+    entries: Expr
+
+
+class Fold(str, Enum):
+    """How an aggregate folds a group; every one skips nulls."""
+
+    MAX = "max"
+    MIN = "min"
+    ANY = "any"
+    COLLECT = "collect"
+    """An array of the structs, sorted by their first field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agg(Expr):
+    """A fold of `value` over the rows of the group where `where` is true (None: all)."""
+
+    fold: Fold
+    value: Expr
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber(Expr):
+    """1 for the first row of each partition by `order`, every part descending, nulls last."""
+
+    partition: tuple[Expr, ...]
+    order: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOver(Expr):
+    """Whether `value` is true for any row of the partition (a window)."""
+
+    value: Expr
+    partition: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSql(Expr):
+    """A user's boolean expression: a sqlglot tree in DuckDB's dialect over this node's columns."""
+
+    tree: Any
+
+
+Named = tuple[tuple[str, Expr], ...]
+"""Output columns: (name, expression) in order."""
+
+
+def col(name: str, of: str = "") -> Col:
+    """Shorthand for `Col`."""
+    return Col(name, of)
+
+
+def both(*conditions: Expr | None) -> Expr | None:
+    """Return the conjunction of the conditions that are given, or None."""
+    given = tuple(c for c in conditions if c is not None)
+    return given[0] if len(given) == 1 else Call(Op.AND, given) if given else None
+
+
+def either(*conditions: Expr) -> Expr:
+    """Return the disjunction; no condition at all is false."""
+    return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else Lit(False)
+
+
+def is_null(value: Expr) -> Expr:
+    """Return `value IS NULL`."""
+    return Call(Op.IS_NULL, (value,))
+
+
+def not_null(value: Expr) -> Expr:
+    """Return `value IS NOT NULL`."""
+    return Call(Op.NOT, (is_null(value),))
+
+
+def when(condition: Expr, value: Expr) -> Expr:
+    """Return `value` where `condition` is true, else null."""
+    return Case(((condition, value),))
+
+
+def columns_used(expression: Expr) -> frozenset[Col]:
+    """Return every column the expression reads; a user's SQL names its columns plainly."""
+    if isinstance(expression, Col):
+        return frozenset([expression])
+    if isinstance(expression, UserSql):
+        from sqlglot import exp
+
+        return frozenset(Col(c.name) for c in expression.tree.find_all(exp.Column))
+    return frozenset(c for child in expression.children() for c in columns_used(child))

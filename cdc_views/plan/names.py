@@ -1,0 +1,62 @@
+"""Names of columns that plans compute; all start with `_`, which no physical column name does."""
+
+from __future__ import annotations
+
+from cdc_views.naming import key_name, physical_name
+from cdc_views.schema import Column, Role
+from cdc_views.types import Udt, carries_comparable
+
+KIND, LIVE, DELETED, FROM, TO, LANDED = "_kind", "_live", "_deleted", "_from", "_to", "_landed_at"
+SCOPE = "_scope"
+"""The largest deletion that covers a row: its own, its ranges', its partition's, its table's (rule D2)."""
+RANGES = "_ranges"
+TABLE_DELETED = "_table_deleted"
+PARTITION_DELETED = "_partition_deleted"
+IS_ROW = "_is_row"
+HAS_ROW = "_has_row"
+ELEMENT = "_element"
+
+
+def identity(column: Column) -> str:
+    """Return the physical column that tells keys apart and orders them (rules K1, K2)."""
+    return key_name(column.name) if carries_comparable(column.type) else physical_name(column.name)
+
+
+def grouping(column: Column) -> tuple[str, ...]:
+    """Return the columns to group by for one key column.
+
+    A partition key's value is grouped by too: equal bytes have one value, and engines push a predicate on a
+    grouping column down to the scan.
+    """
+    value, key = physical_name(column.name), identity(column)
+    return (value, key) if column.role is Role.PARTITION and value != key else (key,)
+
+
+def view_key(column: Column) -> str:
+    """Return the column of a key column's friendly form, which views show and a user's expression reads."""
+    return f"_view_{physical_name(column.name)}"
+
+
+def deletion_of(name: str) -> str:
+    """Return the column of a multi-cell column's complex deletion (rule D3)."""
+    return f"_deletion_{physical_name(name)}"
+
+
+def cells_of(name: str) -> str:
+    """Return the column of a multi-cell column's reduced elements."""
+    return f"_cells_{physical_name(name)}"
+
+
+def field_of(column: str, index: int) -> str:
+    """Return the column of one field of a multi-cell user type."""
+    return f"_field_{physical_name(column)}_{index}"
+
+
+def field_columns(name: str, kind: Udt) -> tuple[tuple[str, str], ...]:
+    """Return (plan column, user type's physical field name) for each field."""
+    return tuple((field_of(name, i), physical_name(field)) for i, (field, _) in enumerate(kind.fields))
+
+
+def shows(name: str) -> str:
+    """Return the column that says whether the winner in column `name` shows."""
+    return f"_shows_{name}"

@@ -1,0 +1,54 @@
+"""Rule C2 as expressions: the order of two cells, whether a winner shows, which facts a deletion covers."""
+
+from __future__ import annotations
+
+from cdc_views.cells import RANK_FLOOR, TTL_BITS
+from cdc_views.plan.expr import Call, Expr, Field, Lit, Op, either, is_null
+from cdc_views.types import Kind, LogicalType, Scalar, carries_order_bytes
+
+_SIGNED = frozenset(
+    {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT}
+)  # fmt: skip
+"""Kinds serialized as two's complement, whose unsigned byte order puts negatives above positives (rule C3)."""
+
+WRITTEN, RANK, VALUE, BYTES = "written", "rank", "value", "bytes"
+
+
+def precedence_parts(cell: Expr, kind: LogicalType | None) -> tuple[tuple[str, Expr], ...]:
+    """Return the fields whose lexicographic maximum is the latest cell: C2.1, C2.2–C2.5 in `rank`, C2.6.
+
+    `kind` is None for cells without a value. A null tie never meets a non-null one: `rank` tells them apart.
+    """
+    parts: list[tuple[str, Expr]] = [(WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
+    if kind is None:
+        return tuple(parts)
+    if carries_order_bytes(kind):
+        return (*parts, (BYTES, Field(cell, BYTES)))
+    if isinstance(kind, Scalar) and kind.kind in _SIGNED:
+        parts.append(("negative", Call(Op.LT, (Field(cell, VALUE), Lit(0)))))
+    return (*parts, (VALUE, Field(cell, VALUE)))
+
+
+def now_rank(now: Expr) -> Expr:
+    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4)."""
+    if isinstance(now, Lit) and isinstance(now.value, int):
+        return Lit(RANK_FLOOR + ((now.value + 1) << (TTL_BITS + 1)))
+    ahead = Call(Op.ADD, (now, Lit(1)))
+    return Call(Op.ADD, (Call(Op.MUL, (ahead, Lit(1 << (TTL_BITS + 1)))), Lit(RANK_FLOOR)))
+
+
+def is_live(rank: Expr, now: Expr) -> Expr:
+    """Return whether a cell of that rank is live at `now` (rule C4): never expires, or not yet; never a tombstone."""
+    forever = Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
+    expiring = Call(Op.AND, (Call(Op.LT, (rank, Lit(0))), Call(Op.GE, (rank, now_rank(now)))))
+    return either(forever, expiring)
+
+
+def survives(written: Expr, deletion: Expr) -> Expr:
+    """Return whether a fact outlives the largest deletion of its scope (rule D1); no deletion is null."""
+    return either(is_null(deletion), Call(Op.GT, (written, deletion)))
+
+
+def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
+    """Return whether a *winning* cell shows (C4, D1); null where there is no cell, so use it as a condition."""
+    return Call(Op.AND, (survives(Field(cell, WRITTEN), deletion), is_live(Field(cell, RANK), now)))

@@ -1,0 +1,118 @@
+"""In which form a plan gives values: friendly types for views, exact ones for `query`, or both.
+
+*Exact* columns are named `_exact_<column>` and hold struct(v): null means null, a null or empty `v` a value of 0
+bytes; nested values are their serialized bytes. Elements keep their path. `engines.exact` reads them back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_views.naming import physical_name
+from cdc_views.oracle import path_type
+from cdc_views.plan import names
+from cdc_views.plan.expr import Col, Each, Expr, Field, Friendly, Item, MapFrom, Named, Struct, when
+from cdc_views.plan.order import BYTES, VALUE
+from cdc_views.relation import element_value_type
+from cdc_views.schema import Column, TableSchema
+from cdc_views.types import ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable, reads_from_bytes
+
+
+def exact_name(column: str) -> str:
+    """Return the name of a column's exact form."""
+    return f"_exact_{physical_name(column)}"
+
+
+def exact_key(column: Column) -> str:
+    """Return the column that holds a key exactly: of a float or double its identity, which engines don't normalize."""
+    is_float = isinstance(column.type, Scalar) and reads_from_bytes(column.type)
+    return names.identity(column) if is_float else physical_name(column.name)
+
+
+def is_mappable(kind: LogicalType) -> bool:
+    """Whether a map with such keys becomes a MAP in a view; others stay arrays of (key, value).
+
+    Engines' maps need keys that are equal exactly when Cassandra's are.
+    """
+    return isinstance(kind, Scalar) and not carries_comparable(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which forms to give, for a table.
+
+    `rows_always_have_markers` holds for whole-row sources (rule S1): a row exists iff its marker does, so cells
+    that nobody asked for need not be read. `has_truncates`: facts may delete the whole table (rule S6).
+    """
+
+    schema: TableSchema
+    is_friendly: bool = True
+    is_exact: bool = False
+    rows_always_have_markers: bool = False
+    has_truncates: bool = False
+
+    def of_cell(self, column: Column, cell: Expr) -> Named:
+        """Return the forms of a simple column's cell, which is known to show."""
+        forms: list[tuple[str, Expr]] = []
+        if self.is_friendly:
+            forms.append((physical_name(column.name), Friendly(Field(cell, VALUE), column.type)))
+        if self.is_exact:
+            forms.append((exact_name(column.name), _exact(cell, column.type)))
+        return tuple(forms)
+
+    def of_fields(self, column: Column, fields: list[tuple[str, Col, Expr]]) -> Named:
+        """Return the forms of a multi-cell user type; `fields` are (name, cell, whether it shows)."""
+        kind = column.type
+        assert isinstance(kind, Udt)
+        forms: list[tuple[str, Expr]] = []
+        if self.is_friendly:
+            parts = tuple(
+                (name, when(shown, Friendly(Field(cell, VALUE), field)))
+                for (name, cell, shown), (_, field) in zip(fields, kind.fields, strict=True)
+            )
+            forms.append((physical_name(column.name), Struct(parts)))
+        if self.is_exact:
+            parts = tuple(
+                (name, when(shown, _exact(cell, field)))
+                for (name, cell, shown), (_, field) in zip(fields, kind.fields, strict=True)
+            )
+            forms.append((exact_name(column.name), Struct(parts)))
+        return tuple(forms)
+
+    def of_elements(self, column: Column, live: Expr) -> Named:
+        """Return the forms of a list, set or map from its live elements in path order."""
+        forms: list[tuple[str, Expr]] = []
+        if self.is_friendly:
+            forms.append((physical_name(column.name), _friendly_elements(column.type, live)))
+        if self.is_exact:
+            forms.append((exact_name(column.name), _exact_elements(column.type, live)))
+        return tuple(forms)
+
+
+def _exact(cell: Expr, kind: LogicalType) -> Expr:
+    stored = BYTES if reads_from_bytes(kind) else VALUE
+    return Struct((("v", Field(cell, stored)),))
+
+
+def _friendly_elements(kind: LogicalType, live: Expr) -> Expr:
+    path = Friendly(Field(Item(), "path"), path_type(kind))
+    match kind:
+        case ListOf():
+            return Each(live, Friendly(Field(Item(), VALUE), kind.element))
+        case SetOf():
+            return Each(live, path)
+        case MapOf():
+            entry = Struct((("key", path), ("value", Friendly(Field(Item(), VALUE), kind.value))))
+            entries = Each(live, entry)
+            return MapFrom(entries) if is_mappable(kind.key) else entries
+    raise TypeError(f"{kind} has no elements")
+
+
+def _exact_elements(kind: LogicalType, live: Expr) -> Expr:
+    parts: list[tuple[str, Expr]] = [("path", Field(Item(), "path"))]
+    value = element_value_type(kind)
+    if value is not None:
+        parts.append(("v", Field(Item(), BYTES if reads_from_bytes(value) else VALUE)))
+    return Each(live, Struct(tuple(parts)))
+
+

@@ -1,0 +1,275 @@
+"""The second half of a plan: reduced rows → what a read at `now` shows (rules C4, D1, D2, W2, W3, W4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cdc_views.naming import physical_name
+from cdc_views.plan import names
+from cdc_views.plan.expr import (
+    AnyOver,
+    Call,
+    Case,
+    Each,
+    Expr,
+    Field,
+    Friendly,
+    Greatest,
+    IsEmpty,
+    Item,
+    Keep,
+    Lit,
+    Named,
+    Op,
+    both,
+    col,
+    either,
+    is_null,
+    not_null,
+    when,
+)
+from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
+from cdc_views.plan.order import RANK, WRITTEN, is_live, shows, survives
+from cdc_views.plan.shape import Shape
+from cdc_views.schema import Column, TableSchema
+from cdc_views.types import Udt, is_text
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What to show: the columns in order, when, and in which shape."""
+
+    schema: TableSchema
+    columns: tuple[Column, ...]
+    now: Expr
+    shape: Shape
+
+    def shown(self, role_columns: Iterable[Column]) -> list[Column]:
+        """Those of `role_columns` that are wanted."""
+        wanted = {c.name for c in self.columns}
+        return [c for c in role_columns if c.name in wanted]
+
+
+def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
+    """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
+    covered = _covered(request, rows, partitions=partitions, table=table)
+    judged = _judged(request, covered, columns=_judged_columns(request), scope=col(names.SCOPE))
+    if request.schema.statics and partitions is not None:
+        judged = _judged(request, judged, columns=request.schema.statics, scope=_static_scope(request))
+    columns = (
+        *_keys(request.schema.row_key),
+        *_values(request, request.schema.regulars + request.schema.statics),
+        (names.IS_ROW, Lit(True)),
+    )
+    visible = Select("visible_rows", "visible row", judged, columns, _row_exists(request))
+    if not request.schema.statics or partitions is None:
+        return visible
+    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+
+
+def _judged_columns(request: Showing) -> tuple[Column, ...]:
+    """The regular columns that decide whether a row exists, or are shown."""
+    if request.shape.rows_always_have_markers:
+        return tuple(request.shown(request.schema.regulars))
+    return request.schema.regulars
+
+
+def _judged(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
+    """Say once of each cell whether it shows, and keep the live elements of each multi-cell column."""
+    verdicts: list[tuple[str, Expr]] = []
+    replaced: dict[str, Expr] = {}
+    for column in columns:
+        own = _complex_scope(column, scope)
+        if not column.type.is_multicell or isinstance(column.type, Udt):
+            verdicts += [
+                (names.shows(name), shows(col(name), deletion=own, now=request.now)) for name in _cell_columns(column)
+            ]
+        else:
+            replaced[names.cells_of(column.name)] = _live_elements(request, column, deletion=own)
+    kept = tuple((name, replaced.get(name, col(name))) for name in source.output())
+    role = columns[0].role.value if columns else "no"
+    return Select(f"judged_{role}_cells", source.grain, source, (*kept, *verdicts))
+
+
+def _cell_columns(column: Column) -> list[str]:
+    """The plan columns that hold the column's cells: itself, or one a field of a multi-cell user type."""
+    if isinstance(column.type, Udt) and column.type.is_multicell:
+        return [name for name, _ in names.field_columns(column.name, column.type)]
+    return [physical_name(column.name)]
+
+
+def _covered(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
+    """Rows beside their partition, with the largest deletion that covers them in `_scope` (rule D2)."""
+    if partitions is not None:
+        rows = _beside_partition(request, rows, partitions)
+        own = [col(names.DELETED), col(names.PARTITION_DELETED), _range_deletion(request.schema)]
+    else:
+        own = [col(names.DELETED)]
+    if table is not None:
+        rows = _beside_table(rows, table)
+        own.append(col(names.TABLE_DELETED))
+    scope: Expr = Call(Op.GREATEST, tuple(own)) if len(own) > 1 else own[0]
+    hidden = {names.DELETED, names.RANGES}
+    kept = tuple((name, col(name)) for name in rows.output() if name not in hidden)
+    return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, scope)))
+
+
+def _beside_partition(request: Showing, rows: Node, partitions: Node) -> Node:
+    on = tuple(names.identity(c) for c in request.schema.partition)
+    theirs = [name for name in partitions.output() if name not in rows.output()]
+    columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
+    return Join("rows_and_partitions", "row key", rows, partitions, JoinKind.LEFT, on, columns)
+
+
+def _beside_table(rows: Node, table: Node) -> Node:
+    columns = (*((n, col(n, "l")) for n in rows.output()), (names.TABLE_DELETED, col(names.TABLE_DELETED, "r")))
+    return Join(f"{rows.name}_and_table", rows.grain, rows, table, JoinKind.CROSS, (), columns)
+
+
+def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
+    """Partitions for the rows of rule W3; a truncate covers statics as a partition deletion does."""
+    if table is None:
+        return partitions
+    beside = _beside_table(partitions, table)
+    both_deletions = Call(Op.GREATEST, (col(names.PARTITION_DELETED), col(names.TABLE_DELETED)))
+    columns = tuple(
+        (name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output()
+    )
+    return Select("covered_partitions", "partition", beside, columns)
+
+
+def _range_deletion(schema: TableSchema) -> Expr:
+    """The largest write time among the partition's range tombstones that cover the row; null without one."""
+    inside = both(
+        _within(schema, Field(Item(), names.FROM), is_start=True),
+        _within(schema, Field(Item(), names.TO), is_start=False),
+    )
+    assert inside is not None
+    return Greatest(Each(Keep(col(names.RANGES), inside), Field(Item(), WRITTEN)))
+
+
+def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
+    """Whether the row lies inside one bound: compare column by column until the bound's prefix ends (rule D2)."""
+    size = Field(bound, "size")
+    inside: Expr = Field(bound, "inclusive")
+    for index in reversed(range(len(schema.clustering))):
+        column = schema.clustering[index]
+        ours, theirs = col(names.identity(column)), Field(bound, physical_name(column.name))
+        ends = Call(Op.LE, (size, Lit(index)))
+        ended: Expr = Field(bound, "inclusive") if index else Lit(True)  # no prefix at all: open
+        inside = _branches((ends, ended), *_compared(column, ours, theirs, is_start=is_start), otherwise=inside)
+    return inside
+
+
+def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> list[tuple[Expr, Expr]]:
+    """Branches for a key that differs from the bound's; keys that are `EMPTY` are null and sort first."""
+    after = is_start != column.descending
+    differs = Call(Op.GT if after else Op.LT, (ours, theirs))
+    same = Call(Op.EQ, (ours, theirs))
+    branches: list[tuple[Expr, Expr]] = [(differs, Lit(True)), (Call(Op.NOT, (same,)), Lit(False))]
+    if is_text(column.type) or names.identity(column) != physical_name(column.name):
+        return branches
+    only_ours = Call(Op.AND, (is_null(ours), not_null(theirs)))
+    only_theirs = Call(Op.AND, (not_null(ours), is_null(theirs)))
+    return [(only_ours, Lit(not after)), (only_theirs, Lit(after)), *branches]
+
+
+def _branches(*branches: tuple[Expr, Expr], otherwise: Expr) -> Expr:
+
+
+    return Case(tuple(branches), otherwise)
+
+
+def _row_exists(request: Showing) -> Expr:
+    """Rule W2: the row marker is live, or any regular cell is, after deletions."""
+    marker = shows(col(names.LIVE), deletion=col(names.SCOPE), now=request.now)
+    if request.shape.rows_always_have_markers:
+        return marker
+    return either(marker, *(_any_shows(c) for c in request.schema.regulars))
+
+
+def _any_shows(column: Column) -> Expr:
+    """Whether any cell of a judged column shows; null instead of false where there is none."""
+    if column.type.is_multicell and not isinstance(column.type, Udt):
+        return Call(Op.NOT, (IsEmpty(col(names.cells_of(column.name))),))
+    return either(*(col(names.shows(name)) for name in _cell_columns(column)))
+
+
+def _complex_scope(column: Column, deletion: Expr) -> Expr:
+    """The deletion that covers a column's cells: the row's, or a multi-cell column's own (rule D3)."""
+    if not column.type.is_multicell:
+        return deletion
+    return Call(Op.GREATEST, (deletion, col(names.deletion_of(column.name))))
+
+
+def _live_elements(request: Showing, column: Column, *, deletion: Expr) -> Expr:
+    live = both(survives(Field(Item(), WRITTEN), deletion), is_live(Field(Item(), RANK), request.now))
+    assert live is not None
+    return Keep(col(names.cells_of(column.name)), live)
+
+
+def _keys(columns: Iterable[Column]) -> Named:
+    """Of each key column: as stored, as compared, as shown."""
+    keys: dict[str, Expr] = {}
+    for column in columns:
+        stored = col(physical_name(column.name))
+        keys |= {stored.name: stored, names.identity(column): col(names.identity(column))}
+        keys[names.view_key(column)] = Friendly(stored, column.type)
+    return tuple(keys.items())
+
+
+def _values(request: Showing, columns: Iterable[Column]) -> Named:
+    return tuple(entry for c in request.shown(columns) for entry in _value(request, c))
+
+
+def _value(request: Showing, column: Column) -> Named:
+    """The judged column in the wanted shape(s), null where nothing shows."""
+    shape = request.shape
+    if not column.type.is_multicell:
+        forms = shape.of_cell(column, col(physical_name(column.name)))
+    elif isinstance(column.type, Udt):
+        forms = shape.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
+    else:
+        forms = shape.of_elements(column, col(names.cells_of(column.name)))
+    return tuple((name, when(_any_shows(column), value)) for name, value in forms)
+
+
+def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
+    assert isinstance(column.type, Udt)
+    return names.field_columns(column.name, column.type)
+
+
+def _static_scope(request: Showing) -> Expr:
+    """What covers statics: the partition's deletion, and a truncate (rule D2)."""
+    partition = col(names.PARTITION_DELETED)
+    return Call(Op.GREATEST, (partition, col(names.TABLE_DELETED))) if request.shape.has_truncates else partition
+
+
+def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> Node:
+    """Add a row for each partition with live statics, and keep it where the partition has no other row (rule W3).
+
+    A window rather than an outer join: engines push a predicate on the partition key through both.
+    """
+    statics = request.schema.statics
+    judged = _judged(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
+    live = either(*(_any_shows(c) for c in statics))
+    own = dict(_values(request, statics))
+    known: dict[str, Expr] = {**dict(_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
+    candidates = Select(
+        "static_rows",
+        "partition with live statics",
+        judged,
+        tuple((name, known.get(name, Lit(None))) for name in visible.output()),
+        live,
+    )
+    together = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
+    partition = tuple(col(names.identity(c)) for c in request.schema.partition)
+    ranked = Select(
+        "with_partition",
+        "visible row or partition",
+        together,
+        (*((n, col(n)) for n in together.output()), (names.HAS_ROW, AnyOver(col(names.IS_ROW), partition))),
+    )
+    keep = either(col(names.IS_ROW), Call(Op.NOT, (col(names.HAS_ROW),)))
+    return Select("shown_rows", "visible row", ranked, tuple((n, col(n)) for n in together.output()), keep)

@@ -1,0 +1,36 @@
+"""The project file `cdc_views.yml`: what it may hold, how it is read, and a new one for a schema file."""
+
+from __future__ import annotations
+
+from cdc_views.project.loading import DEFAULT_FILE, load_project, project_json_schema
+from cdc_views.project.models import (
+    EngineName,
+    FidelityConfig,
+    Layout,
+    MaterializeConfig,
+    ProjectConfig,
+    RawConfig,
+    RawFormatName,
+    TableConfig,
+    ViewConfig,
+)
+from cdc_views.project.new import new_project
+from cdc_views.project.paths import default_raw_table, split_name
+
+__all__ = [
+    "DEFAULT_FILE",
+    "EngineName",
+    "FidelityConfig",
+    "Layout",
+    "MaterializeConfig",
+    "ProjectConfig",
+    "RawConfig",
+    "RawFormatName",
+    "TableConfig",
+    "ViewConfig",
+    "default_raw_table",
+    "load_project",
+    "new_project",
+    "project_json_schema",
+    "split_name",
+]

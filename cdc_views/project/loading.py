@@ -1,0 +1,114 @@
+"""Reading a project file: every mistake is an error with its file, line and a suggestion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from cdc_views.errors import ConfigError, did_you_mean
+from cdc_views.project.models import ProjectConfig
+from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
+
+DEFAULT_FILE = "cdc_views.yml"
+
+
+def load_project(path: Path, *, environment: Mapping[str, str] | None = None) -> ProjectConfig:
+    """Return the project file at `path`; `environment` (default: this process's) fills `${…}` references.
+
+    Raises:
+        ConfigError: The file is missing, is no YAML, or holds a wrong key or value; names the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(
+            f"{path}: no such project file; make one with `cdc-views init --from SCHEMA`, or name one with --project"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); a project file in UTF-8 was expected") from error
+    marked = read_yaml(text, where=str(path), environment=os.environ if environment is None else environment)
+    if not isinstance(marked.document, dict):
+        raise ConfigError(f"{path}:1: is no project file; keys name, engine, warehouse and tables were expected")
+    try:
+        return ProjectConfig.model_validate(marked.document)
+    except ValidationError as error:
+        raise ConfigError(_messages(error.errors(), marked, path)) from error
+
+
+def project_json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a project file, for editors."""
+    schema = ProjectConfig.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "cdc_views.yml"}
+
+
+def _messages(problems: Sequence[Any], marked: MarkedYaml, path: Path) -> str:
+    """One line a problem, in the file's order; not those of a whole that only has wrong parts."""
+    places = [_place(problem) for problem in problems]
+    lines = []
+    for problem, place in zip(problems, places, strict=True):
+        has_parts = any(len(other) > len(place) and other[: len(place)] == place for other in places)
+        if not has_parts:
+            lines.append((marked.line(place), _message(problem, marked, path)))
+    return "\n".join(text for _, text in sorted(lines, key=lambda line: line[0]))
+
+
+def _place(problem: Any) -> tuple[str | int, ...]:
+    return tuple(part for part in problem["loc"] if part != "[key]")
+
+
+def _message(problem: Any, marked: MarkedYaml, path: Path) -> str:
+    place = _place(problem)
+    dotted = _dotted(place)
+    prefix = f"{path}:{marked.line(place)}: "
+    match problem["type"]:
+        case "extra_forbidden":
+            known = _known_keys(place)
+            return f"{prefix}unknown key {place[-1]!r}{_under(place[:-1])}{did_you_mean(str(place[-1]), known)}"
+        case "missing":
+            return f"{prefix}key {place[-1]!r} is missing{_under(place[:-1])}"
+        case "enum":
+            known = _enum_values(place)
+            return f"{prefix}{dotted} is {problem['input']!r}, which there is not{did_you_mean(str(problem['input']), known)}"
+        case "value_error":
+            found = f"{dotted} is {problem['input']!r}; " if isinstance(problem["input"], str) else ""
+            return f"{prefix}{found}{problem['ctx']['error']}"
+    return f"{prefix}{dotted} is {problem['input']!r}; {_lowered(problem['msg'])}"
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _dotted(place: tuple[str | int, ...]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".") or "the file"
+
+
+def _under(place: tuple[str | int, ...]) -> str:
+    return f" in {_dotted(place)}" if place else ""
+
+
+def _field_type(place: tuple[str | int, ...]) -> Any:
+    """The declared type of the value at `place`, seen through optionals and tuples."""
+    found: Any = ProjectConfig
+    for part in place:
+        if isinstance(part, int):
+            found = get_args(found)[0]
+            continue
+        fields = {field.alias or name: field for name, field in found.model_fields.items()}
+        found = fields[part].annotation
+    return found
+
+
+def _known_keys(place: tuple[str | int, ...]) -> list[str]:
+    model = _field_type(place[:-1])
+    assert issubclass(model, BaseModel)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _enum_values(place: tuple[str | int, ...]) -> list[str]:
+    return [member.value for member in _field_type(place)]

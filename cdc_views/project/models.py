@@ -1,0 +1,150 @@
+"""The shape of `cdc_views.yml`; unknown keys are errors. These models are also the JSON Schema editors use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import Enum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from cdc_views.engines.base import Strategy
+from cdc_views.project.paths import default_raw_table, split_name
+
+_LATENESS = re.compile(r"\d+[smhd]\Z")
+_CRON_FIELDS = 5
+
+
+class EngineName(str, Enum):
+    """Where views and state live."""
+
+    SPARK = "spark"
+    DUCKDB = "duckdb"
+    BIGQUERY = "bigquery"
+
+
+class RawFormatName(str, Enum):
+    """How an event of a raw table reads."""
+
+    CASSANDRA_MUTATION = "cassandra-mutation"
+    DEBEZIUM_CASSANDRA = "debezium-cassandra"
+    DEBEZIUM = "debezium"
+    KEY_VALUE = "key-value"
+
+
+class Layout(str, Enum):
+    """Who lands the raw table, and so how its columns look."""
+
+    CANONICAL = "canonical"
+    AS_FOUND = "as-found"
+
+
+def _lateness(value: str) -> str:
+    if not _LATENESS.match(value):
+        raise ValueError("a whole number and a unit was expected: s, m, h or d, as in 10d")
+    return value
+
+
+def _cron(value: str) -> str:
+    if len(value.split()) != _CRON_FIELDS:
+        raise ValueError('a cron expression of five fields was expected, as in "*/15 * * * *"')
+    return value
+
+
+class _Part(BaseModel):
+    """What all parts share: unknown keys are refused, nothing changes after loading, no silent casts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+Name = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class RawConfig(_Part):
+    """The raw table of one table."""
+
+    format: RawFormatName = Field(description="How an event of the raw table reads.")
+    layout: Layout = Field(
+        default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
+    )
+    table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
+
+
+class ViewConfig(_Part):
+    """The view of one table."""
+
+    name: Name | None = Field(default=None, description="The view's name; by default the table's.")
+    strategy: Strategy = Field(default=Strategy.AUTO, description="How the latest cell is found; all give equal rows.")
+
+
+class MaterializeConfig(_Part):
+    """When state is brought up to date, and how late an event may come."""
+
+    schedule: Annotated[str, AfterValidator(_cron)] | None = Field(default=None, description="A cron expression of five fields.")
+    lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(
+        default=None, description="<int>(s|m|h|d): how long deletions are remembered; by default for ever."
+    )
+
+
+class FidelityConfig(_Part):
+    """What the fidelity check lets pass."""
+
+    waive: dict[Name, Name] = Field(default_factory=dict, description="Column (`*`: whole rows) and why it may be UNSAFE.")
+
+
+class TableConfig(_Part):
+    """One table: where its schema, its raw events and its view are."""
+
+    name: Name = Field(description="`keyspace.table`, or `database.schema.table`; unquoted and case-sensitive.")
+    schema_: Name = Field(alias="schema", description="A CQL or SQL DDL file, an .avsc, or a YAML schema.")
+    raw: RawConfig
+    replication_factor: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        default=None, description="How many replicas hold each mutation."
+    )
+    view: ViewConfig = ViewConfig()
+    materialize: MaterializeConfig = MaterializeConfig()
+    tests: tuple[Any, ...] = Field(default=(), description="Data tests besides those derived from the schema.")
+    columns: dict[Name, Name] = Field(default_factory=dict, description="Friendly types, as `amount: decimal(18,2)`.")
+    fidelity: FidelityConfig = FidelityConfig()
+
+    @property
+    def keyspace(self) -> str:
+        """The part of the name before the first dot."""
+        return split_name(self.name)[0]
+
+    @property
+    def table(self) -> str:
+        """The part of the name after the first dot."""
+        return split_name(self.name)[1]
+
+    @property
+    def view_name(self) -> str:
+        """The view's name."""
+        return self.view.name or self.table
+
+    @property
+    def raw_table(self) -> str:
+        """The raw table's path, as written or derived."""
+        return self.raw.table or default_raw_table(self.name)
+
+
+class ProjectConfig(_Part):
+    """A whole project file."""
+
+    name: Name = Field(description="The project's name.")
+    engine: EngineName = Field(description="Where views and state live.")
+    warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
+    tables: tuple[TableConfig, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _no_two_alike(self) -> ProjectConfig:
+        for what, names in (
+            ("table", [t.name for t in self.tables]),
+            ("raw table", [t.raw_table.rstrip("/") for t in self.tables]),
+            ("view", [f"{t.keyspace}.{t.view_name}" for t in self.tables]),
+        ):
+            twice = [name for name, count in Counter(names).items() if count > 1]
+            if twice:
+                raise ValueError(f"{what} {twice[0]!r} occurs twice; give each table its own")
+        return self

@@ -1,0 +1,53 @@
+"""Names of tables, and the paths derived from them."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return (keyspace, table), split at the first dot; a name without one has no keyspace.
+
+    >>> split_name("shop.orders"), split_name("db.public.orders")
+    (('shop', 'orders'), ('db', 'public.orders'))
+    """
+    keyspace, dot, table = name.partition(".")
+    return (keyspace, table) if dot else ("", name)
+
+
+def default_raw_table(name: str) -> str:
+    """Return the path of a table's raw table, relative to the project file; no two names share one.
+
+    A dot becomes `_`, so `_` is doubled; capitals and everything else become `-` and hex, since names that differ
+    only in case would be one folder on some file systems.
+
+    >>> default_raw_table("shop.orders"), default_raw_table("shop.order_items"), default_raw_table("ks.Orders")
+    ('raw/shop_orders', 'raw/shop_order__items', 'raw/ks_-4frders')
+    """
+    return "raw/" + "_".join(_encoded_part(part) for part in name.split("."))
+
+
+def _encoded_part(part: str) -> str:
+    encoded = []
+    for index, letter in enumerate(part):
+        if letter in _SAFE:
+            encoded.append(letter)
+        elif letter == "_" and 0 < index < len(part) - 1:
+            encoded.append("__")
+        else:  # also a `_` at either end, which would run into that of a dot
+            encoded += [f"-{byte:02x}" for byte in letter.encode()]
+    return "".join(encoded)
+
+
+def is_url(path: str) -> bool:
+    """Whether `path` is a URL (`s3://…`) and not a path of this machine."""
+    return bool(_URL.match(path))
+
+
+def is_live_source(schema: str) -> bool:
+    """Whether a `schema:` names a running database or registry and not a file."""
+    return is_url(schema) and urlsplit(schema).scheme.lower() != "file"

@@ -1,0 +1,1 @@
+"""Raw formats: what an event of each says about rows, and what the format cannot carry."""

@@ -1,0 +1,315 @@
+"""What a dialect declares, and how expressions are written in it.
+
+Facts come first as class attributes: they decide, never the printer. What a dialect cannot say raises
+`UnsupportedError` with a remedy. A subclass overrides a fact, or one short method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, NoReturn
+
+from sqlglot import exp
+
+from cdc_views.errors import UnsupportedError
+from cdc_views.naming import physical_name
+from cdc_views.plan import expr as e
+from cdc_views.types import (
+    Kind,
+    ListOf,
+    LogicalType,
+    MapOf,
+    Scalar,
+    SetOf,
+    TupleOf,
+    Udt,
+    VectorOf,
+)
+
+Sql = exp.Expr
+
+_BINARY: dict[e.Op, type[exp.Binary]] = {
+    e.Op.EQ: exp.EQ,
+    e.Op.LT: exp.LT,
+    e.Op.LE: exp.LTE,
+    e.Op.GT: exp.GT,
+    e.Op.GE: exp.GTE,
+    e.Op.ADD: exp.Add,
+    e.Op.MUL: exp.Mul,
+}
+
+
+def identifier(name: str) -> exp.Identifier:
+    """Return a quoted identifier; the printer escapes what the dialect needs escaped."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def function(name: str, *args: Sql) -> exp.Anonymous:
+    """Return a call printed as it stands; sqlglot would otherwise translate functions it knows."""
+    return exp.Anonymous(this=name, expressions=list(args))
+
+
+def number(value: int) -> Sql:
+    """Return an integer literal; the least 64-bit integer is not one in most dialects."""
+    if value == -(1 << 63):
+        return exp.paren(exp.Sub(this=number(value + 1), expression=exp.Literal.number(1)))
+    return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
+
+
+class Dialect:
+    """A dialect of SQL. One instance renders the expressions of one plan."""
+
+    name: ClassVar[str]
+    sqlglot_name: ClassVar[str]
+    ignores_case: ClassVar[bool] = True
+    """Whether two column names that differ in case alone cannot stand in one view."""
+    max_integer_needs_cast: ClassVar[bool] = False
+    compares_structs: ClassVar[bool] = True
+    """Whether `max` and `=` take structs, compared field by field."""
+    has_filter: ClassVar[bool] = True
+    """Whether aggregates take `FILTER (WHERE …)`."""
+    greatest_skips_null: ClassVar[bool] = True
+    needs_materialized: ClassVar[bool] = False
+
+    def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
+        """Return the expression in this dialect; `item` is what `Item()` stands for."""
+        visit: Callable[..., Sql] | None = getattr(self, f"visit_{type(expression).__name__.lower()}", None)
+        if visit is None:
+            raise UnsupportedError(
+                f"dialect {self.name} has no way to write {type(expression).__name__}",
+                remedy="choose another dialect or strategy (cdc-views generate --help lists them)",
+            )
+        return visit(expression, item)
+
+    def visit_col(self, node: e.Col, item: Sql | None) -> Sql:
+        """A column, quoted, with its side of the join."""
+        return exp.Column(this=identifier(node.name), table=identifier(node.of) if node.of else None)
+
+    def visit_item(self, node: e.Item, item: Sql | None) -> Sql:
+        """The element of the enclosing array expression."""
+        assert item is not None, "Item() outside Keep or Each"
+        return item.copy()
+
+    def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
+        """A struct's field, by a dot."""
+        base = self.render(node.base, item)
+        if isinstance(base, exp.Column | exp.Dot | exp.Identifier):
+            return exp.Dot(this=base, expression=identifier(node.name))
+        return exp.Dot(this=exp.paren(base), expression=identifier(node.name))
+
+    def visit_lit(self, node: e.Lit, item: Sql | None) -> Sql:
+        """A constant."""
+        match node.value:
+            case None:
+                return exp.Null()
+            case bool():
+                return exp.Boolean(this=node.value)
+            case int():
+                return number(node.value)
+        return exp.Literal.string(node.value)
+
+    def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
+        """An operator."""
+        if node.op is e.Op.NOT and isinstance(node.args[0], e.Call) and node.args[0].op is e.Op.IS_NULL:
+            present = _wrapped(self.render(node.args[0].args[0], item))
+            return exp.Is(this=present, expression=exp.Not(this=exp.Null()))
+        args = [self.render(arg, item) for arg in node.args]
+        if node.op in _BINARY:
+            return _BINARY[node.op](this=_wrapped(args[0]), expression=_wrapped(args[1]))
+        write = self._operators().get(node.op)
+        if write is None:
+            raise UnsupportedError(f"dialect {self.name} has no operator {node.op.value!r}", remedy="choose another dialect")
+        return write(args)
+
+    def _operators(self) -> dict[e.Op, Callable[[list[Sql]], Sql]]:
+        return {
+            e.Op.AND: lambda args: exp.and_(*args),
+            e.Op.OR: lambda args: exp.or_(*args),
+            e.Op.NOT: lambda args: exp.not_(args[0]),
+            e.Op.IS_NULL: lambda args: exp.Is(this=_wrapped(args[0]), expression=exp.Null()),
+            e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
+            e.Op.COALESCE: lambda args: function("COALESCE", *args),
+            e.Op.GREATEST: self.greatest,
+            e.Op.NOW: lambda args: self.now(),
+        }
+
+    def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
+        """CASE WHEN."""
+        branches = [exp.If(this=self.render(c, item), true=self.render(v, item)) for c, v in node.branches]
+        is_null = isinstance(node.otherwise, e.Lit) and node.otherwise.value is None
+        return exp.Case(ifs=branches, default=None if is_null else self.render(node.otherwise, item))
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """An aggregate, filtered."""
+        if node.fold is e.Fold.COLLECT:
+            return self.collect(node)
+        value = self.render(node.value)
+        if node.where is None:
+            return self.fold(node.fold, value)
+        condition = self.render(node.where)
+        if self.has_filter:
+            return exp.Filter(this=self.fold(node.fold, value), expression=exp.Where(this=condition))
+        return self.fold(node.fold, exp.Case(ifs=[exp.If(this=condition, true=value)]))
+
+    def fold(self, fold: e.Fold, value: Sql) -> Sql:
+        """MAX, MIN or ANY_VALUE of `value`."""
+        return function({e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE"}[fold], value)
+
+    def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
+        """ROW_NUMBER over the key, latest first."""
+        order = [exp.Ordered(this=self.render(part), desc=True, nulls_first=False) for part in node.order]
+        return exp.Window(
+            this=function("ROW_NUMBER"),
+            partition_by=[self.render(key) for key in node.partition],
+            order=exp.Order(expressions=order),
+        )
+
+    def visit_anyover(self, node: e.AnyOver, item: Sql | None) -> Sql:
+        """MAX of 0 and 1 over the partition."""
+        flag = exp.Case(ifs=[exp.If(this=self.render(node.value), true=number(1))], default=number(0))
+        keys = [self.render(key) for key in node.partition]
+        return exp.EQ(this=exp.Window(this=function("MAX", flag), partition_by=keys), expression=number(1))
+
+    def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
+        """The user's expression, in this dialect once printed."""
+        tree: Sql = node.tree.copy()
+        return exp.paren(tree)
+
+    def visit_friendly(self, node: e.Friendly, item: Sql | None) -> Sql:
+        """A stored value as people expect it; nested values part by part where a part changes."""
+        base = self.render(node.base, item)
+        return self.friendly(base, node.kind)
+
+    def friendly(self, base: Sql, kind: LogicalType) -> Sql:
+        """Return `base` in its friendly type."""
+        if not is_changed(kind):
+            return base
+        match kind:
+            case Scalar():
+                return self.friendly_scalar(base, kind.kind)
+            case ListOf() | SetOf() | VectorOf():
+                return self.each(base, lambda item: self.friendly(item, kind.element))
+            case MapOf():
+                return self.each(base, lambda item: self._friendly_entry(item, kind))
+            case TupleOf():
+                parts = [(f"f{i}", f"f{i}", field) for i, field in enumerate(kind.fields)]
+                return self._friendly_struct(base, parts)
+            case Udt():
+                return self._friendly_struct(base, [(name, physical_name(name), field) for name, field in kind.fields])
+        raise TypeError(kind)
+
+    def _friendly_entry(self, item: Sql, kind: MapOf) -> Sql:
+        return self._friendly_struct(item, [("key", "key", kind.key), ("value", "value", kind.value)])
+
+    def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
+        fields = [
+            (shown, self.friendly(exp.Dot(this=base.copy(), expression=identifier(stored)), kind))
+            for shown, stored, kind in parts
+        ]
+        present = exp.not_(exp.Is(this=base.copy(), expression=exp.Null()))
+        return exp.Case(ifs=[exp.If(this=present, true=self.struct(fields))])
+
+    def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
+        """A struct of named fields."""
+        return self.struct([(name, self.render(part, item)) for name, part in node.parts])
+
+    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+        """Elements that satisfy a condition."""
+        return self.keep(self.render(node.array, item), lambda element: self.render(node.where, element))
+
+    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+        """A value for each element."""
+        return self.each(self.render(node.array, item), lambda element: self.render(node.value, element))
+
+    def visit_greatest(self, node: e.Greatest, item: Sql | None) -> Sql:
+        """Largest element."""
+        return self.array_max(self.render(node.array, item))
+
+    def visit_isempty(self, node: e.IsEmpty, item: Sql | None) -> Sql:
+        """Null or without elements."""
+        size = function("COALESCE", self.array_size(self.render(node.array, item)), number(0))
+        return exp.EQ(this=size, expression=number(0))
+
+    def visit_mapfrom(self, node: e.MapFrom, item: Sql | None) -> Sql:
+        """A map from entries."""
+        return self.map_from(self.render(node.entries, item))
+
+    def greatest(self, args: list[Sql]) -> Sql:
+        """The largest argument that is not null."""
+        if not self.greatest_skips_null:
+            self.cannot("take the greatest of values that may be null")
+        return function("GREATEST", *args)
+
+    def now(self) -> Sql:
+        """Whole UTC seconds since the epoch."""
+        self.cannot("read the clock in whole seconds")
+
+    def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
+        """A struct of named fields."""
+        self.cannot("build a struct")
+
+    def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
+        """The array's elements for which `where` holds."""
+        self.cannot("filter an array")
+
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+        """The array of `value` of each element."""
+        self.cannot("transform an array")
+
+    def array_max(self, array: Sql) -> Sql:
+        """The largest element."""
+        self.cannot("take the largest element of an array")
+
+    def array_size(self, array: Sql) -> Sql:
+        """The number of elements."""
+        self.cannot("count the elements of an array")
+
+    def collect(self, node: e.Agg) -> Sql:
+        """An array of the group's structs, sorted by their first field."""
+        self.cannot("collect an array")
+
+    def map_from(self, entries: Sql) -> Sql:
+        """A map; where the engine has none, the array of entries."""
+        return entries
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """Return (select expression, lateral source) that give one row per element called `alias`."""
+        self.cannot("unnest an array")
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """A stored timestamp, date or time as the dialect's own; others as they are."""
+        return base
+
+    def table(self, reference: str) -> Sql:
+        """Return the raw table in a FROM clause; `reference` is text in this dialect."""
+        return exp.to_table(reference, dialect=self.sqlglot_name)
+
+    def cannot(self, what: str) -> NoReturn:
+        """Raise `UnsupportedError` for something this dialect cannot do."""
+        raise UnsupportedError(
+            f"dialect {self.name} cannot {what} as this table needs it",
+            remedy="run the view on duckdb or spark, or materialize there and query the plain serving table",
+        )
+
+
+def _wrapped(value: Sql) -> Sql:
+    return exp.paren(value) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
+
+
+_CHANGED = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
+
+
+def is_changed(kind: LogicalType) -> bool:
+    """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
+    match kind:
+        case Scalar():
+            return kind.kind in _CHANGED
+        case ListOf() | SetOf() | VectorOf():
+            return is_changed(kind.element)
+        case MapOf():
+            return is_changed(kind.key) or is_changed(kind.value)
+        case TupleOf():
+            return any(is_changed(field) for field in kind.fields)
+        case Udt():
+            return any(name != physical_name(name) or is_changed(field) for name, field in kind.fields)
+    return False

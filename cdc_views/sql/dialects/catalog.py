@@ -1,0 +1,10 @@
+"""Every dialect there is."""
+
+from __future__ import annotations
+
+from cdc_views.sql.dialects.base import Dialect
+from cdc_views.sql.dialects.duckdb import DuckDb
+from cdc_views.sql.dialects.spark import Databricks, Spark
+
+DIALECTS: dict[str, type[Dialect]] = {kind.name: kind for kind in (DuckDb, Spark, Databricks)}
+"""Name → dialect; the first two run here, the others are rendered and parsed."""

@@ -1,0 +1,83 @@
+"""DuckDB 2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from cdc_views.plan import expr as e
+from cdc_views.sql.dialects.base import Dialect, Sql, function, identifier, number
+from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
+from cdc_views.types import Kind
+
+
+class DuckDb(Dialect):
+    """Structs compare field by field and `max` takes them; `arg_max` would skip nulls (rule C5), so it is not used."""
+
+    name = "duckdb"
+    sqlglot_name = "duckdb"
+
+    def now(self) -> Sql:
+        """See `Dialect.now`. `epoch(now())` has fractions; a cast would round them up."""
+        return exp.cast(function("floor", function("epoch", function("now"))), "BIGINT")
+
+    def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
+        """`STRUCT_PACK(name := value, …)`."""
+        return function("STRUCT_PACK", *(exp.PropertyEQ(this=identifier(name), expression=part) for name, part in parts))
+
+    def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
+        """`list_filter` with a lambda."""
+        return function("list_filter", array, _lambda(where))
+
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+        """`list_transform` with a lambda."""
+        return function("list_transform", array, _lambda(value))
+
+    def array_max(self, array: Sql) -> Sql:
+        """`list_max`."""
+        return function("list_max", array)
+
+    def array_size(self, array: Sql) -> Sql:
+        """`len`."""
+        return function("len", array)
+
+    def collect(self, node: e.Agg) -> Sql:
+        """`list(struct ORDER BY first field)`."""
+        value = self.render(node.value)
+        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else None
+        order = self.render(first) if first is not None else exp.Dot(this=value.copy(), expression=identifier("written"))
+        listed = function("LIST", exp.Order(this=value, expressions=[exp.Ordered(this=order, nulls_first=True)]))
+        if node.where is None:
+            return listed
+        return exp.Filter(this=listed, expression=exp.Where(this=self.render(node.where)))
+
+    def map_from(self, entries: Sql) -> Sql:
+        """`map_from_entries`."""
+        return function("map_from_entries", entries)
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """`UNNEST` in the select list."""
+        return exp.alias_(function("UNNEST", array), identifier(alias)), None
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """Timestamps as TIMESTAMP WITH TIME ZONE, relational ones without, days as DATE, times as text (TIME is µs)."""
+        match kind:
+            case Kind.TIMESTAMP:
+                micros = exp.Mul(this=base, expression=number(1000))
+                return in_range(base, MICROS_LIMIT // 1000, function("make_timestamptz", micros))
+            case Kind.DATETIME:
+                return in_range(base, MICROS_LIMIT, function("make_timestamp", base))
+            case Kind.INSTANT:
+                return in_range(base, MICROS_LIMIT, function("make_timestamptz", base))
+            case Kind.DATE:
+                epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
+                return in_range(base, DAYS_LIMIT, exp.Add(this=epoch, expression=base))
+            case Kind.TIME:
+                return time_text(base, "printf")
+        return base
+
+
+def _lambda(body: Callable[[Sql], Sql]) -> Sql:
+    item = identifier("_item")
+    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

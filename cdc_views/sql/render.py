@@ -1,0 +1,145 @@
+"""A lowered plan → SQL text: one CTE a node, the same text on every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from cdc_views.errors import UnsupportedError
+from cdc_views.plan.expr import Named
+from cdc_views.plan.nodes import (
+    Aggregate,
+    Explode,
+    Join,
+    JoinKind,
+    Node,
+    Ordered,
+    Scan,
+    Select,
+    UnionAll,
+    in_order,
+)
+from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
+
+
+class Renderer:
+    """Renders plans in one dialect over one raw table. A node without a visit raises `UnsupportedError`."""
+
+    def __init__(self, dialect: Dialect, *, table: str) -> None:
+        """`table` is the raw table as it stands after FROM, text in the dialect."""
+        self.dialect, self.table = dialect, table
+
+    def query(self, root: Node, *, renamed: Named | None = None) -> exp.Select:
+        """Return `WITH … SELECT …` of the plan's output columns."""
+        nodes = in_order(root)
+        names = step_names(nodes)
+        last = nodes[-1]
+        bodies = {id(node): self._body(node, names) for node in nodes}
+        query = bodies[id(last)]
+        for node in nodes[:-1]:
+            query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], copy=False)
+        return query
+
+    def sql(self, root: Node) -> str:
+        """Return the query's text, aligned."""
+        return self.query(root).sql(dialect=self.dialect.sqlglot_name, pretty=True, max_text_width=110, comments=True)
+
+    def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
+        visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"visit_{type(node).__name__.lower()}", None)
+        if visit is None:
+            raise UnsupportedError(
+                f"the SQL renderer has no way to write {type(node).__name__}", remedy="lower the plan with a strategy first"
+            )
+        body = visit(node, names)
+        body.add_comments([f" one row per {node.grain}"])
+        return body
+
+    def _columns(self, columns: Named) -> list[Sql]:
+        return [self._column(name, self.dialect.render(value)) for name, value in columns]
+
+    def _column(self, name: str, value: Sql) -> Sql:
+        if isinstance(value, exp.Column) and value.name == name:
+            return value
+        return exp.alias_(value, identifier(name))
+
+    def _from(self, node: Node, names: dict[int, str], alias: str = "") -> Sql:
+        table = exp.Table(this=identifier(names[id(node)]))
+        return exp.alias_(table, identifier(alias), table=True) if alias else table
+
+    def visit_scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
+        """The raw table, projected and filtered."""
+        query = exp.select(*self._columns(node.columns)).from_(self.dialect.table(self.table), copy=False)
+        return query.where(self.dialect.render(node.where)) if node.where is not None else query
+
+    def visit_select(self, node: Select, names: dict[int, str]) -> exp.Select:
+        """A projection."""
+        query = exp.select(*self._columns(node.columns)).from_(self._from(node.source, names))
+        return query.where(self.dialect.render(node.where)) if node.where is not None else query
+
+    def visit_aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
+        """A group-by; without keys, one row."""
+        keys = [exp.column(identifier(key)) for key in node.keys]
+        query = exp.select(*keys, *self._columns(node.folds)).from_(self._from(node.source, names))
+        if node.where is not None:
+            query = query.where(self.dialect.render(node.where))
+        return query.group_by(*keys) if keys else query
+
+    def visit_join(self, node: Join, names: dict[int, str]) -> exp.Select:
+        """A join of two steps, called l and r."""
+        query = exp.select(*self._columns(node.columns)).from_(self._from(node.left, names, "l"))
+        right = self._from(node.right, names, "r")
+        if node.kind is JoinKind.CROSS:
+            return query.join(right, join_type="cross")
+        equal = exp.NullSafeEQ if node.is_null_safe else exp.EQ
+        on = [equal(this=_side("l", key), expression=_side("r", key)) for key in node.on]
+        matching = [self.dialect.render(node.matching)] if node.matching is not None else []
+        return query.join(right, on=exp.and_(*on, *matching), join_type=node.kind.value)
+
+    def visit_explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
+        """One row per element."""
+        selected, lateral = self.dialect.explode(self.dialect.render(node.array), alias=node.element)
+        keep = [exp.column(identifier(name)) for name in node.keep]
+        query = exp.select(*keep, *([selected] if selected is not None else [])).from_(self._from(node.source, names))
+        return query.join(lateral, join_type="cross") if lateral is not None else query
+
+    def visit_unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
+        """The parts, one after the other."""
+        parts = [
+            exp.select(*(exp.column(identifier(n)) for n in part.output())).from_(self._from(part, names))
+            for part in node.parts
+        ]
+        union: exp.Query = parts[0]
+        for part in parts[1:]:
+            union = exp.union(union, part, distinct=False)
+        columns = [exp.column(identifier(n)) for n in node.output()]
+        return exp.select(*columns).from_(union.subquery(identifier("parts")))
+
+    def visit_ordered(self, node: Ordered, names: dict[int, str]) -> exp.Select:
+        """The rows in order, cut."""
+        columns = [exp.column(identifier(n)) for n in node.output()]
+        query = exp.select(*columns).from_(self._from(node.source, names))
+        for name, descending in node.by:
+            key = exp.Ordered(this=exp.column(identifier(name)), desc=descending, nulls_first=not descending)
+            query = query.order_by(key)
+        return query.limit(number(node.limit)) if node.limit is not None else query
+
+
+def _side(side: str, name: str) -> exp.Column:
+    return exp.Column(this=identifier(name), table=identifier(side))
+
+
+def step_names(nodes: list[Node]) -> dict[int, str]:
+    """Return a name for each node, unique whatever a table's columns are called."""
+    taken: set[str] = set()
+    names: dict[int, str] = {}
+    for node in nodes:
+        name, n = node.name, 1
+        while name in taken:
+            n += 1
+            name = f"{node.name}_{n}"
+        taken.add(name)
+        names[id(node)] = name
+    return names
+
+

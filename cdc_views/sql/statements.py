@@ -1,0 +1,63 @@
+"""Statements around a query: templates hold the envelopes, everything relational comes rendered."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+from sqlglot import exp
+
+from cdc_views.relation import LAYOUT_VERSION, Relation
+from cdc_views.sql.dialects.base import Dialect, identifier
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_folder()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def template_folder() -> str:
+    """Return where the templates are: inside an installed package, beside it in a checkout."""
+    packaged = resources.files("cdc_views") / "_templates"
+    beside = Path(str(resources.files("cdc_views"))).parent / "templates"
+    return str(packaged) if packaged.is_dir() else str(beside)
+
+
+def create_view(
+    dialect: Dialect,
+    relation: Relation,
+    *,
+    view: tuple[str, str],
+    query: exp.Select,
+    names: tuple[tuple[str, str], ...],
+    notes: list[str],
+) -> str:
+    """Return `CREATE OR REPLACE VIEW` of `query`, its columns under the users' names."""
+    renamed = exp.select(*(exp.alias_(exp.column(identifier(out)), identifier(name)) for name, out in names))
+    shown = renamed.from_(query.subquery(identifier("merged")))
+    target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
+    schema = relation.schema
+    return _environment().get_template("create_view.sql.j2").render(
+        view=target.sql(dialect=dialect.sqlglot_name),
+        schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
+        query=shown.sql(dialect=dialect.sqlglot_name, pretty=True, max_text_width=110),
+        table=_comment(schema.full_name),
+        grain=_comment(", ".join(c.name for c in schema.row_key)),
+        has_statics=bool(schema.statics),
+        layout=LAYOUT_VERSION,
+        notes=[_comment(note) for note in notes if note],
+    )
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a line comment early."""
+    return " ".join(text.split())

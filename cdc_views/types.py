@@ -1,0 +1,267 @@
+"""Logical types: what a column's values are, apart from any engine.
+
+Native Python values, one form a type (used by the oracle, the codecs and the printers):
+
+============================  ==================================================================
+type                          native value
+============================  ==================================================================
+tinyint … bigint, varint      int
+float, double                 float (float: rounded to 32 bits)
+boolean                       bool
+text, ascii, json             str
+blob                          bytes
+decimal                       decimal.Decimal, scale kept (1.0 is not 1.00)
+uuid, timeuuid                uuid.UUID
+inet                          str, IPv6 uncompressed as Java prints it (``0:0:0:0:0:0:0:1``)
+timestamp                     int, milliseconds since the epoch
+datetime, instant             int, microseconds since the epoch (relational; instant: with a zone)
+date                          int, days since the epoch
+time                          int, nanoseconds of the day (relational TIME may pass a day or be negative)
+duration                      (months, days, nanoseconds)
+list, set, vector             tuple (a set's sorted by rule K2)
+map                           tuple of (key, value), sorted by rule K2
+tuple, user type              tuple, a missing field None, in declared order
+any but text                  `EMPTY`, the serialized value of 0 bytes, which is not null
+============================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class _Empty(Enum):
+    """The type of `EMPTY`, an enum so that it stays one object through copies and pickles."""
+
+    EMPTY = "empty"
+
+    def __repr__(self) -> str:
+        return "EMPTY"
+
+
+EMPTY = _Empty.EMPTY
+"""A value of 0 bytes where the type is not text: legal in Cassandra, distinct from null, printed as `""`."""
+
+
+class Kind(str, Enum):
+    """The scalar types; the value is the name as CQL writes it, or ours for relational ones."""
+
+    ASCII = "ascii"
+    BIGINT = "bigint"
+    BLOB = "blob"
+    BOOLEAN = "boolean"
+    COUNTER = "counter"
+    DATE = "date"
+    DECIMAL = "decimal"
+    DOUBLE = "double"
+    DURATION = "duration"
+    FLOAT = "float"
+    INET = "inet"
+    INT = "int"
+    SMALLINT = "smallint"
+    TEXT = "text"
+    TIME = "time"
+    TIMESTAMP = "timestamp"
+    TIMEUUID = "timeuuid"
+    TINYINT = "tinyint"
+    UUID = "uuid"
+    VARINT = "varint"
+    # of relational sources only
+    DATETIME = "datetime"
+    INSTANT = "instant"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalType:
+    """Base of the types below. `str(t)` is the type as CQL writes it."""
+
+    @property
+    def is_multicell(self) -> bool:
+        """Whether a column of this type stores one cell an element (a non-frozen collection or user type)."""
+        return False
+
+    def frozen_form(self) -> LogicalType:
+        """The same type stored as one cell."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(LogicalType):
+    """A type without parts. `scale` is that of a relational `numeric(p, s)`, None where values bring their own."""
+
+    kind: Kind
+    scale: int | None = None
+
+    def __str__(self) -> str:
+        return self.kind.value
+
+
+_FROZEN = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection(LogicalType):
+    """A type that is frozen (one cell) or multi-cell; nested ones are always frozen."""
+
+    @property
+    def is_multicell(self) -> bool:
+        """See `LogicalType.is_multicell`."""
+        return not self._is_frozen
+
+    def frozen_form(self) -> LogicalType:
+        """The same type stored as one cell."""
+        changed: LogicalType = replace(self, **{_FROZEN: True})
+        return changed
+
+    @property
+    def _is_frozen(self) -> bool:
+        # a field of this base could not come last in subclasses, which add required ones
+        return bool(getattr(self, _FROZEN))
+
+    def _wrap(self, text: str) -> str:
+        return f"frozen<{text}>" if self._is_frozen else text
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(_Collection):
+    """`list<element>`; multi-cell elements are ordered by their timeuuid path."""
+
+    element: LogicalType
+    frozen: bool = True
+
+    def __str__(self) -> str:
+        return self._wrap(f"list<{self.element}>")
+
+
+@dataclass(frozen=True, slots=True)
+class SetOf(_Collection):
+    """`set<element>`, sorted by the element's rule-K2 order."""
+
+    element: LogicalType
+    frozen: bool = True
+
+    def __str__(self) -> str:
+        return self._wrap(f"set<{self.element}>")
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf(_Collection):
+    """`map<key, value>`, sorted by the key's rule-K2 order."""
+
+    key: LogicalType
+    value: LogicalType
+    frozen: bool = True
+
+    def __str__(self) -> str:
+        return self._wrap(f"map<{self.key}, {self.value}>")
+
+
+@dataclass(frozen=True, slots=True)
+class Udt(_Collection):
+    """A user type; `fields` are (name, type) in declared order, names unquoted and case-sensitive."""
+
+    keyspace: str
+    name: str
+    fields: tuple[tuple[str, LogicalType], ...]
+    frozen: bool = True
+
+    def __str__(self) -> str:
+        plain = self.name.isidentifier() and self.name == self.name.lower() and self.name not in _CQL_TYPE_WORDS
+        quoted = self.name if plain else '"' + self.name.replace('"', '""') + '"'
+        return self._wrap(quoted)
+
+    def field_type(self, name: str) -> LogicalType | None:
+        """The type of the field called `name`, or None when there is none."""
+        return next((kind for field, kind in self.fields if field == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleOf(LogicalType):
+    """`tuple<…>`: always one cell."""
+
+    fields: tuple[LogicalType, ...]
+
+    def __str__(self) -> str:
+        return f"frozen<tuple<{', '.join(map(str, self.fields))}>>"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOf(LogicalType):
+    """`vector<element, size>`: always one cell, no null elements."""
+
+    element: LogicalType
+    size: int
+
+    def __str__(self) -> str:
+        return f"vector<{self.element}, {self.size}>"
+
+
+def children(kind: LogicalType) -> Iterator[LogicalType]:
+    """Yield the types directly inside `kind`, in declared order; nothing for a scalar."""
+    match kind:
+        case ListOf() | SetOf() | VectorOf():
+            yield kind.element
+        case MapOf():
+            yield kind.key
+            yield kind.value
+        case TupleOf():
+            yield from kind.fields
+        case Udt():
+            yield from (field for _, field in kind.fields)
+
+
+def contains(kind: LogicalType, wanted: Kind) -> bool:
+    """Whether the scalar `wanted` occurs in `kind` at any depth."""
+    if isinstance(kind, Scalar):
+        return kind.kind is wanted
+    return any(contains(child, wanted) for child in children(kind))
+
+
+_CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map", "tuple", "frozen", "vector", "varchar"})
+"""Names a user type must quote, since CQL would read them as types of its own."""
+
+INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
+"""Width in bits of the fixed-width integers."""
+
+TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
+"""Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
+
+TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
+"""Kinds stored as text in raw tables, in the form `query` prints."""
+
+
+def is_text(kind: LogicalType) -> bool:
+    """Whether a 0-byte value of `kind` is simply the empty string (or, for blob, empty bytes)."""
+    return isinstance(kind, Scalar) and (kind.kind in TEXT_KINDS or kind.kind is Kind.BLOB)
+
+
+def carries_order_bytes(kind: LogicalType) -> bool:
+    """Whether cells of `kind` store their serialized bytes beside the value (rule C3).
+
+    The other kinds derive the order of their bytes from the stored value: integers and timestamps as
+    `(v < 0, v)`; text, blob, uuid, timeuuid, boolean, date and time by the value itself.
+    """
+    if not isinstance(kind, Scalar):
+        return True
+    return kind.kind in {Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL, Kind.VARINT, Kind.INET, Kind.DURATION}
+
+
+def carries_comparable(kind: LogicalType) -> bool:
+    """Whether a *key* of `kind` stores a separate comparable (rules K1, K2) beside the value.
+
+    Needed wherever SQL's `=` and `<` on the stored value differ from Cassandra's comparator.
+    """
+    if not isinstance(kind, Scalar):
+        return True
+    return kind.kind in TEXT_STORED or kind.kind in {Kind.FLOAT, Kind.DOUBLE}
+
+
+def reads_from_bytes(kind: LogicalType) -> bool:
+    """Whether exact reads take a value of `kind` from its serialized bytes rather than the stored value.
+
+    Engines' own nested types lose values of 0 bytes, and DuckDB's `max` of a struct turns -0.0 into 0.0.
+    """
+    return not isinstance(kind, Scalar) or kind.kind in {Kind.FLOAT, Kind.DOUBLE}

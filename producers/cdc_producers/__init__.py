@@ -1,0 +1,1 @@
+"""Separate processes that land real changes; see ../README.md for what comes here."""

@@ -1,0 +1,1 @@
+"""Plans on Spark: the DataFrame compiler, a session with Delta, and the engine that `cdc-views` finds by entry point."""

@@ -1,0 +1,110 @@
+"""The Spark engine: reads compile to DataFrames, views are SQL in a catalog kept inside the warehouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from cdc_views.engines.asking import ask_of
+from cdc_views.engines.base import RawTable, Read, ViewDefinition
+from cdc_views.errors import EngineError
+from cdc_views.plan.build import build
+from cdc_views.plan.choose import choose
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views_spark.compile import Compiler
+from cdc_views_spark.session import open_session
+
+
+def open_spark(*, warehouse: Path) -> SparkEngine:
+    """Return the engine; the entry point `cdc_views.engines` names this function."""
+    return SparkEngine(open_session(warehouse=warehouse))
+
+
+class SparkEngine:
+    """Runs plans on a session; closing the engine stops the session it was given."""
+
+    name = "spark"
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def __enter__(self) -> SparkEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def session(self) -> SparkSession:
+        """The open session, for callers that run plans of their own."""
+        return self._session
+
+    def dataframe(self, read: Read) -> DataFrame:
+        """Return the lazy DataFrame of `read`, in exact form."""
+        chosen = choose(read.strategy.value, engine="spark")
+        plan = prune(lower(build(ask_of(read)), strategy=chosen.strategy))
+        return Compiler(self.raw(read.raw)).dataframe(plan)
+
+    def raw(self, raw: RawTable) -> DataFrame:
+        """Return the raw table; one that does not exist yet has no rows, a column it lacks is null."""
+        expected = raw.relation.arrow_schema()
+        if not (Path(raw.location) / "_delta_log").is_dir() and "://" not in raw.location:
+            return self._session.createDataFrame(expected.empty_table())
+        stored = self._session.read.format("delta").load(raw.location)
+        missing = [field for field in expected if field.name not in stored.columns]
+        if not missing:
+            return stored
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        return stored.withColumns({f.name: F.lit(None).cast(from_arrow_type(f.type)) for f in missing})
+
+    def read(self, read: Read) -> pa.Table:
+        """See `Engine.read`."""
+        try:
+            return self.dataframe(read).toArrow()
+        except PySparkException as error:
+            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+
+    def sql(self, read: Read) -> str:
+        """See `Engine.sql`."""
+        table = _delta(read.raw)
+        return query_sql(ask_of(read), dialect_name="spark", strategy=read.strategy.value, table=table)
+
+    def read_sql(self, read: Read) -> pa.Table:
+        """Return what the SQL text of `read` gives, which must equal `read`."""
+        try:
+            return self._session.sql(self.sql(read)).toArrow()
+        except PySparkException as error:
+            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+
+    def apply(self, view: ViewDefinition) -> str:
+        """See `Engine.apply`."""
+        statement = generate(
+            view.raw.relation,
+            dialect_name="spark",
+            strategy=view.strategy.value,
+            view=ViewSql(view.schema, view.name),
+            table=_delta(view.raw),
+        )
+        try:
+            quoted = view.schema.replace("`", "``")
+            self._session.sql(f"CREATE DATABASE IF NOT EXISTS `{quoted}`")
+            self._session.sql(statement)
+        except PySparkException as error:
+            raise EngineError(f"Spark cannot create view {view.schema}.{view.name}: {str(error).splitlines()[0]}") from error
+        return statement
+
+    def close(self) -> None:
+        """Stop the session."""
+        self._session.stop()
+
+
+def _delta(raw: RawTable) -> str:
+    location = raw.location if "://" in raw.location else str(Path(raw.location).resolve())
+    return "delta.`" + location.replace("`", "``") + "`"

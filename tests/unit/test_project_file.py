@@ -1,0 +1,179 @@
+"""The project file: every key of the interface, and every mistake with its line and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cdc_views.engines.base import Strategy
+from cdc_views.errors import ConfigError
+from cdc_views.project import (
+    EngineName,
+    RawFormatName,
+    default_raw_table,
+    load_project,
+    new_project,
+    project_json_schema,
+    split_name,
+)
+
+FULL = """\
+name: shop
+engine: spark                     # spark | duckdb | bigquery
+warehouse: ./warehouse
+tables:
+  - name: shop.orders
+    schema: schema/shop.cql
+    raw:
+      format: cassandra-mutation
+      layout: canonical
+      table: raw/shop_orders
+    replication_factor: 3
+    view: {name: orders, strategy: auto}
+    materialize: {schedule: "*/15 * * * *", lateness: 10d}
+    tests: [{column: state, not_null: true}]
+    columns: {amount: "decimal(18,2)"}
+    fidelity: {waive: {note: we never read it}}
+"""
+
+
+def load(folder: Path, text: str, **environment: str) -> object:
+    file = folder / "cdc_views.yml"
+    file.write_text(text)
+    return load_project(file, environment=environment)
+
+
+def mistake(folder: Path, text: str, **environment: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(folder, text, **environment)
+    return str(caught.value)
+
+
+def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
+    (tmp_path / "cdc_views.yml").write_text(FULL)
+    project = load_project(tmp_path / "cdc_views.yml")
+    table = project.tables[0]
+    assert (project.name, project.engine, project.warehouse) == ("shop", EngineName.SPARK, "./warehouse")
+    assert (table.name, table.keyspace, table.table, table.schema_) == ("shop.orders", "shop", "orders", "schema/shop.cql")
+    assert (table.raw.format, table.raw_table, table.replication_factor) == (
+        RawFormatName.CASSANDRA_MUTATION,
+        "raw/shop_orders",
+        3,
+    )
+    assert (table.view_name, table.view.strategy) == ("orders", Strategy.AUTO)
+    assert (table.materialize.schedule, table.materialize.lateness) == ("*/15 * * * *", "10d")
+    assert table.columns == {"amount": "decimal(18,2)"}
+    assert table.fidelity.waive == {"note": "we never read it"}
+
+
+def test_defaults(tmp_path: Path) -> None:
+    text = "name: a\nengine: duckdb\ntables:\n  - {name: ks.T, schema: s.cql, raw: {format: debezium}}\n"
+    (tmp_path / "cdc_views.yml").write_text(text)
+    table = load_project(tmp_path / "cdc_views.yml").tables[0]
+    assert (table.raw_table, table.view_name, table.materialize.lateness) == ("raw/ks_-54", "T", None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "expected"),
+    [
+        ("engine: spark ", "engine: sprak ", 2, "did you mean 'spark'?"),
+        ("warehouse:", "warehose:", 3, "unknown key 'warehose'; did you mean 'warehouse'?"),
+        ("      layout: canonical", "      layot: canonical", 9, "unknown key 'layot' in tables[0].raw; did you mean 'layout'?"),
+        ("format: cassandra-mutation", "format: cassandra", 8, "tables[0].raw.format is 'cassandra', which there is not"),
+        ("replication_factor: 3", "replication_factor: three", 11, "tables[0].replication_factor is 'three'"),
+        ("replication_factor: 3", "replication_factor: 0", 11, "greater than or equal to 1"),
+        ("strategy: auto", "strategy: windw", 12, "did you mean 'window'?"),
+        ("lateness: 10d", "lateness: 10 days", 13, "as in 10d"),
+        ('"*/15 * * * *"', "hourly", 13, "a cron expression of five fields was expected"),
+        ("    schema: schema/shop.cql\n", "", 5, "key 'schema' is missing in tables[0]"),
+        ("  - name: shop.orders", "  - name: 3", 5, "tables[0].name is 3"),
+        ("name: shop\n", "name: shop\nname: shop\n", 2, "key 'name' occurs twice"),
+        ("name: shop\n", "name: [\n", 3, "is not YAML"),
+        ("    raw:\n", "\traw:\n", 7, "spaces, not tabs"),
+    ],
+)
+def test_a_mistake_names_its_line_and_a_remedy(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
+    assert old in FULL
+    message = mistake(tmp_path, FULL.replace(old, new, 1))
+    assert f"cdc_views.yml:{line}: " in message
+    assert expected in message
+
+
+def test_all_mistakes_are_told_at_once_in_the_file_s_order(tmp_path: Path) -> None:
+    message = mistake(tmp_path, FULL.replace("replication_factor: 3", "replication_factor: 0").replace("spark ", "sprak "))
+    assert [line.split(":")[1] for line in message.splitlines()] == ["2", "11"]
+
+
+def test_an_empty_file_a_list_and_a_missing_file_are_explained(tmp_path: Path) -> None:
+    assert "is no project file" in mistake(tmp_path, "")
+    assert "is no project file" in mistake(tmp_path, "- a\n")
+    with pytest.raises(ConfigError, match="cdc-views init --from"):
+        load_project(tmp_path / "missing.yml")
+
+
+def test_environment_variables_are_filled_in_and_must_be_set(tmp_path: Path) -> None:
+    text = FULL.replace("./warehouse", "${ROOT}/wh-${STAGE}")
+    assert load(tmp_path, text, ROOT="/data", STAGE="test").warehouse == "/data/wh-test"  # type: ignore[attr-defined]
+    message = mistake(tmp_path, text, ROOT="/data")
+    assert ":3: " in message
+    assert "set STAGE" in message
+    assert "is no reference" in mistake(tmp_path, FULL.replace("./warehouse", "${a b}"))
+
+
+def test_two_tables_may_share_neither_name_raw_table_nor_view(tmp_path: Path) -> None:
+    again = FULL[FULL.index("  - name") :]
+    assert "table 'shop.orders' occurs twice" in mistake(tmp_path, FULL + again)
+    assert "raw table 'raw/shop_orders' occurs twice" in mistake(tmp_path, FULL + again.replace("shop.orders", "shop.o2"))
+
+
+def test_default_raw_tables_never_clash() -> None:
+    names = [
+        "a.b",
+        "a_b",
+        "A.b",
+        "a.B",
+        "a_.b",
+        "a._b",
+        "a__b",
+        "a.b.c",
+        "a.b_c",
+        "a b",
+        "a-b",
+        "a%20b",
+        "ä.b",
+        "a.x",
+        "a._",
+        "_a.b",
+        ".a",
+        "a.",
+    ]
+    paths = [default_raw_table(name) for name in names]
+    assert len({path.casefold() for path in paths}) == len(names)
+    assert all(set(path.removeprefix("raw/")) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for path in paths)
+
+
+def test_a_name_is_split_at_its_first_dot() -> None:
+    assert split_name("hid301.OrderItems") == ("hid301", "OrderItems")
+    assert split_name("db.public.orders") == ("db", "public.orders")
+    assert split_name("orders") == ("", "orders")
+
+
+def test_a_new_project_reads_back_whatever_the_names(tmp_path: Path) -> None:
+    tables = ["shop.orders", 'hid."x', "ks.no", "1.0", "a: b.c#d", "ks.Übung", "a.${HOME}"[:3] + "null"]
+    text = new_project("yes", schema="dir with space/schema.cql", tables=tables, raw_format=RawFormatName.DEBEZIUM)
+    (tmp_path / "cdc_views.yml").write_text(text)
+    project = load_project(tmp_path / "cdc_views.yml", environment={})
+    assert project.name == "yes"
+    assert [table.name for table in project.tables] == tables
+    assert yaml.safe_load(text)["engine"] == "duckdb"
+
+
+def test_the_json_schema_has_every_key() -> None:
+    schema = project_json_schema()
+    assert {"name", "engine", "warehouse", "tables"} <= schema["properties"].keys()
+    assert "schema" in schema["$defs"]["TableConfig"]["properties"]
+    assert schema["additionalProperties"] is False
+    json.dumps(schema)

@@ -1,0 +1,94 @@
+"""A small table and its events, for the tests of landing, the project file and the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import RawTable
+from cdc_views.landing import quarantine_location
+from cdc_views.relation import Relation
+from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.types import Kind, Scalar
+
+CQL = "CREATE TABLE shop.orders (id int, line int, state text, note text, PRIMARY KEY (id, line));\n"
+NOW = 1_800_000_000
+
+SCHEMA = TableSchema(
+    "shop",
+    "orders",
+    (
+        Column("id", Scalar(Kind.INT), Role.PARTITION),
+        Column("line", Scalar(Kind.INT), Role.CLUSTERING),
+        Column("state", Scalar(Kind.TEXT)),
+        Column("note", Scalar(Kind.TEXT)),
+    ),
+)
+
+
+def event(number: int, *, state: str = "open", table: str = "orders", node: str = "n1", **more: Any) -> str:
+    """One mutation that sets `state` of row (number, 0) at write time `number`."""
+    body: dict[str, Any] = {
+        "format": "cassandra-mutation/1",
+        "node": node,
+        "segment": 1,
+        "position": number,
+        "keyspace": "shop",
+        "table": table,
+        "partition": {"id": number},
+        "rows": [
+            {
+                "kind": "row",
+                "clustering": {"line": 0},
+                "liveness": {"written": number},
+                "cells": [{"column": "state", "written": number, "value": state}],
+            }
+        ],
+    }
+    return json.dumps(body | more)
+
+
+def write_lines(path: Path, *lines: str | bytes) -> Path:
+    """Write lines, each with its newline."""
+    path.write_bytes(b"".join(_bytes(line) + b"\n" for line in lines))
+    return path
+
+
+def append_lines(path: Path, *lines: str | bytes) -> Path:
+    """Append lines, each with its newline."""
+    return path.write_bytes(path.read_bytes() + b"".join(_bytes(line) + b"\n" for line in lines)) and path
+
+
+def _bytes(line: str | bytes) -> bytes:
+    return line.encode() if isinstance(line, str) else line
+
+
+def raw_table(folder: Path, schema: TableSchema = SCHEMA) -> RawTable:
+    """The raw table under `folder`."""
+    return RawTable(str(folder / "raw" / "shop_orders"), Relation(schema))
+
+
+def landed_ids(raw: RawTable) -> list[int]:
+    """The partition keys of the rows in the raw table, sorted, with repetition."""
+    return sorted(DeltaTable(raw.location).to_pyarrow_dataset().to_table(columns=["id"]).column("id").to_pylist())
+
+
+def quarantined(raw: RawTable) -> list[dict[str, Any]]:
+    """The rows of the quarantine, in the order of their lines; none where there is no quarantine."""
+    location = quarantine_location(raw)
+    if not DeltaTable.is_deltatable(location):
+        return []
+    rows: list[dict[str, Any]] = DeltaTable(location).to_pyarrow_dataset().to_table().to_pylist()
+    return sorted(rows, key=lambda row: (row["source"], row["offset"]))
+
+
+def make_project(folder: Path, **table: Any) -> Path:
+    """Write a project of one table, shop.orders; `table` overrides its keys. Returns the project file."""
+    (folder / "schema.cql").write_text(CQL)
+    body = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}} | table
+    file = folder / "cdc_views.yml"
+    file.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": [body]}))
+    return file
