@@ -23,14 +23,15 @@ from cdc_views.instants import Instant, epoch_micros, epoch_seconds
 
 if TYPE_CHECKING:
     from cdc_views.applying import TablePlan
-    from cdc_views.engines.base import Engine, RawTable, Read, Strategy
+    from cdc_views.engines.base import Engine, Read
     from cdc_views.explaining import Explanation
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.raw.base import RawFormat, Verdict
-    from cdc_views.relation import Relation
+    from cdc_views.relation import RawTable, Relation
     from cdc_views.result import Result
     from cdc_views.schema import TableSchema
+    from cdc_views.strategy import Strategy
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
 
@@ -77,7 +78,10 @@ class Project:
             raise UnsupportedError(
                 f"{self.file}: warehouse {self.config.warehouse} is not a local path", remedy="name a local folder for now"
             )
-        return self.root / self.config.warehouse
+        folder = self.root / self.config.warehouse
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{self.file}: warehouse {folder} is a file; name a folder")
+        return folder
 
     def check_raw_tables_are_local(self) -> None:
         """Raise `UnsupportedError` where raw tables belong into BigQuery: landing beside it would mislead."""
@@ -92,7 +96,7 @@ class Project:
         """Open an engine, by default the project's; closed at the end."""
         from cdc_views.engines import open_engine
 
-        engine = open_engine(name or self.config.engine.value, warehouse=self.warehouse)
+        engine = open_engine(self.config.engine.value if name is None else name, warehouse=self.warehouse)
         try:
             yield engine
         finally:
@@ -143,23 +147,36 @@ class Table:
 
     @property
     def format(self) -> RawFormat:
-        """The raw format that the project file names."""
+        """The raw format that the project file names, with its options."""
         from cdc_views.raw.registry import raw_format
 
-        return raw_format(self.config.raw.format.value)
+        options = self.config.raw.options
+        for option, columns in (("scales", options.scales), ("units", options.units)):
+            self._check_columns(f"raw.options.{option}", columns)
+        return raw_format(self.config.raw.format.value, options.model_dump(mode="json", exclude_unset=True, exclude_none=True))
 
     @property
     def relation(self) -> Relation:
-        """What the columns of the raw table mean."""
-        from cdc_views.relation import Relation
+        """What the columns of the raw table mean, and which types its view shows them in."""
+        from cdc_views.sql.casts import ShownRelation
 
-        return Relation(self.schema, self.format.order)
+        return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
+
+    def _overrides(self) -> Mapping[str, str]:
+        """`columns:` of the project file, checked against the schema."""
+        from cdc_views.overrides import misfit
+
+        self._check_columns("columns", self.config.columns)
+        for name, wanted in self.config.columns.items():
+            if why := misfit(self.schema.column(name), wanted):
+                raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
+        return self.config.columns
 
     @property
     def raw(self) -> RawTable:
         """The raw table; raises `UnsupportedError` for one that somebody else lands (`layout: as-found`)."""
-        from cdc_views.engines.base import RawTable
         from cdc_views.project.models import Layout
+        from cdc_views.relation import RawTable
 
         if self.config.raw.layout is Layout.AS_FOUND:
             raise UnsupportedError(
@@ -174,7 +191,16 @@ class Table:
         from cdc_views.project.paths import is_url
 
         path = self.config.raw_table
-        return path if is_url(path) else str(self.project.root / path)
+        return path if is_url(path) else self._local(str(self.project.root / path))
+
+    def _local(self, path: str) -> str:
+        from cdc_views.project.paths import unfit_letter
+
+        if letter := unfit_letter(path):
+            raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
+        if Path(path).is_file():
+            raise ConfigError(f"{self.project.file}: the raw table of {self.name}, {path}, is a file; name a folder")
+        return path
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
@@ -218,13 +244,17 @@ class Table:
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
+        from cdc_views.conditions import check_condition
+        from cdc_views.reading import blaming_condition, checked_limit
         from cdc_views.result import Result
 
-        options = {"where": where, "limit": _checked_limit(limit), "strategy": self._strategy(strategy)}
+        if where is not None:
+            check_condition(where)
+        options = {"where": where, "limit": checked_limit(limit), "strategy": self._strategy(strategy)}
         options |= self._bounds(landed_as_of, written_as_of)
         wanted = self._columns(columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-        with self._readable() as (raw, note), self.project.engine(engine) as opened:
+        with self._readable() as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
             exact = opened.read(_read(raw, as_of=clock, columns=wanted, options=options))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
 
@@ -239,19 +269,18 @@ class Table:
         """
         from cdc_views.explaining import explain
         from cdc_views.landing import exists, open_raw
+        from cdc_views.reading import blaming_files
 
         if not exists(self.raw):
             raise UsageError(NOTHING_LANDED.format(name=self.name))
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-        return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
+        with blaming_files(self.raw.location):
+            return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
 
     def fidelity(self) -> list[FidelityLine]:
         """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
-        known = ["*", *(column.name for column in self.schema.columns)]
         waive = self.config.fidelity.waive
-        for name in waive:
-            if name not in known:
-                raise UnknownColumnError(table=f"{self.project.file}: fidelity.waive: {self.name}", column=name, known=known)
+        self._check_columns("fidelity.waive", [name for name in waive if name != "*"])
         return [
             FidelityLine(self.name, line.column, line.verdict, line.reason, line.case, waive.get(line.column, ""))
             for line in self.format.fidelity(self.schema)
@@ -291,8 +320,8 @@ class Table:
     @contextmanager
     def _readable(self) -> Iterator[tuple[RawTable, str]]:
         """The raw table, or an empty stand-in and a note where nothing has landed: reading creates nothing."""
-        from cdc_views.engines.base import RawTable
         from cdc_views.landing import create_raw, exists, open_raw
+        from cdc_views.relation import RawTable
 
         if exists(self.raw):
             open_raw(self.raw, format_name=self.format.name)
@@ -314,6 +343,13 @@ class Table:
                     f"give one another name (`view: {{name: …}}` of {self.name})"
                 )
 
+    def _check_columns(self, key: str, columns: Iterable[str]) -> None:
+        """Refuse a name under `key` of the project file that the table does not have."""
+        for name in columns:
+            if not self.schema.has(name):
+                known = [column.name for column in self.schema.columns]
+                raise UnknownColumnError(table=f"{self.project.file}: {key}: {self.name}", column=name, known=known)
+
     def _columns(self, columns: Iterable[str]) -> tuple[str, ...]:
         wanted = tuple(columns) or tuple(column.name for column in self.schema.columns)
         for name in wanted:
@@ -323,7 +359,7 @@ class Table:
         return wanted
 
     def _strategy(self, strategy: str | Strategy | None) -> Strategy:
-        from cdc_views.engines.base import Strategy
+        from cdc_views.strategy import Strategy
 
         if strategy is None:
             return self.config.view.strategy
@@ -345,12 +381,6 @@ class Table:
             "landed_as_of": None if landed is None else epoch_micros(landed, option="landed_as_of"),
             "written_as_of": None if written is None else epoch_micros(written, option="written_as_of"),
         }
-
-
-def _checked_limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 0:
-        raise UsageError(f"limit is {limit}; a number of rows, 0 or more, was expected")
-    return limit
 
 
 def _read(raw: RawTable, *, as_of: int, columns: tuple[str, ...], options: Mapping[str, Any]) -> Read:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdc_views.engines.base import RawTable, Strategy, ViewDefinition
+from cdc_views.engines.base import ViewDefinition
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.project.paths import default_raw_table
+from cdc_views.relation import RawTable
+from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
     from cdc_views.api import Table

@@ -70,7 +70,7 @@ def unpack(folder: Path) -> list[Captured]:
     if not CASES.is_file():
         raise SourceFileError(f"{CASES} is missing; the demo runs in a checkout of the repository")
     with tarfile.open(CASES) as archive:
-        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        archive.extractall(folder, filter="data")
     return [Captured(next(folder.glob(f"**/{case}")), table) for case, table in TABLES]
 
 

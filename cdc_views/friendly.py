@@ -16,19 +16,27 @@ tuple, user type                        struct (f0, f1, …; field names)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type, to_physical
 from cdc_views.errors import ConfigError
+from cdc_views.overrides import parse_override, precision_and_scale
 from cdc_views.schema import TableSchema
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)\Z")
+_ARROW = {
+    exp.DataType.Type.TINYINT: pa.int8(),
+    exp.DataType.Type.SMALLINT: pa.int16(),
+    exp.DataType.Type.INT: pa.int32(),
+    exp.DataType.Type.BIGINT: pa.int64(),
+    exp.DataType.Type.DOUBLE: pa.float64(),
+    exp.DataType.Type.TEXT: pa.string(),
+}
 _FRIENDLY = {
     Kind.TIMESTAMP: pa.timestamp("ms", tz="UTC"),
     Kind.INSTANT: pa.timestamp("us", tz="UTC"),
@@ -77,13 +85,15 @@ def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) 
 
 
 def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
-    found = _DECIMAL.match(wanted)
-    if found is None:
-        raise ConfigError(f"column {name!r}: type {wanted!r} is not known; decimal(PRECISION,SCALE) was expected")
-    precision, scale = int(found[1]), int(found[2])
-    numbers = [None if value is None or value is EMPTY else _at_scale(name, value, scale, wanted) for value in values]
+    kept = [None if value is None or value is EMPTY else value for value in values]
+    kind = parse_override(wanted)
     try:
-        return pa.array(numbers, pa.decimal128(precision, scale))
+        if kind.this is exp.DataType.Type.DECIMAL:
+            precision, scale = precision_and_scale(kind)
+            numbers = [None if value is None else _at_scale(name, value, scale, wanted) for value in kept]
+            return pa.array(numbers, pa.decimal128(precision, scale))
+        texts = pa.array([None if value is None else str(value) for value in kept], pa.string())
+        return texts.cast(_ARROW[kind.this])
     except pa.ArrowException as error:
         raise ConfigError(f"column {name!r}: a value does not fit {wanted} ({error}); widen it under `columns:`") from error
 

@@ -37,3 +37,8 @@ def _escape(letter: str) -> str:
 def key_name(name: str) -> str:
     """Return the name of the comparable stored beside key column `name` (see `codec.comparable`)."""
     return "_key_" + physical_name(name)
+
+
+def bytes_name(name: str) -> str:
+    """Return the name of the serialized bytes stored beside key column `name` (see `types.reads_from_bytes`)."""
+    return "_bytes_" + physical_name(name)

@@ -19,9 +19,10 @@ from cdc_views.cells import (
     visible,
 )
 from cdc_views.codec.comparable import comparable, partition_identity
+from cdc_views.codec.serialized import serialize
 from cdc_views.facts import Bound, Fact, FactKind
 from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, reads_from_bytes
 
 Row = dict[str, Any]
 """Column name → native value, every column of the table, None for null."""
@@ -94,8 +95,15 @@ def _row_group(schema: TableSchema, partition: _Partition, fact: Fact) -> _Group
     place = tuple(comparable(c.type, v) for c, v in zip(schema.clustering, fact.clustering, strict=True))
     group = partition.rows.setdefault(place, _Group(fact.clustering))
     # of keys that are equal but not the same bytes, show the least: any is right, one must be chosen
-    group.key = tuple(min(pair, key=str) for pair in zip(group.key, fact.clustering, strict=True))
+    group.key = tuple(
+        _least(c.type, ours, theirs) for c, ours, theirs in zip(schema.clustering, group.key, fact.clustering, strict=True)
+    )
     return group
+
+
+def _least(kind: LogicalType, left: Any, right: Any) -> Any:
+    """Of two equal keys the one that shows: the least by bytes where raw tables keep them, else by text."""
+    return min(left, right, key=lambda value: serialize(kind, value) if reads_from_bytes(kind) else str(value).encode())
 
 
 def _merge(schema: TableSchema, group: _Group, fact: Fact) -> None:
@@ -111,7 +119,7 @@ def _merge(schema: TableSchema, group: _Group, fact: Fact) -> None:
             place = (name, comparable(kind, path))
             if not _is_dropped(schema, name, cell):
                 known_path = group.paths.get(place, path)
-                group.paths[place] = min(known_path, path, key=str)
+                group.paths[place] = _least(kind, known_path, path)
                 merge_cells(group.cells, [(place, cell)])
 
 

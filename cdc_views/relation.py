@@ -6,11 +6,13 @@ column          meaning
 `_kind`         row, static, partition, range or table (`facts.FactKind`)
 `<key column>`  by `physical_name`; clustering columns null but for row facts
 `_key_<key>`    its comparable, where SQL's `=` and `<` on the value are not Cassandra's (K1, K2)
+`_bytes_<key>`  its serialized bytes, where an engine's value loses something (float, double, nested types)
 `_live`         struct(written, rank), null without a row marker
 `_deleted`      struct(written, at): row, partition, range or table deletion, by `_kind`
 `_from`, `_to`  struct(size, inclusive, <clustering…>): bounds of a range, `size` columns long
 `<column>`      simple: struct(written, rank, value[, bytes]), null when absent
-                multi-cell: struct(deletion, cells): an array of struct(path[, key], written, rank[, value[, bytes]]),
+                multi-cell: struct(deletion, cells): an array of
+                struct(path[, key[, path_bytes]], written, rank[, value[, bytes]]),
                 for a user type a struct of one such cell a field
 `_origin`       struct(node, segment, position);  `_landed_at` µs
 ==============  =====================================================================================
@@ -31,12 +33,13 @@ import pyarrow as pa
 from cdc_views.cells import Cell, Deletion, rank
 from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.codec.physical import arrow_type, to_physical
+from cdc_views.codec.serialized import serialize
 from cdc_views.facts import Bound, Elements, Fact
-from cdc_views.naming import key_name, physical_name
+from cdc_views.naming import bytes_name, key_name, physical_name
 from cdc_views.oracle import path_type
 from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import ListOf, LogicalType, MapOf, SetOf, Udt, carries_comparable, carries_order_bytes
+from cdc_views.types import ListOf, LogicalType, MapOf, SetOf, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 LAYOUT_VERSION = 1
 """Stored in the properties of raw and state tables; a newer one is refused, an older one migrated by rebuild."""
@@ -61,6 +64,8 @@ class Relation:
             fields.append(pa.field(physical_name(column.name), arrow_type(column.type)))
             if carries_comparable(column.type):
                 fields.append(pa.field(key_name(column.name), pa.binary()))
+            if reads_from_bytes(column.type):
+                fields.append(pa.field(bytes_name(column.name), pa.binary()))
         fields.append(pa.field("_live", pa.struct([("written", self.written), ("rank", pa.int64())])))
         fields.append(pa.field("_deleted", self._deletion_type()))
         if self.schema.clustering:
@@ -100,6 +105,8 @@ class Relation:
         fields = [pa.field("path", arrow_type(path))]
         if carries_comparable(path):
             fields.append(pa.field("key", pa.binary()))
+        if reads_from_bytes(path):
+            fields.append(pa.field("path_bytes", pa.binary()))
         value = element_value_type(kind)
         if value is None:
             return [*fields, pa.field("written", self.written), pa.field("rank", pa.int64())]
@@ -117,6 +124,8 @@ class Relation:
             record[physical_name(column.name)] = to_physical(column.type, value)
             if carries_comparable(column.type):
                 record[key_name(column.name)] = _identity(column, value)
+            if reads_from_bytes(column.type):
+                record[bytes_name(column.name)] = serialize(column.type, value)
         if fact.liveness is not None:
             record["_live"] = {"written": fact.liveness.written, "rank": rank(fact.liveness)}
         record["_deleted"] = _deletion(fact.deletion)
@@ -136,6 +145,14 @@ class Relation:
             ordered = carries_comparable(column.type)
             parts[physical_name(column.name)] = comparable(column.type, value) if ordered else to_physical(column.type, value)
         return parts
+
+
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """A raw Delta table in the canonical layout: where it is and what its columns mean."""
+
+    location: str
+    relation: Relation
 
 
 def element_value_type(kind: LogicalType) -> LogicalType | None:
@@ -175,5 +192,7 @@ def _elements(kind: LogicalType, elements: Elements) -> dict[str, Any]:
         record = {"path": to_physical(path_kind, path), **_cell(value_kind, cell)}
         if carries_comparable(path_kind):
             record["key"] = comparable(path_kind, path)
+        if reads_from_bytes(path_kind):
+            record["path_bytes"] = serialize(path_kind, path)
         cells.append(record)
     return {"deletion": _deletion(elements.deletion), "cells": cells or None}

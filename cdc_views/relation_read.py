@@ -14,11 +14,11 @@ from cdc_views.codec.physical import from_physical, to_physical
 from cdc_views.codec.serialized import deserialize, serialize
 from cdc_views.codec.uncomparable import uncomparable
 from cdc_views.facts import Bound, Elements, Fact, FactKind, Origin
-from cdc_views.naming import key_name, physical_name
+from cdc_views.naming import bytes_name, key_name, physical_name
 from cdc_views.oracle import path_type
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column, Role
-from cdc_views.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes
+from cdc_views.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 Record = Mapping[str, Any]
 """A row of the raw table, or a struct in it, as Arrow gives it to Python."""
@@ -80,7 +80,12 @@ def _fact(relation: Relation, record: Record) -> Fact:
 
 
 def _key(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:
-    return tuple(_native(column.type, record[physical_name(column.name)]) for column in columns)
+    return tuple(
+        deserialize(column.type, record[bytes_name(column.name)])
+        if reads_from_bytes(column.type)
+        else _native(column.type, record[physical_name(column.name)])
+        for column in columns
+    )
 
 
 def _native(kind: LogicalType, stored: Any) -> Any:
@@ -110,8 +115,12 @@ def _elements(kind: LogicalType, stored: Record) -> Elements:
         cells = [(name, _cell(field, cell)) for name, field, cell in present if cell is not None]
     else:
         path, value = path_type(kind), element_value_type(kind)
-        cells = [(_native(path, cell["path"]), _cell(value, cell)) for cell in stored["cells"] or ()]
+        cells = [(_path(path, cell), _cell(value, cell)) for cell in stored["cells"] or ()]
     return Elements(_deletion(stored["deletion"]), tuple(cells))
+
+
+def _path(kind: LogicalType, cell: Record) -> Any:
+    return deserialize(kind, cell["path_bytes"]) if reads_from_bytes(kind) else _native(kind, cell["path"])
 
 
 def _cell(kind: LogicalType | None, stored: Record) -> Cell:

@@ -260,7 +260,7 @@ def carries_comparable(kind: LogicalType) -> bool:
 
 
 def reads_from_bytes(kind: LogicalType) -> bool:
-    """Whether exact reads take a value of `kind` from its serialized bytes rather than the stored value.
+    """Whether exact reads take a value of `kind` from its serialized bytes, so that keys and paths store them too.
 
     Engines' own nested types lose values of 0 bytes, and DuckDB's `max` of a struct turns -0.0 into 0.0.
     """

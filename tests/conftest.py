@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from strategies.histories import NOW
+from strategies.reading import STRATEGIES, Row, canonical_row, land, read_rows
 
 from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.facts import Fact
+from cdc_views.oracle import latest_rows
+from cdc_views.raw.base import WriteOrder
+from cdc_views.relation import Relation
+from cdc_views.schema import TableSchema
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -42,3 +50,22 @@ def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngi
 
     with SparkEngine(open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g")) as engine:
         yield engine
+
+
+@pytest.fixture
+def shown(duckdb_engine: DuckDbEngine, tmp_path: Path) -> Callable[..., list[Row]]:
+    """What facts show: the oracle's rows, once every strategy on DuckDB gave the same ones in the same order.
+
+    Called with a schema and facts; `now` (NOW) is the instant of the read, `order` (MICROS) what write times are.
+    """
+    tables = count()
+
+    def ask(schema: TableSchema, *facts: Fact, now: int = NOW, order: WriteOrder = WriteOrder.MICROS) -> list[Row]:
+        expected = latest_rows(schema, facts, now=now)
+        raw = land(tmp_path, Relation(schema, order), facts, name=f"raw{next(tables)}")
+        for strategy in STRATEGIES:
+            found = read_rows(duckdb_engine, raw, as_of=now, strategy=strategy)
+            assert list(map(canonical_row, found)) == list(map(canonical_row, expected)), f"{strategy.value}: {found}"
+        return expected
+
+    return ask

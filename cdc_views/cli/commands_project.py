@@ -83,9 +83,12 @@ def generate(
 def _write_view(out: Path, table: Table, *, text: str) -> None:
     from cdc_views.project import default_raw_table
 
-    out.mkdir(parents=True, exist_ok=True)
     file = out / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
-    file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {out}: {file.name} cannot be written there ({error.strerror}); name a folder") from error
     log.info(f"wrote {file}")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import typer
 
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
-from cdc_views.errors import CdcViewsError, did_you_mean
+from cdc_views.errors import CdcViewsError, EngineError, did_you_mean
 
 DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
 _INTERRUPTED = 130
@@ -42,7 +43,7 @@ def _run(arguments: list[str]) -> int:
         code = app(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
-        log.error(str(error), kind=type(error).__name__)
+        log.error(_told(error), kind=type(error).__name__)
         _trace()
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -57,10 +58,26 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            log.error(f"{error.filename}: {error.strerror}; check the path, its permissions and the free space", kind="OSError")
+            _trace()
+            return _FAILED
         advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
         log.error(f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}", kind=type(error).__name__)
         _trace()
         return _FAILED
+
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BACKTRACE = re.compile(r"\s*(\d+: |at )")
+
+
+def _told(error: CdcViewsError) -> str:
+    """The message; an engine's own words on one line, without its colours and backtraces."""
+    if not isinstance(error, EngineError):
+        return str(error)
+    lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]
+    return ": ".join(line for line in lines if line).replace(": ;", ";")
 
 
 def _usage(error: Any) -> int:

@@ -62,19 +62,6 @@ def partition_identity(kind: LogicalType, value: Any) -> bytes:
     return _escaped(comparable(kind, value)) + b"\x00\x01" + serialize(kind, value)
 
 
-def floating_from(identity: bytes, *, single: bool, is_partition: bool) -> float:
-    """Return the float or double whose comparable (or partition identity) this is, -0.0 and NaN included.
-
-    Engines group -0.0 and 0.0 together when they display a key; the identity keeps them apart.
-    """
-    if is_partition:
-        return float(struct.unpack(">f", identity[-4:])[0] if single else struct.unpack(">d", identity[-8:])[0])
-    if identity == _NAN:
-        return math.nan
-    bits = int.from_bytes(identity, "big")
-    return float(struct.unpack(">d", (bits ^ (1 << 63 if bits >> 63 else _ALL_ONES)).to_bytes(8, "big"))[0])
-
-
 def _escaped(data: bytes) -> bytes:
     # 0x00 must stay below every continuation, so that a prefix sorts before what extends it
     return data.replace(b"\x00", b"\x00\xff")

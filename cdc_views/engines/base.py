@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol
 
 import pyarrow as pa
 
-from cdc_views.relation import Relation
-
-
-class Strategy(str, Enum):
-    """How the latest cell is found; all give equal rows."""
-
-    AUTO = "auto"
-    AGGREGATE = "aggregate"
-    WINDOW = "window"
-    SELF_JOIN = "self_join"
-
-
-@dataclass(frozen=True, slots=True)
-class RawTable:
-    """A raw Delta table in the canonical layout: where it is and what its columns mean."""
-
-    location: str
-    relation: Relation
+from cdc_views.relation import RawTable
+from cdc_views.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +58,4 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release what the engine holds."""
+

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -9,9 +11,10 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import RawTable, Read, ViewDefinition
+from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
+from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects.base import identifier
 
@@ -19,19 +22,14 @@ _REGISTERED = "raw_events"
 
 
 class DuckDbEngine:
-    """An engine without a server. `database` is a file to keep views in; None keeps everything in memory."""
+    """An engine without a server. Reads run in memory; `database` is the file that views are kept in, opened to apply."""
 
     name = "duckdb"
 
     def __init__(self, database: Path | None = None) -> None:
-        """Open (and create) the database."""
-        if database is not None:
-            database.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._connection = duckdb.connect(str(database) if database is not None else ":memory:")
-            self._connection.execute("SET TimeZone = 'UTC'")
-        except duckdb.Error as error:
-            raise EngineError(f"DuckDB cannot open {database or 'memory'}: {error}") from error
+        """Connect; the file is created by the first `apply`, and held only while it lasts (DuckDB locks it)."""
+        self._database = database
+        self._connection = _connect(":memory:")
 
     def __enter__(self) -> DuckDbEngine:
         return self
@@ -75,16 +73,39 @@ class DuckDbEngine:
             table=from_clause(snapshot),
             note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         )
-        try:
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
-            self._connection.execute(statement)
-        except duckdb.Error as error:
-            raise EngineError(f"DuckDB cannot create view {view.schema}.{view.name}: {error}") from error
+        with _for_views(self._connection, self._database) as connection:
+            try:
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
+                connection.execute(statement)
+            except duckdb.Error as error:
+                raise EngineError(f"DuckDB cannot create view {view.schema}.{view.name}: {error}") from error
         return statement
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the connection."""
         self._connection.close()
+
+
+def _connect(database: str) -> duckdb.DuckDBPyConnection:
+    try:
+        connection = duckdb.connect(database)
+        connection.execute("SET TimeZone = 'UTC'")
+    except duckdb.Error as error:
+        raise EngineError(f"DuckDB cannot open {database}: {error}") from error
+    return connection
+
+
+@contextmanager
+def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    if database is None:
+        yield memory
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    connection = _connect(str(database))
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def from_clause(snapshot: Snapshot) -> str:

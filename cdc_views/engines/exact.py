@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.codec.comparable import floating_from
 from cdc_views.codec.physical import from_physical
 from cdc_views.codec.serialized import deserialize
 from cdc_views.naming import physical_name
@@ -16,7 +15,7 @@ from cdc_views.plan.names import IS_ROW
 from cdc_views.plan.shape import exact_key, exact_name
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column, Role
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, reads_from_bytes
+from cdc_views.types import EMPTY, ListOf, LogicalType, MapOf, SetOf, Udt, reads_from_bytes
 
 Reader = Callable[[Any], Any]
 
@@ -24,16 +23,20 @@ Reader = Callable[[Any], Any]
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
     """Yield each row as user name → native value, in the table's order; `columns` empty means all."""
     wanted = tuple(relation.schema.column(name) for name in columns) or relation.schema.columns
-    readers = [(c.name, _source(c), _reader(c), c.is_key) for c in wanted]
+    readers = [(c.name, _source(c), _reader(c), c.role) for c in wanted]
     for batch in table.to_batches(max_chunksize=10_000):
         data = {name: batch.column(name).to_pylist() for name in {source for _, source, _, _ in readers} | {IS_ROW}}
         is_row = data[IS_ROW]
         for i in range(batch.num_rows):
             yield {
-                # a row's key is never null, so a null there is a value of 0 bytes; rows of rule W3 have no clustering
-                name: EMPTY if is_key and is_row[i] and data[source][i] is None else read(data[source][i])
-                for name, source, read, is_key in readers
+                # a key is never null, so a null there is a value of 0 bytes; rows of rule W3 have no clustering key
+                name: EMPTY if data[source][i] is None and _is_key_of(role, is_row[i]) else read(data[source][i])
+                for name, source, read, role in readers
             }
+
+
+def _is_key_of(role: Role, is_row: bool) -> bool:
+    return role is Role.PARTITION or (role is Role.CLUSTERING and is_row)
 
 
 def _source(column: Column) -> str:
@@ -56,18 +59,9 @@ def _reader(column: Column) -> Reader:
 
 
 def _key_reader(column: Column) -> Reader:
-    kind = column.type
-    if exact_key(column) == physical_name(column.name):
-        return lambda value: from_physical(kind, value)
-    single, is_partition = kind == Scalar(Kind.FLOAT), column.role is Role.PARTITION
-
-    def read(value: Any) -> Any:
-        if value is None:
-            return None
-        # shorter than any float: the identity of a value of 0 bytes
-        return floating_from(bytes(value), single=single, is_partition=is_partition) if len(value) > 2 else EMPTY
-
-    return read
+    """Read a key column; null stays None here, and is a value of 0 bytes in a row (`rows_of`)."""
+    read = _value_reader(column.type)
+    return lambda value: None if value is None else read(value)
 
 
 def _cell_reader(kind: LogicalType) -> Reader:
@@ -83,10 +77,10 @@ def _value_reader(kind: LogicalType) -> Reader:
 
 
 def _elements_reader(kind: ListOf | SetOf | MapOf) -> Reader:
-    path_kind, value_kind = path_type(kind), element_value_type(kind)
+    read_path, value_kind = _value_reader(path_type(kind)), element_value_type(kind)
 
     def path(entry: Any) -> Any:
-        return EMPTY if entry["path"] is None else from_physical(path_kind, entry["path"])
+        return read_path(entry["path"])
 
     if value_kind is None:
         return lambda value: None if value is None else tuple(path(entry) for entry in value)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from cdc_views.engines.base import RawTable
 from cdc_views.errors import EngineError
+from cdc_views.relation import RawTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ def snapshot_of(raw: RawTable) -> Snapshot:
 
 def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
     """Plain files, unless there are none, or deletion vectors hide rows, or a column was added since they were written."""
-    files = tuple(table.file_uris())
+    # deltalake percent-encodes what it found on disk; DuckDB takes the plain path
+    files = tuple(unquote(uri) for uri in table.file_uris())
     wanted = set(raw.relation.arrow_schema().names)
     stored = {field.name for field in table.schema().fields}
     has_vectors = "deletionVectors" in (table.protocol().reader_features or [])

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.engines.base import RawTable
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.facts import Fact
 from cdc_views.raw.base import RawFormat, SourceLine
+from cdc_views.relation import RawTable
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -16,7 +16,6 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from cdc_views.codec.jsonread import parse_json
-from cdc_views.engines.base import RawTable
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
@@ -27,6 +26,7 @@ from cdc_views.landing.raw_table import create_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, Rejection, no_progress
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.raw.base import RawFormat
+from cdc_views.relation import RawTable
 
 BATCH_ROWS = 20_000
 """Facts a commit holds; bounds memory, not correctness."""

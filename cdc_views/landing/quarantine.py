@@ -28,11 +28,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import RawTable
 from cdc_views.landing.delta import append, delta_errors, recorded
 from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
+from cdc_views.relation import RawTable
 
 COLUMNS = pa.schema(
     [
@@ -91,7 +91,7 @@ def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, fo
     # past this offset no event of any file with this head is in quarantine, so there is nothing to compare with
     through = recorded(table, mark) or 0
     known = known_ids(table, [e.event_id for e in bad if e.end <= through])
-    fresh = [event for event in bad ]
+    fresh = [event for event in bad if event.event_id not in known]
     if fresh:
         name = raw.relation.schema.full_name
         rows = [_row(event, table=name, source=source, format_name=format_name, landed_at=landed_at) for event in fresh]

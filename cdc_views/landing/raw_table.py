@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import RawTable
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ConflictError, delta_errors
-from cdc_views.relation import LAYOUT_VERSION
+from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 _MARK = "cdc-views raw table"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+); format (?P<format>[\w-]+)")

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import RawTable
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
@@ -28,6 +27,7 @@ from cdc_views.landing.quarantine import open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
 from cdc_views.raw.base import RawFormat
+from cdc_views.relation import RawTable
 
 _NUMBER = "replay"
 _FENCE = "replay-fence"

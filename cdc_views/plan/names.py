@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cdc_views.naming import key_name, physical_name
+from cdc_views.naming import bytes_name, key_name, physical_name
 from cdc_views.schema import Column, Role
-from cdc_views.types import Udt, carries_comparable
+from cdc_views.types import Udt, carries_comparable, reads_from_bytes
 
 KIND, LIVE, DELETED, FROM, TO, LANDED = "_kind", "_live", "_deleted", "_from", "_to", "_landed_at"
 SCOPE = "_scope"
@@ -30,6 +30,12 @@ def grouping(column: Column) -> tuple[str, ...]:
     """
     value, key = physical_name(column.name), identity(column)
     return (value, key) if column.role is Role.PARTITION and value != key else (key,)
+
+
+def shown_as(column: Column) -> tuple[str, ...]:
+    """Return the columns that show a key beside those that compare it: its value, and its bytes where they are kept."""
+    value = physical_name(column.name)
+    return (value, bytes_name(column.name)) if reads_from_bytes(column.type) else (value,)
 
 
 def view_key(column: Column) -> str:

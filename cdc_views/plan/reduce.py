@@ -36,7 +36,7 @@ from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind,
 from cdc_views.plan.order import RANK, VALUE, WRITTEN
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable
+from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, reads_from_bytes
 
 Payload = Callable[[LogicalType], tuple[str, ...]]
 """Which stored fields of a cell the rest of the plan reads, by the type of its value."""
@@ -79,6 +79,11 @@ class Reduction:
     def row_keys(self) -> tuple[str, ...]:
         """Columns that identify a row."""
         return tuple(name for c in self.schema.row_key for name in names.grouping(c))
+
+    def identities(self, kind: FactKind) -> tuple[str, ...]:
+        """Columns that alone tell the owners of `kind` facts apart; a partition's are never null."""
+        columns = self.schema.row_key if kind is FactKind.ROW else self.schema.partition
+        return tuple(names.identity(c) for c in columns)
 
     def partition_keys(self) -> tuple[str, ...]:
         """Columns that identify a partition."""
@@ -134,7 +139,7 @@ def reduce_rows(request: Reduction) -> Node:
         ),
     )
     folds = (
-        *_display_folds(schema.clustering),
+        *_display_folds(schema.row_key, keys),
         (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),
         *simple.folds,
     )
@@ -159,13 +164,14 @@ def reduce_partitions(request: Reduction) -> Node | None:
         "partition_facts",
         kinds=kinds,
         columns=(
-            *((key, col(key)) for key in keys),
+            *((key, col(key)) for key in dict.fromkeys(keys + _displayed(schema.partition))),
             (names.PARTITION_DELETED, when(is_partition, deleted)),
             (names.RANGES, when(Call(Op.AND, (is_range, not_null(deleted))), _range(deleted))),
             *cells.inputs,
         ),
     )
     folds = (
+        *_display_folds(schema.partition, keys),
         (names.PARTITION_DELETED, Agg(Fold.MAX, col(names.PARTITION_DELETED))),
         (names.RANGES, Agg(Fold.COLLECT, col(names.RANGES), not_null(col(names.RANGES)))),
         *cells.folds,
@@ -189,14 +195,12 @@ def _range(deleted: Expr) -> Expr:
 
 
 def _displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
-    return tuple(physical_name(c.name) for c in columns)
+    return tuple(name for c in columns for name in names.shown_as(c))
 
 
-def _display_folds(columns: tuple[Column, ...]) -> Named:
+def _display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
     """Keys that are equal but not the same bytes (decimal 1.0 and 1.00) show as the least of them."""
-    return tuple(
-        (physical_name(c.name), Agg(Fold.MIN, col(physical_name(c.name)))) for c in columns if carries_comparable(c.type)
-    )
+    return tuple((name, Agg(Fold.MIN, col(name))) for name in _displayed(columns) if name not in keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +264,7 @@ def _attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str
         owners,
         collected,
         JoinKind.LEFT,
-        keys,
+        request.identities(kind),
         (*columns, (cells, col(cells, "r"))),
         is_null_safe=kind is FactKind.ROW,
     )
@@ -276,10 +280,10 @@ def _reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ..
         f"{base}_facts", kinds=[kind], columns=(*((key, col(key)) for key in keys), (base, array)), where=not_null(stored)
     )
     exploded = Explode(f"{base}_elements", "element fact", source, keys, col(base), names.ELEMENT)
-    element, path = col(names.ELEMENT), path_key(column)
+    element = col(names.ELEMENT)
     latest = request.reduced("_cell", column, cell=element, kind=element_value_type(column.type))
-    flat = _flattened(exploded, keys=keys, path=path, base=base)
-    folds: Named = (("_path", Agg(Fold.MIN, col("_path"))),) if path == "key" else ()
+    flat = _flattened(exploded, column, keys=keys)
+    folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in _shown_paths(column))
     return LatestCells(
         f"latest_{base}_elements",
         "row key and path",
@@ -300,25 +304,30 @@ def _kept(request: Reduction, column: Column, array: Expr) -> Expr:
     return Keep(array, where) if where is not None else array
 
 
-def _flattened(exploded: Explode, *, keys: tuple[str, ...], path: str, base: str) -> Node:
+def _shown_paths(column: Column) -> tuple[str, ...]:
+    """Fields of an element that show its path, where its key is something else."""
+    if path_key(column) == "path":
+        return ()
+    return ("path", "path_bytes") if reads_from_bytes(path_type(column.type)) else ("path",)
 
 
+def _flattened(exploded: Explode, column: Column, *, keys: tuple[str, ...]) -> Node:
     element = col(names.ELEMENT)
     columns = (
         *((key, col(key)) for key in keys),
-        ("_path_key", Field(element, path)),
-        *((("_path", Field(element, "path")),) if path == "key" else ()),
+        ("_path_key", Field(element, path_key(column))),
+        *((f"_{name}", Field(element, name)) for name in _shown_paths(column)),
         (names.ELEMENT, element),
     )
-    return Select(f"{base}_paths", "element fact", exploded, columns)
+    return Select(f"{physical_name(column.name)}_paths", "element fact", exploded, columns)
 
 
 def _collected(request: Reduction, column: Column) -> Expr:
-    """An array of struct(key, path, written, rank[, value | bytes]), ordered by key."""
+    """An array of struct(key, path[, path_bytes], written, rank[, value | bytes]), ordered by key."""
     cell = col("_cell")
-    path = col("_path") if path_key(column) == "key" else col("_path_key")
+    paths = [(name, col(f"_{name}")) for name in _shown_paths(column)] or [("path", col("_path_key"))]
     payload = request.reduced("_cell", column, cell=cell, kind=element_value_type(column.type)).payload
-    parts = [("key", col("_path_key")), ("path", path), (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
+    parts = [("key", col("_path_key")), *paths, (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
     return Agg(Fold.COLLECT, Struct((*parts, *((name, Field(cell, name)) for name in payload))))
 
 

@@ -24,9 +24,8 @@ def exact_name(column: str) -> str:
 
 
 def exact_key(column: Column) -> str:
-    """Return the column that holds a key exactly: of a float or double its identity, which engines don't normalize."""
-    is_float = isinstance(column.type, Scalar) and reads_from_bytes(column.type)
-    return names.identity(column) if is_float else physical_name(column.name)
+    """Return the column that holds a key exactly: its bytes where they are kept, else its value."""
+    return names.shown_as(column)[-1]
 
 
 def is_mappable(kind: LogicalType) -> bool:
@@ -109,7 +108,8 @@ def _friendly_elements(kind: LogicalType, live: Expr) -> Expr:
 
 
 def _exact_elements(kind: LogicalType, live: Expr) -> Expr:
-    parts: list[tuple[str, Expr]] = [("path", Field(Item(), "path"))]
+    path = "path_bytes" if reads_from_bytes(path_type(kind)) else "path"
+    parts: list[tuple[str, Expr]] = [("path", Field(Item(), path))]
     value = element_value_type(kind)
     if value is not None:
         parts.append(("v", Field(Item(), BYTES if reads_from_bytes(value) else VALUE)))

@@ -214,7 +214,7 @@ def _keys(columns: Iterable[Column]) -> Named:
     keys: dict[str, Expr] = {}
     for column in columns:
         stored = col(physical_name(column.name))
-        keys |= {stored.name: stored, names.identity(column): col(names.identity(column))}
+        keys |= {name: col(name) for name in (*names.shown_as(column), names.identity(column))}
         keys[names.view_key(column)] = Friendly(stored, column.type)
     return tuple(keys.items())
 

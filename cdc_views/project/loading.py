@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -76,7 +76,20 @@ def _message(problem: Any, marked: MarkedYaml, path: Path) -> str:
         case "value_error":
             found = f"{dotted} is {problem['input']!r}; " if isinstance(problem["input"], str) else ""
             return f"{prefix}{found}{problem['ctx']['error']}"
-    return f"{prefix}{dotted} is {problem['input']!r}; {_lowered(problem['msg'])}"
+    shown = "empty" if problem["input"] is None else repr(problem["input"])
+    return f"{prefix}{dotted} is {shown}; {_EXPECTED.get(problem['type']) or _lowered(problem['msg'])}"
+
+
+_EXPECTED = {
+    "bool_type": "true or false was expected",
+    "dict_type": "keys and values were expected",
+    "int_parsing": "a whole number was expected",
+    "int_type": "a whole number was expected",
+    "model_type": "keys and values were expected",
+    "string_type": "a text was expected; put it in quotes",
+    "tuple_type": "a list was expected, each entry after a dash",
+}
+"""What pydantic would say in Python's words."""
 
 
 def _lowered(text: str) -> str:
@@ -99,9 +112,17 @@ def _field_type(place: tuple[str | int, ...]) -> Any:
         if isinstance(part, int):
             found = get_args(found)[0]
             continue
+        if get_origin(found) is dict:
+            found = get_args(found)[1]
+            continue
         fields = {field.alias or name: field for name, field in found.model_fields.items()}
-        found = fields[part].annotation
+        found = _without_none(fields[part].annotation)
     return found
+
+
+def _without_none(annotation: Any) -> Any:
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    return options[0] if type(None) in get_args(annotation) else annotation
 
 
 def _known_keys(place: tuple[str | int, ...]) -> list[str]:

@@ -7,10 +7,12 @@ from collections import Counter
 from enum import Enum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from cdc_views.engines.base import Strategy
+from cdc_views.overrides import parse_override
 from cdc_views.project.paths import default_raw_table, split_name
+from cdc_views.raw.connect_hints import Binary, Decimals
+from cdc_views.strategy import Strategy
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _CRON_FIELDS = 5
@@ -58,7 +60,31 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+def _override(value: str) -> str:
+    parse_override(value)
+    return value
+
+
 Name = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class TimeUnit(str, Enum):
+    """What the numbers of a time or date-time count."""
+
+    MILLIS = "millis"
+    MICROS = "micros"
+    NANOS = "nanos"
+
+
+class RawOptions(_Part):
+    """What only the configuration of a Debezium connector says; not needed for events with schemas."""
+
+    scales: dict[Name, Annotated[int, Field(strict=True)]] = Field(
+        default_factory=dict, description="Column and its digits after the point, where the schema file has them not."
+    )
+    units: dict[Name, TimeUnit] = Field(default_factory=dict, description="Column and what its numbers of time count.")
+    binary: Binary | None = Field(default=None, description="How bytes are written: binary.handling.mode.")
+    decimals: Decimals | None = Field(default=None, description="How decimals are written: decimal.handling.mode.")
 
 
 class RawConfig(_Part):
@@ -69,6 +95,15 @@ class RawConfig(_Part):
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
     table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
+    options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
+
+    @field_validator("options", mode="before")
+    @classmethod
+    def _only_where_they_mean_something(cls, value: Any, info: ValidationInfo) -> Any:
+        found = info.data.get("format")
+        if value and found not in (None, RawFormatName.DEBEZIUM):
+            raise ValueError(f"format {found.value} takes no options; only debezium does")
+        return value
 
 
 class ViewConfig(_Part):
@@ -105,7 +140,9 @@ class TableConfig(_Part):
     view: ViewConfig = ViewConfig()
     materialize: MaterializeConfig = MaterializeConfig()
     tests: tuple[Any, ...] = Field(default=(), description="Data tests besides those derived from the schema.")
-    columns: dict[Name, Name] = Field(default_factory=dict, description="Friendly types, as `amount: decimal(18,2)`.")
+    columns: dict[Name, Annotated[Name, AfterValidator(_override)]] = Field(
+        default_factory=dict, description="Types in which the view shows columns, as `amount: decimal(18,2)`."
+    )
     fidelity: FidelityConfig = FidelityConfig()
 
     @property

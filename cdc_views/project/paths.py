@@ -43,6 +43,15 @@ def _encoded_part(part: str) -> str:
     return "".join(encoded)
 
 
+_UNFIT = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]")
+
+
+def unfit_letter(path: str) -> str:
+    """Return the first character of a local path that Delta's library cannot have in one, or nothing."""
+    found = _UNFIT.search(path)
+    return found[0] if found else ""
+
+
 def is_url(path: str) -> bool:
     """Whether `path` is a URL (`s3://…`) and not a path of this machine."""
     return bool(_URL.match(path))

@@ -18,6 +18,10 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+_MOST_VALUES = 1_000_000
+"""More than any project has; aliases of aliases can name many more."""
+
+
 @dataclass(frozen=True, slots=True)
 class MarkedYaml:
     """A document, and the 1-based line of each of its values and keys."""
@@ -43,17 +47,22 @@ def read_yaml(text: str, *, where: str, environment: Mapping[str, str]) -> Marke
     Raises:
         ConfigError: No YAML, a key that occurs twice, or a reference to a variable that is not set.
     """
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         reader = _Reader(loader, where, environment)
         return MarkedYaml(reader.value(node, ()) if node else None, reader.lines)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, where) from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{where}: is not YAML: {error}") from error
-    finally:
-        loader.dispose()
+        raise ConfigError(f"{where}: is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{where}: is nested too deeply, or an alias stands inside what it names") from error
+
+
+def _whole(text: str) -> str:
+    """The text with pairs of surrogates joined: so JSON escapes what is past U+FFFF."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _not_yaml(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
@@ -70,19 +79,21 @@ class _Reader:
     lines: dict[Path, int] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: Path) -> Any:
+        if len(self.lines) > _MOST_VALUES:
+            raise ConfigError(f"{self.where}: holds more than {_MOST_VALUES:,} values; do its aliases repeat each other?")
         self.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         found = self.loader.construct_object(node)
-        return self._filled(found, node) if isinstance(found, str) else found
+        return self._filled(_whole(found), node) if isinstance(found, str) else found
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         self.loader.flatten_mapping(node)
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(key_node.value)
+            key = _whole(str(key_node.value))
             line = key_node.start_mark.line + 1
             if key in found:
                 raise ConfigError(f"{self.where}:{line}: key {key!r} occurs twice; keep one of them")

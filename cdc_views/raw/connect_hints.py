@@ -22,6 +22,15 @@ class Unit(Enum):
     NANOS = 1
 
 
+class Decimals(str, Enum):
+    """Debezium's `decimal.handling.mode`."""
+
+    PRECISE = "precise"
+    """Base64 of the unscaled value; of a decimal without a fixed scale an object that also tells the scale."""
+    STRING = "string"
+    DOUBLE = "double"
+
+
 class Binary(str, Enum):
     """Debezium's `binary.handling.mode`."""
 
@@ -35,17 +44,20 @@ class Binary(str, Enum):
 class Hints:
     """How the values of one column are encoded, as far as anybody said so.
 
-    `declared` is the Connect schema beside the event, which decides where it is there; `scale`, `unit` and `binary`
-    come from the caller or from the table's schema. `default_unit` is what numbers of times count when nothing says,
-    None: by magnitude. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer that wrapped.
+    `declared` is the Connect schema beside the event, which decides where it is there; `scale`, `unit`, `decimals` and
+    `binary` come from the caller, a scale else from the table's schema. `default_unit` is what numbers of times count
+    when nothing says, None: by magnitude. `wraps_unsigned`: a negative varint is an unsigned 64-bit integer that wrapped.
+    `numbers_show_scale`: the text of a decimal with digits after the point always has the point.
     """
 
     declared: ConnectType | None = None
     scale: int | None = None
     unit: Unit | None = None
     binary: Binary | None = None
+    decimals: Decimals | None = None
     default_units: Mapping[Kind, Unit] = field(default_factory=dict)
     wraps_unsigned: bool = False
+    numbers_show_scale: bool = False
 
     @property
     def semantic(self) -> str:

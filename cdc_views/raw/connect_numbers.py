@@ -9,17 +9,22 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.raw.connect_hints import Binary, Hints
+from cdc_views.raw.connect_hints import Binary, Decimals, Hints
 from cdc_views.raw.connect_times import whole_number
 from cdc_views.types import INTEGER_BITS, Kind, LogicalType, Scalar
 
 _EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, decimal.Inexact])
 _INTEGER = re.compile(r"-?\d{1,2000}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?", re.ASCII)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _NO_SCALE = (
     "is the base64 of an unscaled decimal and nothing says its scale: enable schemas, set "
     "decimal.handling.mode=string, or declare the column's scale"
+)
+_BOTH = (
+    "is a number, and also the base64 of another one; say which: enable schemas, or in the project file "
+    "`raw: {options: {decimals: precise}}` (or string), as the connector's decimal.handling.mode is"
 )
 
 
@@ -52,8 +57,9 @@ def _integer(value: Any, hints: Hints) -> int:
 def decimal_value(kind: LogicalType, value: Any, hints: Hints) -> Decimal:
     """Return a decimal from any of Debezium's `decimal.handling.mode`s.
 
-    A text is base64 (mode `precise`) when the envelope says bytes, or when a scale is known and it can be base64;
-    else a number (mode `string`). A JSON number (mode `double`) is taken digit by digit and given the known scale.
+    A text is base64 (mode `precise`) when the envelope says bytes, or when a scale is known and it can be base64 and
+    no number of that scale; else a number (mode `string`). A whole number whose text can be both is refused, unless
+    the mode is known. A JSON number (mode `double`) is taken digit by digit and given the known scale.
     """
     scale = hints.scale_of(kind)
     if isinstance(value, dict):
@@ -66,15 +72,26 @@ def decimal_value(kind: LogicalType, value: Any, hints: Hints) -> Decimal:
 
 
 def _decimal_text(text: str, hints: Hints, scale: int | None) -> Decimal:
-    is_bytes = hints.declared is not None and hints.declared.type == "bytes"
-    could_be_bytes = scale is not None and hints.declared is None and len(text) % 4 == 0 and not set(".+-") & set(text)
-    if scale is not None and (is_bytes or (could_be_bytes and text)):
+    if scale is not None and _is_base64(text, hints, scale):
         return _unscaled(text, scale=scale)
     if _DECIMAL.fullmatch(text):
         return Decimal(text)
     if text in ("NaN", "Infinity", "-Infinity"):
         raise ValueError("a decimal has no NaN or infinity")
-    raise ValueError(_NO_SCALE)
+    raise ValueError(_NO_SCALE if scale is None else "a number, or the base64 of one, was expected")
+
+
+def _is_base64(text: str, hints: Hints, scale: int) -> bool:
+    if hints.declared is not None:
+        return hints.declared.type == "bytes"
+    if hints.decimals is not None:
+        return hints.decimals is Decimals.PRECISE
+    if len(text) % 4 or not _BASE64.fullmatch(text):
+        return False
+    is_number = _DECIMAL.fullmatch(text) is not None
+    if is_number and hints.scale is None and not (scale > 0 and hints.numbers_show_scale):
+        raise ValueError(_BOTH)
+    return True
 
 
 def _with_scale(number: Decimal, scale: int | None) -> Decimal:

@@ -9,7 +9,7 @@ from cdc_views.cells import Deletion, Liveness
 from cdc_views.errors import MalformedEventError
 from cdc_views.facts import Fact, FactKind, Origin
 from cdc_views.raw.base import Fidelity, RawFormat, SourceLine, WriteOrder
-from cdc_views.raw.connect_hints import Binary, Hints, Unit
+from cdc_views.raw.connect_hints import Binary, Decimals, Hints, Unit
 from cdc_views.raw.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
 from cdc_views.raw.connect_rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
 from cdc_views.raw.debezium_fidelity import debezium_fidelity
@@ -40,6 +40,7 @@ class Debezium(RawFormat):
         scales: of `decimal.handling.mode=precise` columns, the digits after the point.
         units: of date-time and time columns, what their numbers count.
         binary: the connector's `binary.handling.mode`.
+        decimals: its `decimal.handling.mode`.
     """
 
     name = "debezium"
@@ -51,9 +52,11 @@ class Debezium(RawFormat):
         scales: Mapping[str, int] | None = None,
         units: Mapping[str, Unit] | None = None,
         binary: Binary | None = None,
+        decimals: Decimals | None = None,
     ) -> None:
         """Keep what is known of the connector's configuration."""
-        self._scales, self._units, self._binary = dict(scales or {}), dict(units or {}), binary
+        self._scales, self._units = dict(scales or {}), dict(units or {})
+        self._binary, self._decimals = binary, decimals
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """See `RawFormat.decode`; a row fact, two where an update moved the row to another key, or a truncation."""
@@ -81,8 +84,10 @@ class Debezium(RawFormat):
                 scale=self._scales.get(column.name),
                 unit=self._units.get(column.name),
                 binary=self._binary,
+                decimals=self._decimals,
                 default_units=units,
                 wraps_unsigned=connector not in POSTGRES,
+                numbers_show_scale=True,
             )
 
         return hints_of

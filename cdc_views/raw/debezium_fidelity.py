@@ -58,8 +58,9 @@ _SCALARS: dict[Kind, Fidelity] = {
     Kind.DECIMAL: Fidelity(
         "",
         Verdict.EXACT_IF,
-        "its scale is known (schemas enabled, or declared) or decimal.handling.mode=string; mode double rounds to 15 to 17 "
-        "digits and loses the scale; base64 without a scale, NaN and infinities are quarantined",
+        "schemas are enabled, or the schema file has its scale, or decimal.handling.mode=string; mode double rounds to 15 to "
+        "17 digits; base64 without a scale, NaN, infinities, and a whole number whose text is also the base64 of another one "
+        "(unless the option `decimals` says which) are quarantined",
         "debezium_pg_ExtractNewRecordState, n_unb",
     ),
     Kind.VARINT: Fidelity(

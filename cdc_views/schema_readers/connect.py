@@ -156,7 +156,7 @@ class _Message:
 
     def _type(self, schema: JsonObject) -> LogicalType:
         name = str(schema.get("name") or "")
-        named = named_type(name, is_cassandra=self._is_cassandra)
+        named = named_type(name, parameters=schema.get("parameters"), is_cassandra=self._is_cassandra)
         if named is not None:
             return named
         match schema:

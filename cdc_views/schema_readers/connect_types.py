@@ -64,15 +64,26 @@ PLAIN = {
 """Connect's plain types."""
 
 
-def named_type(name: str, *, is_cassandra: bool = False) -> LogicalType | None:
+def named_type(name: str, *, parameters: object = None, is_cassandra: bool = False) -> LogicalType | None:
     """Return the type that a schema's semantic `name` means, or None when the name adds nothing to the plain type.
 
+    `parameters` are the schema's own, if it has any: of a `Decimal` they hold the scale.
     A Cassandra `timestamp` goes by `io.debezium.time.Timestamp`, which is a zoneless date-time everywhere else.
     """
     if is_cassandra and name == "io.debezium.time.Timestamp":
         return Scalar(Kind.TIMESTAMP)
     kind = _BY_NAME.get(name)
-    return None if kind is None else Scalar(kind)
+    if kind is None:
+        return None
+    return Scalar(kind, scale_of(parameters) if kind is Kind.DECIMAL else None)
+
+
+def scale_of(parameters: object) -> int | None:
+    """Return the `scale` among a schema's parameters, which Connect writes as text and Avro as a number, or None."""
+    found = parameters.get("scale") if isinstance(parameters, dict) else None
+    if isinstance(found, str) and found.removeprefix("-").isdecimal():
+        return int(found)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def table_of_envelope(name: str) -> tuple[str, str]:

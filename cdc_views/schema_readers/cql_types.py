@@ -48,6 +48,8 @@ def read_type(cursor: Cursor) -> WrittenType:
         return _read_parts(cursor, name=name, start=start)
     if cursor.accept_symbol("."):
         return WrittenType(start, cursor.name("a type's name"), keyspace=name, is_user_type=True)
+    if name == Kind.DECIMAL.value and not quoted and cursor.accept_symbol("("):
+        return WrittenType(start, name, scale=_read_scale(cursor))
     return WrittenType(start, name, is_user_type=quoted)
 
 
@@ -66,6 +68,21 @@ def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
     if len(parts) != wanted:
         raise cursor.error(f"{name} takes {wanted} type{'s' * (wanted > 1)}, not {len(parts)}", at=start)
     return WrittenType(start, name, parts=tuple(parts))
+
+
+def _read_scale(cursor: Cursor) -> int:
+    """Read the rest of `decimal(p)` or `decimal(p, s)`; without `s` the scale is 0."""
+    _read_size(cursor, "the precision")
+    scale = _read_size(cursor, "the scale") if cursor.accept_symbol(",") else 0
+    cursor.expect_symbol(")")
+    return scale
+
+
+def _read_size(cursor: Cursor, what: str) -> int:
+    token = cursor.token
+    if not (token.kind is TokenKind.NUMBER and token.text.isascii() and token.text.isdigit()):
+        raise cursor.error(f"expected {what}, a whole number, found {token}")
+    return int(cursor.advance().text)
 
 
 def _read_vector(cursor: Cursor, *, start: Token) -> WrittenType:
@@ -113,9 +130,14 @@ class TypeScope:
             case "vector":
                 return VectorOf(self._frozen(written.parts[0]), written.size)
             case native if native in NATIVE_KINDS:
-                return Scalar(NATIVE_KINDS[native])
+                return Scalar(NATIVE_KINDS[native], self._scale(written))
             case _:
                 return self._user_type(written)
+
+    def _scale(self, written: WrittenType) -> int | None:
+        if written.scale is not None and not self.allows_relational:
+            raise self._error(written, "Cassandra's decimal takes no precision and scale; write `decimal`")
+        return written.scale
 
     def _frozen(self, written: WrittenType) -> LogicalType:
         return self.resolve(written).frozen_form()

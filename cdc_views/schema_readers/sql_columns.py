@@ -86,11 +86,13 @@ def _type_name(cursor: Cursor) -> str:
 def _arguments(cursor: Cursor) -> tuple[str, ...]:
     if not cursor.accept_symbol("("):
         return ()
-    found = []
+    found: list[str] = []
+    sign = ""
     while not (cursor.at_end or cursor.sees_symbol(")")):
         token = cursor.advance()
         if token.kind is not TokenKind.SYMBOL:
-            found.append(token.text)
+            found.append(sign + token.text)
+        sign = "-" if token.kind is TokenKind.SYMBOL and token.text == "-" else ""  # numeric(5, -2)
     cursor.expect_symbol(")")
     return tuple(found)
 

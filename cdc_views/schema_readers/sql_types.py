@@ -117,10 +117,26 @@ def logical_type(written: SqlType, *, dialect: str) -> LogicalType:
     Unsigned integers are widened, `MEDIUMINT UNSIGNED` excepted, which fits. Arrays are frozen lists of their
     element, as deep as declared. `BIT(1)` is a boolean, as Debezium sends it; longer ones are bytes.
     """
-    element: LogicalType = Scalar(_kind(written, dialect=dialect))
+    kind = _kind(written, dialect=dialect)
+    scale = _scale(written.arguments, dialect=dialect) if kind is Kind.DECIMAL else None
+    element: LogicalType = Scalar(kind, scale)
     for _ in range(written.dimensions):
         element = ListOf(element)
     return element
+
+
+def _scale(arguments: tuple[str, ...], *, dialect: str) -> int | None:
+    """The scale of a decimal: 0 where only a precision is given; without either, PostgreSQL keeps each value's own.
+
+    MySQL's bare DECIMAL is DECIMAL(10, 0). PostgreSQL 15 allows a negative scale, whose values print without it.
+    """
+    if len(arguments) > 1:
+        return _whole_number(arguments[1])
+    return 0 if arguments or dialect == "mysql" else None
+
+
+def _whole_number(text: str) -> int | None:
+    return int(text) if text.lstrip("-").isdecimal() else None
 
 
 def _kind(written: SqlType, *, dialect: str) -> Kind:

@@ -4,7 +4,7 @@
     table: orders                       # or `name:`, which may be keyspace.table
     types:                              # user types, in any order
       addr: {street: text, zip: int}
-    columns:                            # CQL type text; also datetime, instant and json
+    columns:                            # CQL type text; also datetime, instant, json and decimal(12,4)
       tenant: text
       placed: {type: timestamp, order: desc}
       country: {type: text, role: static}

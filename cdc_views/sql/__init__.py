@@ -9,6 +9,7 @@ from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.choose import choose
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
+from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import create_view
@@ -44,7 +45,13 @@ def generate(relation: Relation, *, dialect_name: str, strategy: str, view: View
     plan = prune(lower(build(ask), strategy=chosen.strategy))
     query = Renderer(target, table=table).query(plan)
     return create_view(
-        target, relation, view=(view.schema, view.name), query=query, names=output_names(ask), notes=[chosen.why, note]
+        target,
+        relation,
+        view=(view.schema, view.name),
+        query=query,
+        names=output_names(ask),
+        notes=[chosen.why, note],
+        casts=casts_of(relation),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.plan.expr import Named
+from cdc_views.plan.expr import Lit, Named
 from cdc_views.plan.nodes import (
     Aggregate,
     Explode,
@@ -35,11 +35,12 @@ class Renderer:
         nodes = in_order(root)
         names = step_names(nodes)
         last = nodes[-1]
+        self.dialect.begin(nodes)
         bodies = {id(node): self._body(node, names) for node in nodes}
         query = bodies[id(last)]
         for node in nodes[:-1]:
             query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], copy=False)
-        return query
+        return self.dialect.finished(query)
 
     def sql(self, root: Node) -> str:
         """Return the query's text, aligned."""
@@ -51,6 +52,7 @@ class Renderer:
             raise UnsupportedError(
                 f"the SQL renderer has no way to write {type(node).__name__}", remedy="lower the plan with a strategy first"
             )
+        self.dialect.node = node
         body = visit(node, names)
         body.add_comments([f" one row per {node.grain}"])
         return body
@@ -91,8 +93,8 @@ class Renderer:
         right = self._from(node.right, names, "r")
         if node.kind is JoinKind.CROSS:
             return query.join(right, join_type="cross")
-        equal = exp.NullSafeEQ if node.is_null_safe else exp.EQ
-        on = [equal(this=_side("l", key), expression=_side("r", key)) for key in node.on]
+        equal: Callable[[Sql, Sql], Sql] = self.dialect.same if node.is_null_safe else _equal
+        on = [equal(_side("l", key), _side("r", key)) for key in self.dialect.distinguishing(node.on)]
         matching = [self.dialect.render(node.matching)] if node.matching is not None else []
         return query.join(right, on=exp.and_(*on, *matching), join_type=node.kind.value)
 
@@ -105,15 +107,20 @@ class Renderer:
 
     def visit_unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
         """The parts, one after the other."""
-        parts = [
-            exp.select(*(exp.column(identifier(n)) for n in part.output())).from_(self._from(part, names))
-            for part in node.parts
-        ]
+        parts = [exp.select(*self._part_columns(part, node.parts[0])).from_(self._from(part, names)) for part in node.parts]
         union: exp.Query = parts[0]
         for part in parts[1:]:
             union = exp.union(union, part, distinct=False)
         columns = [exp.column(identifier(n)) for n in node.output()]
         return exp.select(*columns).from_(union.subquery(identifier("parts")))
+
+    def _part_columns(self, part: Node, first: Node) -> list[Sql]:
+        """A part's columns; its nulls again as literals where the engine would take a step's null for some type."""
+        if not (self.dialect.types_bare_nulls and isinstance(part, Select) and isinstance(first, Select)):
+            return [exp.column(identifier(n)) for n in part.output()]
+        ours, theirs = dict(part.columns), dict(first.columns)
+        values = {n: self.dialect.bare_null(theirs[n]) if ours[n] == Lit(None) else exp.column(identifier(n)) for n in ours}
+        return [self._column(n, value) for n, value in values.items()]
 
     def visit_ordered(self, node: Ordered, names: dict[int, str]) -> exp.Select:
         """The rows in order, cut."""
@@ -125,13 +132,20 @@ class Renderer:
         return query.limit(number(node.limit)) if node.limit is not None else query
 
 
+def _equal(left: Sql, right: Sql) -> Sql:
+    return exp.EQ(this=left, expression=right)
+
+
 def _side(side: str, name: str) -> exp.Column:
     return exp.Column(this=identifier(name), table=identifier(side))
 
 
 def step_names(nodes: list[Node]) -> dict[int, str]:
-    """Return a name for each node, unique whatever a table's columns are called."""
-    taken: set[str] = set()
+    """Return a name for each node, unique and no column's, whatever a table's columns are called.
+
+    In `a.b`, a step called `a` would hide a struct column `a`.
+    """
+    taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}
     for node in nodes:
         name, n = node.name, 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -40,9 +41,13 @@ def create_view(
     query: exp.Select,
     names: tuple[tuple[str, str], ...],
     notes: list[str],
+    casts: Mapping[str, exp.DataType] | None = None,
 ) -> str:
-    """Return `CREATE OR REPLACE VIEW` of `query`, its columns under the users' names."""
-    renamed = exp.select(*(exp.alias_(exp.column(identifier(out)), identifier(name)) for name, out in names))
+    """Return `CREATE OR REPLACE VIEW` of `query`, its columns under the users' names.
+
+    `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
+    """
+    renamed = exp.select(*(exp.alias_(_shown(out, (casts or {}).get(name)), identifier(name)) for name, out in names))
     shown = renamed.from_(query.subquery(identifier("merged")))
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
@@ -56,6 +61,11 @@ def create_view(
         layout=LAYOUT_VERSION,
         notes=[_comment(note) for note in notes if note],
     )
+
+
+def _shown(column: str, wanted: exp.DataType | None) -> exp.Expression:
+    found = exp.column(identifier(column))
+    return found if wanted is None else exp.cast(found, wanted)
 
 
 def _comment(text: str) -> str:

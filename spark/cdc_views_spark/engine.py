@@ -10,11 +10,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import RawTable, Read, ViewDefinition
+from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.errors import EngineError
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
 from cdc_views.plan.rewrites import lower, prune
+from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.session import open_session

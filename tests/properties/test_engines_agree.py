@@ -1,4 +1,4 @@
-"""Engines and strategies against the oracle, over random histories.
+"""Engines and strategies against the oracle, over random histories: the same rows, in the same order.
 
 One raw table holds every history of a schema, a case each, so that a schema costs one query a strategy and engine.
 CDC_VIEWS_HISTORIES says how many histories (200), CDC_VIEWS_SEED which ones (1).
@@ -7,38 +7,61 @@ CDC_VIEWS_HISTORIES says how many histories (200), CDC_VIEWS_SEED which ones (1)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.histories import NOW, Histories, histories
+from strategies.histories import LATE_LANDING, NOW, Histories, histories
 from strategies.reading import CASES, SEED, STRATEGIES, Row, assert_same, land, read_rows
-from strategies.schemas import SUBJECTS, Subject
+from strategies.schemas import KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
+from strategies.values import GREATEST, LEAST
 
-from cdc_views.engines.base import Engine, RawTable, Strategy
+from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.exact import rows_of
+from cdc_views.facts import Elements, Fact
 from cdc_views.oracle import latest_rows
+from cdc_views.raw.base import WriteOrder, order_key
+from cdc_views.types import EMPTY
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+TrialOf = Callable[[Subject], "Trial"]
+
+
+def name_of(value: Any) -> str | None:
+    """Return a subject's name, for pytest's ids."""
+    return value.name if isinstance(value, Subject) else None
+
+
+def run_name(value: Any) -> str | None:
+    """Return a subject's or a strategy's name, for pytest's ids."""
+    return value.value if isinstance(value, Strategy) else name_of(value)
 
 
 @dataclass
 class Trial:
-    """A landed table of histories and what it shows."""
+    """A landed table of histories, and what it shows."""
 
     histories: Histories
     raw: RawTable
-
-    @cached_property
-    def now(self) -> list[Row]:
-        """The oracle's rows at NOW."""
-        return self.at(NOW)
+    _known: dict[int, list[Row]] = field(default_factory=dict)
 
     def at(self, now: int) -> list[Row]:
-        """The oracle's rows at another instant."""
-        return latest_rows(self.histories.subject.schema, self.histories.facts, now=now)
+        """The oracle's rows at an instant."""
+        if now not in self._known:
+            self._known[now] = self.of(self.histories.facts, now=now)
+        return self._known[now]
+
+    def of(self, facts: tuple[Fact, ...] | list[Fact], *, now: int = NOW) -> list[Row]:
+        """The oracle's rows of other facts."""
+        return latest_rows(self.histories.subject.schema, facts, now=now)
 
 
-@pytest.fixture(scope="module")
-def trial_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], Trial]:
+@pytest.fixture(scope="session")
+def trial_of(tmp_path_factory: pytest.TempPathFactory) -> TrialOf:
     known: dict[str, Trial] = {}
 
     def make(subject: Subject) -> Trial:
@@ -51,15 +74,195 @@ def trial_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], Tr
     return make
 
 
-def check(trial: Trial, engine: Engine, expected: list[Row], **asked: object) -> None:
+def check(trial: Trial, engine: Engine, expected: list[Row], **asked: Any) -> None:
     found = read_rows(engine, trial.raw, **{"as_of": NOW, **asked})
     assert_same(expected, found, of=trial.histories, how=f"{engine.name}, {asked}")
 
 
+def only(rows: list[Row], columns: tuple[str, ...]) -> list[Row]:
+    """Return rows of some columns."""
+    return [{name: row[name] for name in columns} for row in rows]
+
+
+def written_by(facts: tuple[Fact, ...], limit: int) -> list[Fact]:
+    """Return the facts without what was written after `limit`."""
+
+    def kept(stamped: Any) -> Any:
+        return stamped if stamped is not None and stamped.written <= limit else None
+
+    def kept_elements(elements: Elements) -> Elements:
+        return Elements(kept(elements.deletion), tuple((p, c) for p, c in elements.cells if c.written <= limit))
+
+    return [
+        replace(
+            fact,
+            liveness=kept(fact.liveness),
+            deletion=kept(fact.deletion),
+            cells={name: cell for name, cell in fact.cells.items() if cell.written <= limit},
+            elements={name: kept_elements(elements) for name, elements in fact.elements.items()},
+        )
+        for fact in facts
+    ]
+
+
+def write_times(subject: Subject) -> tuple[int, ...]:
+    """Return write times that lie in the middle of histories."""
+    if subject.order is WriteOrder.LOG_POSITION:
+        return order_key(2, ordinal=1), order_key(2, epoch=1)
+    return LEAST + 3, 4, 1_700_000_000_000_003, GREATEST
+
+
+def column_choices(subject: Subject, *, count: int = 2) -> list[tuple[str, ...]]:
+    """Return some random choices of columns, in random order, `case` among them."""
+    rng = Random(f"{SEED} {subject.name} columns")
+    others = [c.name for c in subject.schema.columns if c.name != "case"]
+    return [("case", *rng.sample(others, rng.randint(0, min(5, len(others))))) for _ in range(count)]
+
+
+# DuckDB
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.value)
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
 def test_duckdb_shows_what_the_oracle_shows(
-    duckdb_engine: DuckDbEngine, trial_of: Callable[[Subject], Trial], subject: Subject, strategy: Strategy
+    duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, strategy: Strategy
 ) -> None:
     trial = trial_of(subject)
-    check(trial, duckdb_engine, trial.now, strategy=strategy)
+    check(trial, duckdb_engine, trial.at(NOW), strategy=strategy)
+
+
+INSTANTS = [(NARROW, now) for now in (-1, 0, NOW + 2, (1 << 32) - 2, 1 << 40)]
+INSTANTS += [(subject, now) for subject in SUBJECTS for now in (NOW - 1, NOW + 1, (1 << 32) - 1)]
+
+
+@pytest.mark.parametrize(("subject", "now"), INSTANTS, ids=name_of)
+def test_duckdb_reads_as_of_any_instant(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, now: int) -> None:
+    trial = trial_of(subject)
+    check(trial, duckdb_engine, trial.at(now), as_of=now)
+
+
+FEWER_RUNS = [(subject, Strategy.AGGREGATE) for subject in SUBJECTS]
+FEWER_RUNS += [(subject, strategy) for subject in (NARROW, READDED) for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)]
+"""Where the strategies hardly differ: each with the schemas they plan fast."""
+
+
+@pytest.mark.parametrize(("subject", "strategy"), FEWER_RUNS, ids=run_name)
+def test_duckdb_reads_what_was_written_in_time(
+    duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, strategy: Strategy
+) -> None:
+    trial = trial_of(subject)
+    for limit in write_times(subject):
+        expected = trial.of(written_by(trial.histories.facts, limit))
+        check(trial, duckdb_engine, expected, written_as_of=limit, strategy=strategy)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+def test_duckdb_reads_what_had_landed(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject) -> None:
+    trial = trial_of(subject)
+    early = trial.of(trial.histories.early)
+    check(trial, duckdb_engine, early, landed_as_of=LATE_LANDING - 1)
+    if subject is NARROW:
+        check(trial, duckdb_engine, early, landed_as_of=0)
+        check(trial, duckdb_engine, trial.at(NOW), landed_as_of=LATE_LANDING)
+        check(trial, duckdb_engine, [], landed_as_of=-1)
+
+
+@pytest.mark.parametrize(("subject", "strategy"), FEWER_RUNS, ids=run_name)
+def test_duckdb_shows_the_columns_asked_for(
+    duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, strategy: Strategy
+) -> None:
+    trial = trial_of(subject)
+    for columns in column_choices(subject):
+        check(trial, duckdb_engine, only(trial.at(NOW), columns), columns=columns, strategy=strategy)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+def test_duckdb_cuts_after_ordering(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject) -> None:
+    trial = trial_of(subject)
+    for limit in (37, *((0, 1, 1_000_000) if subject is NARROW else ())):
+        check(trial, duckdb_engine, trial.at(NOW)[:limit], limit=limit)
+
+
+def known(value: Any) -> bool:
+    """Whether SQL sees a value: null and the value of 0 bytes are both null to it."""
+    return value is not None and value is not EMPTY
+
+
+CONDITIONS: list[tuple[Subject, str, Callable[[Row], bool]]] = [
+    (NARROW, "v > 0", lambda r: known(r["v"]) and r["v"] > 0),
+    (NARROW, '"case" % 7 = 3 AND s IS NULL', lambda r: r["case"] % 7 == 3 and r["s"] is None),
+    (NARROW, "c = 1 OR w IS NOT NULL", lambda r: r["c"] == 1 or known(r["w"])),
+    (NARROW, "e IS NULL AND C IS NOT NULL", lambda r: r["e"] is None and known(r["c"])),
+    (PLAIN, "R_boolean", lambda r: r["R_boolean"] is True),
+    (PLAIN, "R_date = DATE '1969-12-31'", lambda r: r["R_date"] == -1),
+    (PLAIN, "R_timestamp < TIMESTAMPTZ '1970-01-01 00:00:00+00'", lambda r: r["R_timestamp"] == -1),
+    (PLAIN, "id = 'it''s' OR R_text = '日本'", lambda r: r["id"] == "it's" or r["R_text"] == "日本"),
+    (WIDE, "q = 0 AND p <> '1.0'", lambda r: r["q"] == 0 and known(r["p"]) and str(r["p"]) != "1.0"),
+    (WIDE, "l IS NOT NULL OR u IS NOT NULL", lambda r: r["l"] is not None or r["u"] is not None),
+    (WIDE, "c1 < 0 AND s IS NULL", lambda r: known(r["c1"]) and r["c1"] < 0 and not known(r["s"])),
+    (KEYS, "\"it's\" >= 0 AND k3 < 'b'", lambda r: known(r["it's"]) and r["it's"] >= 0 and known(r["k3"]) and r["k3"] < "b"),
+    (KEYS, '"static col" IS NOT NULL', lambda r: known(r["Static Col"])),
+    (READDED, "kept IS NULL AND l IS NULL", lambda r: not known(r["kept"]) and r["l"] is None),
+    (LOGGED, "r_datetime = TIMESTAMP '1970-01-01'", lambda r: r["r_datetime"] == 0),
+    (LOGGED, "r_text IS NULL", lambda r: r["r_text"] is None),
+]
+
+
+@pytest.mark.parametrize(("subject", "where", "holds"), CONDITIONS, ids=lambda v: v if isinstance(v, str) else name_of(v))
+def test_duckdb_filters_rows_not_facts(
+    duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, where: str, holds: Callable[[Row], bool]
+) -> None:
+    trial = trial_of(subject)
+    rows = [row for row in trial.at(NOW) if holds(row)]
+    assert CASES < 100 or 0 < len(rows) < len(trial.at(NOW))
+    check(trial, duckdb_engine, rows, where=where)
+    columns = column_choices(subject, count=1)[0]
+    check(trial, duckdb_engine, only(rows[:5], columns), where=where, columns=columns, limit=5)
+
+
+# Spark
+
+SPARK_RUNS = [(subject, Strategy.AGGREGATE) for subject in SUBJECTS]
+SPARK_RUNS += [(subject, Strategy.WINDOW) for subject in (NARROW, PLAIN, WIDE, KEYS, LOGGED)]
+SPARK_RUNS += [(subject, Strategy.SELF_JOIN) for subject in (NARROW, READDED)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("subject", "strategy"), SPARK_RUNS, ids=run_name)
+def test_spark_shows_what_the_oracle_shows(
+    spark_engine: SparkEngine, trial_of: TrialOf, subject: Subject, strategy: Strategy
+) -> None:
+    trial = trial_of(subject)
+    check(trial, spark_engine, trial.at(NOW), strategy=strategy)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("subject", [NARROW, KEYS, LOGGED], ids=name_of)
+def test_spark_reads_back_in_time(spark_engine: SparkEngine, trial_of: TrialOf, subject: Subject) -> None:
+    trial = trial_of(subject)
+    limit = write_times(subject)[1]
+    early = trial.of(written_by(trial.histories.early, limit), now=NOW + 1)
+    check(trial, spark_engine, early, as_of=NOW + 1, landed_as_of=0, written_as_of=limit)
+
+
+@pytest.mark.spark
+def test_spark_reads_as_of_the_last_expiry_there_is(spark_engine: SparkEngine, trial_of: TrialOf) -> None:
+    trial = trial_of(NARROW)
+    check(trial, spark_engine, trial.at((1 << 32) - 1), as_of=(1 << 32) - 1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("subject", [NARROW, LOGGED], ids=name_of)
+def test_spark_cuts_after_ordering_and_shows_the_columns_asked_for(
+    spark_engine: SparkEngine, trial_of: TrialOf, subject: Subject
+) -> None:
+    trial = trial_of(subject)
+    columns = column_choices(subject)[0]
+    check(trial, spark_engine, only(trial.at(NOW)[:37], columns), limit=37, columns=columns)
+
+
+@pytest.mark.spark
+def test_spark_sql_text_gives_what_its_plan_gives(spark_engine: SparkEngine, trial_of: TrialOf) -> None:
+    trial = trial_of(NARROW)
+    found = list(rows_of(trial.raw.relation, (), spark_engine.read_sql(Read(trial.raw, as_of=NOW))))
+    assert_same(trial.at(NOW), found, of=trial.histories, how="spark, the text of its SQL")

@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from strategies.schemas import Subject
-from strategies.values import GREATEST, LEAST, SCALARS, some
-
 from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.codec.comparable import comparable
 from cdc_views.codec.serialized import serialize
@@ -18,12 +15,14 @@ from cdc_views.oracle import path_type
 from cdc_views.raw.base import WriteOrder, order_key
 from cdc_views.relation import element_value_type
 from cdc_views.schema import Column
-from cdc_views.types import EMPTY, Kind, LogicalType, Scalar, SetOf, Udt, carries_comparable, is_text
+from cdc_views.types import EMPTY, LogicalType, Scalar, SetOf, Udt, carries_comparable
+from strategies.schemas import Subject
+from strategies.values import GREATEST, LEAST, SCALARS, some
 
 NOW = 1_795_254_655
 """The instant that expiries of histories lie around."""
 TICKS = 8
-"""Write times of a history are so many neighbouring ones."""
+"""Write times of a history are at most so many neighbouring ones."""
 MAX_TTL = 630_720_000
 """20 years. Source: Cassandra 5.0, `Attributes.MAX_TTL`."""
 MAX_SECONDS = (1 << 32) - 1
@@ -113,6 +112,7 @@ class _Mutations(_Keys):
         super().__init__(subject, case, rng)
         bases = (0,) if self.schema.dropped else (0, 0, 0, 1_700_000_000_000_000, LEAST, GREATEST - TICKS + 1)
         self.base = rng.choice(bases)
+        self.ticks = TICKS if self.schema.dropped else rng.choice((2, TICKS, TICKS))
         self.paths = {c.name: pool(rng, path_type(c.type)) for c in self.schema.columns if c.type.is_multicell}
         for column in self.schema.columns:
             if column.type.is_multicell and isinstance(column.type, Udt):
@@ -120,7 +120,9 @@ class _Mutations(_Keys):
                 self.paths[column.name] = rng.sample(names, min(len(names), 3))
 
     def facts(self) -> list[Fact]:
-        makers = [self.row] * 6 + [self.partition_deletion, self.row_deletion]
+        if self.rng.random() < 0.1:
+            return [self.rng.choice((self.marker, self.marker, self.row_deletion))() for _ in range(self.rng.randint(2, 6))]
+        makers = [self.row] * 6 + [self.marker, self.partition_deletion, self.row_deletion]
         if self.schema.clustering:
             makers += [self.range_deletion]
         if self.schema.statics:
@@ -132,9 +134,11 @@ class _Mutations(_Keys):
         cells, elements = self._content(self.schema.regulars, at)
         marker = self._liveness(at()) if self.rng.random() < 0.4 else None
         deletion = self._deletion(at()) if self.rng.random() < 0.1 else None
-        return Fact(
-            FactKind.ROW, self._partition_key(), self._clustering_key(), marker, deletion, cells=cells, elements=elements
-        )
+        return Fact(FactKind.ROW, self._partition_key(), self._clustering_key(), marker, deletion, cells=cells, elements=elements)
+
+    def marker(self) -> Fact:
+        """An INSERT of only the key."""
+        return Fact(FactKind.ROW, self._partition_key(), self._clustering_key(), self._liveness(self._tick()))
 
     def static(self) -> Fact:
         cells, elements = self._content(self.schema.statics, self._clock())
@@ -165,7 +169,7 @@ class _Mutations(_Keys):
         return Bound(tuple(prefix), self.rng.random() < 0.5)
 
     def _tick(self) -> int:
-        return self.base + self.rng.randrange(TICKS)
+        return self.base + self.rng.randrange(self.ticks)
 
     def _clock(self) -> Any:
         """One write time for the whole fact, as a statement has, or one for each cell, as a merged mutation has."""
@@ -240,8 +244,3 @@ class _WholeRows(_Keys):
         if value is None or value is EMPTY:
             return Cell(written, deleted_at=0)
         return Cell(written, value, serialize(column.type, value))
-
-
-def is_floating(kind: LogicalType) -> bool:
-    """Whether the type is float or double, whose NaN and zeros SQL does not tell apart as rule K1 does."""
-    return isinstance(kind, Scalar) and kind.kind in (Kind.FLOAT, Kind.DOUBLE) and not is_text(kind)

@@ -10,13 +10,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import write_deltalake
-from strategies.histories import LATE_LANDING, Histories
 
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.exact import rows_of
 from cdc_views.facts import Fact
 from cdc_views.relation import Relation
+from strategies.histories import LATE_LANDING, Histories
+from strategies.telling import fact_text
 
 STRATEGIES = (Strategy.AGGREGATE, Strategy.WINDOW, Strategy.SELF_JOIN)
 """All that `auto` may choose from."""
@@ -83,7 +85,7 @@ def assert_same(expected: Sequence[Row], found: Sequence[Row], *, of: Histories,
         lines.append("the rows of each case are right, the order of the cases is not")
     for case in cases[:_REPORTED_CASES]:
         lines += _report(case, _by_case(expected).get(case, []), _by_case(found).get(case, []), of=of)
-    raise AssertionError("\n".join(lines))
+    pytest.fail("\n".join(lines), pytrace=False)
 
 
 def _report(case: Any, expected: list[Row], found: list[Row], *, of: Histories) -> list[str]:
@@ -96,4 +98,4 @@ def _report(case: Any, expected: list[Row], found: list[Row], *, of: Histories) 
             keys = {c.name: theirs[c.name] for c in of.subject.schema.row_key if c.name in theirs}
             lines.append(f"  row {keys}")
             lines += [f"    {name}: expected {theirs[name]!r}, found {ours.get(name)!r}" for name in wrong]
-    return [*lines, *(f"  {fact}" for fact in of.of_case(case))]
+    return [*lines, *(f"  {fact_text(fact)}" for fact in of.of_case(case))]

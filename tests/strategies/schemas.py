@@ -21,12 +21,8 @@ def scalar(kind: Kind) -> Scalar:
     return Scalar(kind)
 
 
-INT, BIGINT, TEXT, DECIMAL, DOUBLE, FLOAT = map(
-    scalar, (Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.DECIMAL, Kind.DOUBLE, Kind.FLOAT)
-)
-TIMEUUID, UUID, VARINT, BLOB, INET, DATE = map(
-    scalar, (Kind.TIMEUUID, Kind.UUID, Kind.VARINT, Kind.BLOB, Kind.INET, Kind.DATE)
-)
+INT, BIGINT, TEXT, DECIMAL, DOUBLE, FLOAT = map(scalar, (Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.DECIMAL, Kind.DOUBLE, Kind.FLOAT))
+TIMEUUID, UUID, VARINT, BLOB, INET, DATE = map(scalar, (Kind.TIMEUUID, Kind.UUID, Kind.VARINT, Kind.BLOB, Kind.INET, Kind.DATE))
 BOOLEAN, SMALLINT, TIMESTAMP = map(scalar, (Kind.BOOLEAN, Kind.SMALLINT, Kind.TIMESTAMP))
 
 CASSANDRA_KINDS = tuple(k for k in Kind if k not in (Kind.COUNTER, Kind.DATETIME, Kind.INSTANT, Kind.JSON))
@@ -103,6 +99,9 @@ PLAIN = Subject(
 )
 """No clustering: a column of every scalar type and of every type stored as one cell."""
 
+FIELDS = Subject(table("fields", partition={"case": INT}, regulars={"u": every_kind(frozen=False), "v": INT}))
+"""A user type with a cell of every scalar type."""
+
 WIDE = Subject(
     table(
         "wide",
@@ -116,7 +115,7 @@ WIDE = Subject(
             "e": SetOf(DECIMAL, frozen=False),
             "m": MapOf(DOUBLE, INT, frozen=False),
             "mm": MapOf(ListOf(INT), FLOAT, frozen=False),
-            "u": every_kind(frozen=False),
+            "u": Udt("tests", "trio", (("a", INT), ("B b", DOUBLE), ("c", ListOf(TEXT))), frozen=False),
         },
     )
 )
@@ -126,7 +125,16 @@ KEYS = Subject(
     table(
         "keys",
         partition={"case": INT, "p": TupleOf((INT, FLOAT))},
-        clustering={"k1": UUID, "k2": VARINT, "k3": TEXT, "k4": BLOB, "k5": INET, "k6": FLOAT, "k7": DATE, "k8": SetOf(DECIMAL)},
+        clustering={
+            "k1": UUID,
+            "k2": VARINT,
+            "k3": TEXT,
+            "k4": BLOB,
+            "k5": INET,
+            "k6": FLOAT,
+            "k7": DATE,
+            "k8": TupleOf((DECIMAL, DOUBLE)),
+        },
         descending=("k2", "k4", "k7"),
         statics={"Static Col": INT},
         regulars={"it's": INT, "se": SetOf(TIMEUUID, frozen=False)},
@@ -161,4 +169,4 @@ LOGGED = Subject(
 )
 """Whole rows of a relational source, with truncates (the S rules)."""
 
-SUBJECTS = (NARROW, PLAIN, WIDE, KEYS, READDED, LOGGED)
+SUBJECTS = (NARROW, PLAIN, FIELDS, WIDE, KEYS, READDED, LOGGED)

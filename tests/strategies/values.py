@@ -6,7 +6,7 @@ import math
 import struct
 import uuid
 from decimal import Decimal
-from itertools import product
+from itertools import islice, product
 from random import Random
 from typing import Any
 
@@ -101,7 +101,7 @@ def _sorted(kind: LogicalType, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _records(kinds: tuple[LogicalType, ...]) -> tuple[Any, ...]:
     few = [_few(kind) for kind in kinds]
-    full = [tuple(choices) for choices in product(*(values[:2] for values in few))][:4]
+    full = islice(product(*(values[:2] for values in few)), 4)
     return (*full, (*(None for _ in few[:-1]), few[-1][0]), (few[0][0], *(None for _ in few[1:])))
 
 

@@ -132,6 +132,26 @@ def test_a_replay_overtaken_between_claim_and_landing_is_fenced_off(
     assert landed_ids(raw) == [1, 2, 4]
 
 
+def test_a_claim_taken_back_by_a_replay_that_lands_nothing_cannot_land_any_more(
+    raw: RawTable, mended: RawTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import cdc_views.landing.delta as delta
+
+    calls = 0
+
+    def overtaken(*args: Any, **options: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # under the old schema nothing decodes: it takes the claim back and is done
+            assert replay(raw, FORMAT, now=NOW).events == 0
+        delta.append(*args, **options)
+
+    monkeypatch.setitem(replay.__globals__, "append", overtaken)
+    assert replay(mended, FORMAT, now=NOW).events == 2
+    assert replay(mended, FORMAT, now=NOW).events == 0
+    assert landed_ids(raw) == [1, 2, 4]
+
+
 def test_landing_and_replaying_mix(raw: RawTable, mended: RawTable, tmp_path: Path) -> None:
     replay(mended, FORMAT, now=NOW)
     file = append_lines(tmp_path / "a.jsonl", priced(5), "worse")

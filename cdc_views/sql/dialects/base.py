@@ -7,6 +7,7 @@ Facts come first as class attributes: they decide, never the printer. What a dia
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import ClassVar, NoReturn
 
 from sqlglot import exp
@@ -14,6 +15,8 @@ from sqlglot import exp
 from cdc_views.errors import UnsupportedError
 from cdc_views.naming import physical_name
 from cdc_views.plan import expr as e
+from cdc_views.plan.nodes import Node
+from cdc_views.sql.dialects.lineage import Built, Lineage
 from cdc_views.types import (
     Kind,
     ListOf,
@@ -40,7 +43,12 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
 
 
 def identifier(name: str) -> exp.Identifier:
-    """Return a quoted identifier; the printer escapes what the dialect needs escaped."""
+    """Return a quoted identifier; the printer escapes what the dialect needs escaped.
+
+    Raises `UnsupportedError` for a name with a NUL, which no engine takes and some cut the statement at.
+    """
+    if "\0" in name:
+        raise UnsupportedError(f"the name {name!r} holds a NUL, which no SQL engine takes", remedy="rename it at the source")
     return exp.to_identifier(name, quoted=True)
 
 
@@ -54,6 +62,11 @@ def number(value: int) -> Sql:
     if value == -(1 << 63):
         return exp.paren(exp.Sub(this=number(value + 1), expression=exp.Literal.number(1)))
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
+
+
+def without_values(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the key columns without values that have a comparable beside them."""
+    return tuple(key for key in keys if f"_key_{key}" not in keys)
 
 
 class Dialect:
@@ -70,6 +83,44 @@ class Dialect:
     """Whether aggregates take `FILTER (WHERE …)`."""
     greatest_skips_null: ClassVar[bool] = True
     needs_materialized: ClassVar[bool] = False
+    types_bare_nulls: ClassVar[bool] = False
+    """Whether `NULL AS x` in a step is of some type, which a UNION with a step of another type refuses."""
+
+    compares_comparables_alone: ClassVar[bool] = False
+    """Whether to partition and join by a key's comparable, not by its value too: equal bytes have one value.
+
+    For engines where a value cannot be compared, or not as Cassandra does (NaN is not NaN).
+    """
+
+    nodes: list[Node]
+    """The plan being rendered."""
+    node: Node
+    """The node being rendered."""
+
+    def begin(self, nodes: list[Node]) -> None:
+        """Look at a plan before anything of it is rendered; a dialect refuses here what it cannot do."""
+        self.nodes = nodes
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """Origins of the plan's values."""
+        return Lineage(self.nodes)
+
+    def finished(self, query: exp.Select) -> exp.Select:
+        """Return the whole query, with what the dialect adds to it."""
+        return query
+
+    def bare_null(self, like: e.Expr) -> Sql:
+        """Return the null that stands beside values of `like` in a UNION; see `types_bare_nulls`."""
+        return exp.Null()
+
+    def distinguishing(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """Return those of a step's keys that tell its rows apart, for partitions and joins."""
+        return without_values(keys) if self.compares_comparables_alone else keys
+
+    def same(self, left: Sql, right: Sql) -> Sql:
+        """Whether two keys are equal, null matching null."""
+        return exp.NullSafeEQ(this=left, expression=right)
 
     def render(self, expression: e.Expr, item: Sql | None = None) -> Sql:
         """Return the expression in this dialect; `item` is what `Item()` stands for."""
@@ -113,6 +164,8 @@ class Dialect:
         if node.op is e.Op.NOT and isinstance(node.args[0], e.Call) and node.args[0].op is e.Op.IS_NULL:
             present = _wrapped(self.render(node.args[0].args[0], item))
             return exp.Is(this=present, expression=exp.Not(this=exp.Null()))
+        if node.op is e.Op.EQ and not self.compares_structs and isinstance(self.lineage.of(node.args[0], self.node), Built):
+            return self._same_fields(node.args[0], node.args[1])
         args = [self.render(arg, item) for arg in node.args]
         if node.op in _BINARY:
             return _BINARY[node.op](this=_wrapped(args[0]), expression=_wrapped(args[1]))
@@ -132,6 +185,12 @@ class Dialect:
             e.Op.GREATEST: self.greatest,
             e.Op.NOW: lambda args: self.now(),
         }
+
+    def _same_fields(self, left: e.Expr, right: e.Expr) -> Sql:
+        """Whether two structs that the plan built are equal, field by field, null and null included."""
+        names = sorted(self.lineage.fields(self.lineage.of(left, self.node)))
+        fields = [(self.render(e.Field(left, name)), self.render(e.Field(right, name))) for name in names]
+        return exp.and_(*(exp.NullSafeEQ(this=ours, expression=theirs) for ours, theirs in fields))
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
         """CASE WHEN."""
@@ -158,9 +217,10 @@ class Dialect:
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
         """ROW_NUMBER over the key, latest first."""
         order = [exp.Ordered(this=self.render(part), desc=True, nulls_first=False) for part in node.order]
+        keys = self.distinguishing(tuple(key.name for key in node.partition if isinstance(key, e.Col)))
         return exp.Window(
             this=function("ROW_NUMBER"),
-            partition_by=[self.render(key) for key in node.partition],
+            partition_by=[self.render(e.Col(key)) for key in keys],
             order=exp.Order(expressions=order),
         )
 

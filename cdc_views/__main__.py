@@ -1,0 +1,7 @@
+"""`python -m cdc_views`: the command line."""
+
+import sys
+
+from cdc_views.cli import main
+
+sys.exit(main())

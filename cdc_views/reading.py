@@ -1,0 +1,40 @@
+"""Whose fault it is when a read fails: the caller's words, damaged files, or the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdc_views.errors import EngineError, UsageError
+
+_CALLERS_FAULT = {"BinderException", "CatalogException", "ConversionException", "ParserException"}
+_MOST_ROWS = (1 << 63) - 1
+
+
+@contextmanager
+def blaming_condition(where: str | None) -> Iterator[None]:
+    """Turn an engine's complaint about the user's condition (types that do not compare) into a `UsageError`."""
+    try:
+        yield
+    except EngineError as error:
+        if where is None or type(error.__cause__).__name__ not in _CALLERS_FAULT:
+            raise
+        raise UsageError(f"--where {where!r} cannot be evaluated: {error}") from error
+
+
+@contextmanager
+def blaming_files(location: str) -> Iterator[None]:
+    """Turn what Arrow says of missing or damaged files into an `EngineError`."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, FileNotFoundError) as error:
+        raise EngineError(f"raw table {location} cannot be read: {error}") from error
+
+
+def checked_limit(limit: int | None) -> int | None:
+    """Return `limit` if it is a number of rows that engines can count; raises `UsageError`."""
+    if limit is not None and not 0 <= limit <= _MOST_ROWS:
+        raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
+    return limit

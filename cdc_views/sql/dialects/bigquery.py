@@ -1,0 +1,172 @@
+"""BigQuery (GoogleSQL).
+
+The raw table has the columns of `relation.py` in BigQuery's types: INT64, STRING, BYTES, BOOL, FLOAT64, STRUCT, ARRAY,
+and BIGNUMERIC for write times that are log positions.
+
+Facts marked *reference* were checked in GoogleSQL's reference implementation (PyPI `zetasql` 0.1.5,
+tests/unit/test_dialect_bigquery.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from cdc_views.plan import expr as e
+from cdc_views.plan.nodes import Join, Node
+from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.times import time_text
+from cdc_views.types import Kind, Scalar
+
+_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
+"""TIMESTAMP and DATETIME: years 1 to 9999. Source: BigQuery, Data types, Timestamp type."""
+_DAYS = (-719_162, 2_932_896)
+"""DATE: years 1 to 9999. Source: BigQuery, Data types, Date type."""
+
+
+class BigQuery(StructDialect):
+    """Structs have no order (`MAX` refuses them), aggregates no FILTER, `ANY_VALUE(x HAVING MAX k)` takes one key."""
+
+    name = "bigquery"
+    sqlglot_name = "bigquery"
+    compares_structs = False
+    """MAX takes no STRUCT; `=` takes one but gives null where a field is null, as a tombstone's value is (reference).
+
+    So the latest is `ARRAY_AGG(… ORDER BY … LIMIT 1)`, and structs are compared field by field.
+    """
+    has_filter = False
+    """Source: GoogleSQL, Aggregate function calls. A fold skips rows through IF and IGNORE NULLS."""
+    greatest_skips_null = False
+    """GREATEST gives null if any argument is null (reference); MAX over an array skips nulls."""
+    types_bare_nulls = True
+    """`NULL AS x` in a WITH step is an INT64, and UNION ALL then refuses a STRING beside it (reference)."""
+    compares_comparables_alone = True
+    """PARTITION BY takes no FLOAT64, STRUCT or ARRAY, and NaN = NaN is false in a join (reference).
+
+    Source: GoogleSQL, Window function calls, PARTITION BY.
+    """
+
+    def begin(self, nodes: list[Node]) -> None:
+        """See `Dialect.begin`; keys that some step joins plainly are never null anywhere."""
+        super().begin(nodes)
+        plain = [join for join in nodes if isinstance(join, Join) and not join.is_null_safe]
+        self._never_null = {key for join in plain for key in join.on}
+
+    def same(self, left: Sql, right: Sql) -> Sql:
+        """Plain equality where it is enough: an outer join needs one equality to be hashed on.
+
+        Source: BigQuery refuses a LEFT JOIN "without a condition that is an equality of fields from both sides".
+        """
+        if not self._never_null or left.name in self._never_null:
+            return exp.EQ(this=left, expression=right)
+        return exp.NullSafeEQ(this=left, expression=right)
+
+    def now(self) -> Sql:
+        """`UNIX_SECONDS` rounds down, and the clock is fixed for a query."""
+        return function("UNIX_SECONDS", function("CURRENT_TIMESTAMP"))
+
+    def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
+        """`STRUCT(value AS name, …)`."""
+        return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
+
+    def greatest(self, args: list[Sql]) -> Sql:
+        """The largest of an array literal's elements, which may be null."""
+        return self.array_max(exp.Array(expressions=args))
+
+    def array_max(self, array: Sql) -> Sql:
+        """`(SELECT MAX(_item) FROM UNNEST(array) AS _item)`."""
+        return exp.paren(exp.select(function("MAX", exp.column(identifier("_item")))).from_(_unnest(array)))
+
+    def array_size(self, array: Sql) -> Sql:
+        """`ARRAY_LENGTH`."""
+        return function("ARRAY_LENGTH", array)
+
+    def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
+        """A subquery over the array; an absent array gives an empty one, which is the same once shown."""
+        return _array(array, exp.column(identifier("_item")), where(exp.column(identifier("_item"))))
+
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+        """A subquery over the array, in the array's order."""
+        return _array(array, value(exp.column(identifier("_item"))))
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """The latest struct, and any counted one, through `ARRAY_AGG`: ANY_VALUE has skipped nulls only since 2024."""
+        origin = self.origin(node.value)
+        if node.fold is e.Fold.MAX and isinstance(origin, Built):
+            latest = [exp.Ordered(this=self.render(p), desc=True, nulls_first=False) for p in origin.order(node.value)]
+            return self._first(node, latest)
+        if node.fold is e.Fold.ANY and node.where is not None:
+            return self._first(node, [])
+        if node.fold is e.Fold.MIN and not isinstance(self.lineage.kind(origin), Scalar):
+            return self._least(node.value)
+        return super().visit_agg(node, item)
+
+    def _first(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
+        """The first of the group by `order`; a null, which stands for a row that does not count, is never it."""
+        listed = exp.Limit(this=_ordered(self._counted(node), order), expression=number(1))
+        first = exp.IgnoreNulls(this=exp.ArrayAgg(this=listed))
+        return exp.Bracket(this=first, expressions=[number(0)], offset=0, safe=True)
+
+    def _least(self, value: e.Expr) -> Sql:
+        """MIN of what may be an ARRAY or STRUCT, by its JSON text; ARRAY_AGG takes no arrays, so in a struct."""
+        boxed = e.Agg(e.Fold.MIN, e.Struct((("boxed", value),)), e.not_null(value))
+        by_text = exp.Ordered(this=function("TO_JSON_STRING", self.render(value)), nulls_first=True)
+        return exp.Dot(this=self._first(boxed, [by_text]), expression=identifier("boxed"))
+
+    def _counted(self, node: e.Agg) -> Sql:
+        value = self.render(node.value)
+        return function("IF", self.render(node.where), value, exp.Null()) if node.where is not None else value
+
+    def collect(self, node: e.Agg) -> Sql:
+        """`ARRAY_AGG(struct IGNORE NULLS ORDER BY its first field)`."""
+        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
+        order = [exp.Ordered(this=self.render(first), nulls_first=True)]
+        return exp.IgnoreNulls(this=exp.ArrayAgg(this=_ordered(self._counted(node), order)))
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """`CROSS JOIN UNNEST(array) AS alias`."""
+        return exp.column(identifier(alias)), _unnest(array, alias)
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """Instants as TIMESTAMP, others as DATETIME, days as DATE, times as text (TIME has µs); out of range: null."""
+        least, greatest = _MILLIS
+        micros = (least * 1000, greatest * 1000 + 999)
+        match kind:
+            case Kind.TIMESTAMP:
+                return _within(base, _MILLIS, function("TIMESTAMP_MILLIS", base))
+            case Kind.DATETIME:
+                return _within(base, micros, function("DATETIME", function("TIMESTAMP_MICROS", base)))
+            case Kind.INSTANT:
+                return _within(base, micros, function("TIMESTAMP_MICROS", base))
+            case Kind.DATE:
+                return _within(base, _DAYS, function("DATE_FROM_UNIX_DATE", base))
+            case Kind.TIME:
+                return time_text(base, "FORMAT")
+        return base
+
+
+def _unnest(array: Sql, alias: str = "_item") -> Sql:
+    return exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier(alias)]))
+
+
+def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
+    """`ARRAY(SELECT … FROM UNNEST(…) AS _item WITH OFFSET … ORDER BY _offset)`: without ORDER BY, no order is promised."""
+    source = exp.Unnest(
+        expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset")
+    )
+    query = exp.select(value).from_(source)
+    query = query.where(where) if where is not None else query
+    ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
+    return exp.Array(expressions=[ordered], struct_name_inheritance=True)
+
+
+def _ordered(value: Sql, order: list[exp.Ordered]) -> Sql:
+    return exp.Order(this=value, expressions=order) if order else value
+
+
+def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
+    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
+    return exp.Case(ifs=[exp.If(this=inside, true=value)])

@@ -1,0 +1,254 @@
+"""ClickHouse 24.8 and newer.
+
+The raw table has the columns of `relation.py`: named Tuples whose scalar elements are Nullable, and Arrays. There an
+absent struct is a tuple of nulls, since a Tuple itself is not Nullable (before 26.x, and without a setting); this is
+what the Parquet reader gives, too. So `x IS NULL` of a struct asks for its write time, which a cell always has, and
+a view shows an absent tuple or user type as a tuple of nulls, an absent collection as an empty one.
+
+Facts marked *run* were checked in ClickHouse 26.9 (PyPI `chdb` 4.4.0, tests/unit/test_dialect_clickhouse.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from sqlglot import exp
+
+from cdc_views.naming import physical_name
+from cdc_views.plan import expr as e
+from cdc_views.sql.dialects.base import Sql, function, identifier, is_changed, number
+from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+
+_MICROS = (-2_208_988_800_000_000, 10_413_791_999_999_999)
+"""DateTime64: 1900 to 2299; beyond it conversions give another instant, silently (run). Source: ClickHouse, DateTime64."""
+_DAYS = (-25_567, 120_529)
+"""Date32: 1900 to 2299. Source: ClickHouse, Date32."""
+_TYPES = {
+    Kind.TINYINT: "Int8",
+    Kind.SMALLINT: "Int16",
+    Kind.INT: "Int32",
+    Kind.BIGINT: "Int64",
+    Kind.FLOAT: "Float32",
+    Kind.DOUBLE: "Float64",
+    Kind.BOOLEAN: "Bool",
+    Kind.TIMESTAMP: "DateTime64(3, 'UTC')",
+    Kind.INSTANT: "DateTime64(6, 'UTC')",
+    Kind.DATETIME: "DateTime64(6, 'UTC')",
+    Kind.DATE: "Date32",
+}
+"""Types of friendly values; the others are String."""
+
+
+class ClickHouse(StructDialect):
+    """Winners by `argMaxIf` over tuples: of the payload and of rule C2's order apart, so that nothing null is skipped."""
+
+    name = "clickhouse"
+    sqlglot_name = "clickhouse"
+    ignores_case = False
+    """Source: ClickHouse, Syntax, Identifiers."""
+    compares_structs = False
+    """A comparison of tuples with a null inside is null; structs are compared field by field (run)."""
+    greatest_skips_null = False
+    """`greatest` returned null for any null argument before 24.12; `arrayReduce('max', …)` never did.
+
+    Source: ClickHouse changelog 24.12, setting `least_greatest_legacy_null_behavior`.
+    """
+    types_bare_nulls = True
+    """NULL has no common type with an Array, nor with a Tuple that is not Nullable (run)."""
+    compares_comparables_alone = True
+    """NaN = NaN is false in a join (run)."""
+    settings: ClassVar[dict[str, int]] = {"join_use_nulls": 1, "prefer_column_name_to_alias": 1}
+    """Without the first a LEFT JOIN fills in zeros and empty strings, without the second `max(x) AS x` hides column x.
+
+    They stand in the query itself, so a view keeps them whatever its reader's session says (run).
+    """
+    presence_by_written = True
+    """`IS NULL` of a Tuple is false (run)."""
+
+    def finished(self, query: exp.Select) -> exp.Select:
+        """See `settings`."""
+        pairs = [exp.EQ(this=exp.to_identifier(name), expression=number(value)) for name, value in self.settings.items()]
+        query.set("settings", pairs)
+        return query
+
+    def now(self) -> Sql:
+        """`toUnixTimestamp` is a UInt32; the clock is fixed for a query."""
+        return function("toInt64", function("toUnixTimestamp", function("now")))
+
+    def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
+        """By name in the raw table's tuples, by position in those the plan builds, which have no names."""
+        origin = self.origin(node.base)
+        place = number(origin.index(node.name) + 1) if isinstance(origin, Built) else exp.Literal.string(node.name)
+        return function("tupleElement", self.render(node.base, item), place)
+
+    def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
+        """What cannot be Nullable becomes its type's default: nulls, or nothing."""
+        (condition, shown), *others = node.branches
+        if others or node.otherwise != e.Lit(None) or not self._is_composite(shown):
+            return super().visit_case(node, item)
+        value = self.render(shown, item)
+        return function("if", self.render(condition, item), value, function("defaultValueOfArgumentType", value.copy()))
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """`argMaxIf(payload, order, condition)` of structs, `…If` of others."""
+        origin = self.origin(node.value)
+        if node.fold is e.Fold.COLLECT:
+            return self.collect(node)
+        arguments = [self.render(node.value)]
+        name = {e.Fold.MAX: "max", e.Fold.MIN: "min", e.Fold.ANY: "any"}[node.fold]
+        if node.fold is e.Fold.MAX and isinstance(origin, Built):
+            name, arguments = "argMax", [*arguments, self._order(node.value, origin)]
+        if node.where is None:
+            return function(name, *arguments)
+        return function(f"{name}If", *arguments, self.render(node.where))
+
+    def _order(self, value: e.Expr, origin: Built) -> Sql:
+        return function("tuple", *(self.render(part) for part in origin.order(value)))
+
+    def collect(self, node: e.Agg) -> Sql:
+        """`groupArrayIf`, sorted by the struct's first field, nulls first."""
+        arguments = [self.render(node.value)] + ([self.render(node.where)] if node.where is not None else [])
+        listed = function("groupArrayIf" if node.where is not None else "groupArray", *arguments)
+        item = identifier("_item")
+        first = function("tupleElement", exp.column(item), number(1))
+        key = function("tuple", function("isNotNull", first), first.copy())
+        return function("arraySort", exp.Lambda(this=key, expressions=[item.copy()]), listed)
+
+    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+        """`arrayFilter(_item -> condition, array)`."""
+        return self._over(node.array, node.where, item, "arrayFilter")
+
+    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+        """`arrayMap(_item -> value, array)`."""
+        return self._over(node.array, node.value, item, "arrayMap")
+
+    def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
+        rendered = self.render(array, item)
+        with self.inside(array):
+            return function(name, _lambda(lambda each: self.render(body, each)), rendered)
+
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+        """`arrayMap`."""
+        return function("arrayMap", _lambda(value), array)
+
+    def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
+        """A tuple; where it is shown, one with names: `CAST(tuple(…), 'Tuple(name type, …)')`."""
+        parts = [self.render(part, item) for _, part in node.parts]
+        kinds = [(name, _shown_kind(part)) for name, part in node.parts]
+        known = [(name, kind) for name, kind in kinds if kind is not None]
+        return _named_tuple(parts, known) if len(known) == len(kinds) else function("tuple", *parts)
+
+    def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
+        values = [self.friendly(function("tupleElement", base.copy(), exp.Literal.string(at)), kind) for _, at, kind in parts]
+        return _named_tuple(values, [(name, kind) for name, _, kind in parts])
+
+    def array_max(self, array: Sql) -> Sql:
+        """Null for an empty array; elements that are null do not count (run)."""
+        return function("arrayReduce", exp.Literal.string("max"), array)
+
+    def greatest(self, args: list[Sql]) -> Sql:
+        """The largest of an array's elements."""
+        return self.array_max(exp.Array(expressions=args))
+
+    def array_size(self, array: Sql) -> Sql:
+        """`length`."""
+        return function("length", array)
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """`arrayJoin` in the select list."""
+        return exp.alias_(function("arrayJoin", array), identifier(alias)), None
+
+    def bare_null(self, like: e.Expr) -> Sql:
+        """A null of the type of `like`, or the default of a type that cannot be null."""
+        shown = like.branches[0][1] if isinstance(like, e.Case) else like
+        if isinstance(shown, e.Each | e.Keep | e.MapFrom):
+            return exp.Array(expressions=[])
+        kind = _struct_kind(shown) if isinstance(shown, e.Struct) else _shown_kind(shown)
+        if kind is None or isinstance(kind, Scalar):
+            return exp.Null()
+        return function("defaultValueOfTypeName", exp.Literal.string(type_name(kind)))
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """Instants as DateTime64 in UTC, days as Date32, both null out of their range; times as text."""
+        utc = exp.Literal.string("UTC")
+        match kind:
+            case Kind.TIMESTAMP:
+                limits = (_MICROS[0] // 1000, _MICROS[1] // 1000)
+                return _within(base, limits, function("fromUnixTimestamp64Milli", base, utc))
+            case Kind.DATETIME | Kind.INSTANT:
+                return _within(base, _MICROS, function("fromUnixTimestamp64Micro", base, utc))
+            case Kind.DATE:
+                epoch = function("toDate32", exp.Literal.string("1970-01-01"))
+                return _within(base, _DAYS, function("addDays", epoch, base))
+            case Kind.TIME:
+                return _time_text(base)
+        return base
+
+    def _is_composite(self, value: e.Expr) -> bool:
+        if isinstance(value, e.Friendly):
+            return not isinstance(value.kind, Scalar)
+        is_array = isinstance(value, e.Each | e.Keep | e.MapFrom | e.Struct)
+        return is_array or bool(self.lineage.fields(self.origin(value)))
+
+
+def type_name(kind: LogicalType) -> str:
+    """Return the type of friendly values of `kind`; what may be Nullable is."""
+    match kind:
+        case Scalar():
+            return f"Nullable({_TYPES.get(kind.kind, 'String')})"
+        case ListOf() | SetOf() | VectorOf():
+            return f"Array({type_name(kind.element)})"
+        case MapOf():
+            return f"Array({_tuple_name([('key', kind.key), ('value', kind.value)])})"
+        case TupleOf():
+            return _tuple_name([(f"f{i}", part) for i, part in enumerate(kind.fields)])
+        case Udt():
+            shown = is_changed(kind) or not kind.frozen
+            return _tuple_name([(name if shown else physical_name(name), part) for name, part in kind.fields])
+    raise TypeError(kind)
+
+
+def _tuple_name(parts: list[tuple[str, LogicalType]]) -> str:
+    return "Tuple(" + ", ".join(f"{identifier(name).sql('clickhouse')} {type_name(kind)}" for name, kind in parts) + ")"
+
+
+def _named_tuple(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql:
+    return function("CAST", function("tuple", *values), exp.Literal.string(_tuple_name(parts)))
+
+
+def _shown_kind(value: e.Expr) -> LogicalType | None:
+    """The type of a friendly value, perhaps inside a condition; None of anything else."""
+    if isinstance(value, e.Case) and len(value.branches) == 1:
+        return _shown_kind(value.branches[0][1])
+    return value.kind if isinstance(value, e.Friendly) else None
+
+
+def _struct_kind(value: e.Struct) -> Udt | None:
+    kinds = [(name, _shown_kind(part)) for name, part in value.parts]
+    known = tuple((name, kind) for name, kind in kinds if kind is not None)
+    return Udt("", "", known, frozen=False) if len(known) == len(kinds) else None
+
+
+def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
+    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
+    return exp.Case(ifs=[exp.If(this=inside, true=value)])
+
+
+def _time_text(nanos: Sql) -> Sql:
+    """`HH:MM:SS.nnnnnnnnn`; `/` would pass through a double."""
+
+    def part(size: int, modulus: int) -> Sql:
+        whole = function("intDiv", function("abs", nanos.copy()), number(size))
+        return function("modulo", whole, number(modulus)) if modulus else whole
+
+    sign = function("if", exp.LT(this=nanos.copy(), expression=number(0)), exp.Literal.string("-"), exp.Literal.string(""))
+    parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
+    return function("printf", exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
+
+
+def _lambda(body: Callable[[Sql], Sql]) -> Sql:
+    item = identifier("_item")
+    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

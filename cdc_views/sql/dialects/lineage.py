@@ -1,0 +1,151 @@
+"""What the values of a plan are made of, for dialects that must know a struct when they see one.
+
+Expressions carry no types; their origin says enough: a path into the raw table, or a struct that the plan builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_views.plan import expr as e
+from cdc_views.plan.nodes import Aggregate, Explode, Join, Node, Ordered, Scan, Select, UnionAll
+from cdc_views.types import LogicalType
+
+ELEMENT = "[]"
+"""The step of a path from an array to its elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A value of the raw table: column, then fields; `ELEMENT` steps into an array."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A struct that `node` builds over `item`, or an array of such structs."""
+
+    struct: e.Struct
+    node: Node
+    item: Raw | Built | None
+
+    def index(self, field: str) -> int:
+        """Return the 0-based position of a field."""
+        return [name for name, _ in self.struct.parts].index(field)
+
+    def order(self, value: e.Expr) -> list[e.Expr]:
+        """Return what rule C2 compares of a cell built so, in order; `value` is the cell. Payload follows `bytes`."""
+        names = [name for name, _ in self.struct.parts]
+        kept = names[: names.index("bytes") + 1] if "bytes" in names else names
+        parts = dict(value.parts) if isinstance(value, e.Struct) else {name: e.Field(value, name) for name in kept}
+        return [parts[name] for name in kept]
+
+
+Origin = Raw | Built | None
+"""None is a scalar that the plan computes."""
+
+
+class Lineage:
+    """Origins in one plan, and which fields of the raw table's structs it reads."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        """Walk every expression once."""
+        self._fields: dict[tuple[str, ...], set[str]] = {}
+        self._kinds: dict[tuple[str, ...], LogicalType] = {}
+        for node in nodes:
+            for expression in expressions(node):
+                self._walk(expression, node, None)
+
+    def fields(self, origin: Origin) -> frozenset[str]:
+        """Return the names of the fields of a struct that anything reads; none for a scalar."""
+        if isinstance(origin, Built):
+            return frozenset(name for name, _ in origin.struct.parts)
+        return frozenset(self._fields.get(origin.path, ())) if origin is not None else frozenset()
+
+    def kind(self, origin: Origin) -> LogicalType | None:
+        """Return the type in which a raw value is shown, or None where the plan shows it nowhere."""
+        return self._kinds.get(origin.path) if isinstance(origin, Raw) else None
+
+    def of(self, value: e.Expr, node: Node, item: Origin = None) -> Origin:
+        """Return the origin of an expression of `node`; of an array, that of its elements' array."""
+        match value:
+            case e.Col():
+                return Raw((value.name,)) if isinstance(node, Scan) else _output(self, _side(node, value.of), value.name)
+            case e.Item():
+                return item
+            case e.Field():
+                return self._field(self.of(value.base, node, item), value.name)
+            case e.Struct():
+                return Built(value, node, item)
+            case e.Case(branches=((_, shown),)):
+                return self.of(shown, node, item)
+            case e.Agg():
+                return self.of(value.value, node, item)
+            case e.Keep():
+                return self.of(value.array, node, item)
+            case e.Each():
+                return self.of(value.value, node, element(self.of(value.array, node, item)))
+        return None
+
+    def _field(self, base: Origin, name: str) -> Origin:
+        if isinstance(base, Built):
+            return self.of(dict(base.struct.parts)[name], base.node, base.item)
+        return Raw((*base.path, name)) if base is not None else None
+
+    def _walk(self, value: e.Expr, node: Node, item: Origin) -> None:
+        match value:
+            case e.Field():
+                base = self.of(value.base, node, item)
+                if isinstance(base, Raw):
+                    self._fields.setdefault(base.path, set()).add(value.name)
+            case e.Friendly():
+                origin = self.of(value.base, node, item)
+                if isinstance(origin, Raw):
+                    self._kinds[origin.path] = value.kind
+            case e.Keep() | e.Each():
+                self._walk(value.array, node, item)
+                inner = value.where if isinstance(value, e.Keep) else value.value
+                self._walk(inner, node, element(self.of(value.array, node, item)))
+                return
+        for child in value.children():
+            self._walk(child, node, item)
+
+
+def element(array: Origin) -> Origin:
+    """Return the origin of an array's elements."""
+    return Raw((*array.path, ELEMENT)) if isinstance(array, Raw) else array
+
+
+def expressions(node: Node) -> list[e.Expr]:
+    """Return the expressions of one node."""
+    match node:
+        case Scan() | Select():
+            return [value for _, value in node.columns] + ([node.where] if node.where is not None else [])
+        case Aggregate():
+            return [value for _, value in node.folds] + ([node.where] if node.where is not None else [])
+        case Join():
+            return [value for _, value in node.columns] + ([node.matching] if node.matching is not None else [])
+        case Explode():
+            return [node.array]
+    return []
+
+
+def _side(node: Node, of: str) -> Node:
+    return node.sources()[1 if of == "r" else 0]
+
+
+def _output(lineage: Lineage, node: Node, name: str) -> Origin:
+    """The origin of an output column of `node`."""
+    match node:
+        case Scan() | Select() | Join():
+            return lineage.of(dict(node.columns)[name], node)
+        case Aggregate():
+            return lineage.of(dict(node.folds)[name], node) if name in dict(node.folds) else _output(lineage, node.source, name)
+        case Explode() if name == node.element:
+            return element(lineage.of(node.array, node))
+        case Explode() | Ordered():
+            return _output(lineage, node.source, name)
+        case UnionAll():
+            return _output(lineage, node.parts[0], name)
+    return None

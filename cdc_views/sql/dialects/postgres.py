@@ -1,0 +1,273 @@
+"""PostgreSQL 13 and newer.
+
+The raw table has the columns of `relation.py`; structs are values of composite types with the same field names
+(`CREATE TYPE cell_text AS (written bigint, rank bigint, value text)`), arrays are arrays of such types; floats and
+blobs are `real`, `double precision` and `bytea`, write times that are log positions `numeric(38, 0)`.
+
+A winner is the raw cell itself, so its type needs no name here. What the plan builds (bounds of ranges, elements with
+their paths, user types of several cells, entries of maps) is `json` (not `jsonb`, which loses -0.0), since a ROW() without a type has no field names.
+Frozen collections, tuples and user types show as they are stored.
+
+Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgres.py).
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from cdc_views.plan import expr as e
+from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.lineage import Built, Raw
+from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.types import Kind, LogicalType, Scalar, TupleOf, Udt, carries_comparable
+
+_SECONDS = (-62_135_596_800, 253_402_300_799)
+"""Years 1 to 9999, well inside TIMESTAMP's 4713 BC to 294276 AD. Source: PostgreSQL, Date/Time Types."""
+_DAYS = (-719_162, 2_932_896)
+"""The same in days."""
+_PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
+"""Types of the fields that every raw table has; `numeric` holds both kinds of write times."""
+_STORED = {
+    Kind.TINYINT: "SMALLINT",
+    Kind.SMALLINT: "SMALLINT",
+    Kind.INT: "INT",
+    Kind.BIGINT: "BIGINT",
+    Kind.FLOAT: "REAL",
+    Kind.DOUBLE: "DOUBLE PRECISION",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.BLOB: "BYTEA",
+    Kind.DATE: "INT",
+    Kind.TIME: "BIGINT",
+    Kind.TIMESTAMP: "BIGINT",
+    Kind.DATETIME: "BIGINT",
+    Kind.INSTANT: "BIGINT",
+}
+"""Stored types by kind; the others are TEXT."""
+_COMPARISONS = frozenset({e.Op.LT, e.Op.LE, e.Op.GT, e.Op.GE})
+
+
+class Postgres(StructDialect):
+    """The latest is `(array_agg(cell ORDER BY … DESC) FILTER (WHERE …))[1]`: `max` takes no composite type before 18."""
+
+    name = "postgres"
+    sqlglot_name = "postgres"
+    ignores_case = False
+    """Quoted names keep their case. Source: PostgreSQL, Lexical Structure, Identifiers."""
+    compares_structs = False
+    """Source: PostgreSQL 18 release notes, "Allow MIN() and MAX() to operate on … composite types"."""
+    presence_by_written = True
+    """`x IS NOT NULL` of a composite value is true only if every field is not null (run)."""
+    types_bare_nulls = True
+    """`NULL AS x` in a WITH step is text, and UNION ALL then refuses an integer beside it (run)."""
+    compares_comparables_alone = True
+    """A composite value may hold a type without an order; its comparable is bytea."""
+
+    def now(self) -> Sql:
+        """Whole seconds, rounded down; the clock of the transaction's start."""
+        return exp.cast(function("floor", exp.Extract(this=exp.var("EPOCH"), expression=function("now"))), "BIGINT")
+
+    def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
+        """`(composite).field`, or a member of the plan's own json in its type."""
+        if node.name == "negative":  # of a cell that stands for its order
+            return exp.LT(this=self.visit_field(e.Field(node.base, "value"), item), expression=number(0))
+        base = self.render(node.base, item)
+        if not self._is_json(node.base):
+            return exp.Dot(this=base if isinstance(base, exp.Dot) else exp.paren(base), expression=identifier(node.name))
+        stored = None if self.lineage.fields(self.origin(node)) else self._stored(node)
+        place = exp.Literal.string(node.name)
+        if stored is None:
+            return exp.paren(exp.JSONExtract(this=base, expression=place, only_json_types=True))
+        return exp.cast(exp.paren(exp.JSONExtractScalar(this=base, expression=place, only_json_types=True)), stored)
+
+    def _is_json(self, value: e.Expr) -> bool:
+        """Whether a struct was built by the plan, or comes out of one that was."""
+        if isinstance(value, e.Field):
+            return self._is_json(value.base)
+        origin = self.origin(value)
+        return isinstance(origin, Built) and _cell_of(origin.struct) is None
+
+    def _stored(self, value: e.Expr) -> str | None:
+        """The stored type of a scalar; None of what is nested. Refuses a value of which the plan does not tell."""
+        if isinstance(value, e.Field) and value.name in _PLAN_FIELDS:
+            return _PLAN_FIELDS[value.name]
+        kind = self._kind(value)
+        if kind is None:
+            return str(self.cannot(f"tell the type of {value!r}"))
+        if isinstance(value, e.Field) and value.name not in ("value", "path") and carries_comparable(kind):
+            return "BYTEA"  # a bound holds the key's comparable
+        return _STORED.get(kind.kind, "TEXT") if isinstance(kind, Scalar) else None
+
+    def _kind(self, value: e.Expr) -> LogicalType | None:
+        """The type of a key, a path or a value; a bound's field is of the key column of its name."""
+        origin = self.origin(value)
+        if isinstance(origin, Raw) and origin.path[0] in ("_from", "_to"):
+            origin = Raw(origin.path[1:])
+        return self.lineage.kind(origin)
+
+    def _by_bytes(self, value: e.Expr, item: Sql | None = None) -> Sql:
+        """The value, text with collation "C": Cassandra compares bytes, a database perhaps words."""
+        rendered = self.render(value, item)
+        kind = self._kind(value)
+        is_text = isinstance(kind, Scalar) and kind.kind not in _STORED
+        return exp.Collate(this=exp.paren(rendered), expression=identifier("C")) if is_text else rendered
+
+    def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
+        """Comparisons of text go by bytes."""
+        if node.op in _COMPARISONS and isinstance(self._kind(node.args[0]), Scalar):
+            compare = {e.Op.LT: exp.LT, e.Op.LE: exp.LTE, e.Op.GT: exp.GT, e.Op.GE: exp.GTE}[node.op]
+            return compare(this=self._by_bytes(node.args[0], item), expression=self.render(node.args[1], item))
+        return super().visit_call(node, item)
+
+    def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
+        """A cell stands for itself; other structs are `json_build_object('name', value, …)`."""
+        cell = _cell_of(node)
+        if cell is not None:
+            return self.render(cell, item)
+        pairs = [part for name, value in node.parts for part in (exp.Literal.string(name), self.render(value, item))]
+        return function("json_build_object", *pairs)
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """Of structs the first by order, of others an aggregate; all with FILTER."""
+        origin = self.origin(node.value)
+        if node.fold is e.Fold.COLLECT:
+            return self.collect(node)
+        if isinstance(origin, Built):
+            return _first(self._listed(node, origin.order(node.value) if node.fold is e.Fold.MAX else [], descending=True))
+        if node.fold is e.Fold.MIN and isinstance(self.lineage.kind(origin), TupleOf | Udt | None):
+            # `min` takes arrays, and neither composite values nor bytea before 18 (run)
+            return _first(self._listed(node, [node.value], descending=False))
+        name = "MIN" if node.fold is e.Fold.MIN else "MAX"  # any_value came with 16; of equal values the largest is any
+        return self._filtered(function(name, self._by_bytes(node.value)), node)
+
+    def collect(self, node: e.Agg) -> Sql:
+        """`array_agg(struct ORDER BY its first field)`."""
+        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
+        return self._listed(node, [first], descending=False)
+
+    def _listed(self, node: e.Agg, order: list[e.Expr], *, descending: bool) -> Sql:
+        keys = [exp.Ordered(this=self._by_bytes(k), desc=descending, nulls_first=not descending) for k in order]
+        value = self.render(node.value)
+        return self._filtered(function("array_agg", exp.Order(this=value, expressions=keys) if keys else value), node)
+
+    def _filtered(self, call: Sql, node: e.Agg) -> Sql:
+        if node.where is None:
+            return call
+        return exp.Filter(this=call, expression=exp.Where(this=self.render(node.where)))
+
+    def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
+        """See `_by_bytes`."""
+        window = super().visit_rownumber(node, item)
+        order = [exp.Ordered(this=self._by_bytes(part), desc=True, nulls_first=False) for part in node.order]
+        window.set("order", exp.Order(expressions=order))
+        return window
+
+    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+        """`ARRAY(SELECT _item FROM unnest(array) … WHERE condition)`."""
+        array = self.render(node.array, item)
+        with self.inside(node.array):
+            return _array(array, _item(), self.render(node.where, _item()), has_order=self._is_json(e.Item()))
+
+    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+        """`ARRAY(SELECT value FROM unnest(array) … ORDER BY _offset)`."""
+        array = self.render(node.array, item)
+        with self.inside(node.array):
+            return _array(array, self.render(node.value, _item()), None, has_order=self._is_json(e.Item()))
+
+    def array_max(self, array: Sql) -> Sql:
+        """`(SELECT MAX(_item) FROM unnest(array))`."""
+        return exp.paren(exp.select(function("MAX", _item())).from_(_unnest(array)))
+
+    def array_size(self, array: Sql) -> Sql:
+        """`cardinality`."""
+        return function("cardinality", array)
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """`CROSS JOIN unnest(array) AS alias`; the alias alone is the whole element."""
+        return exp.column(identifier(alias)), _unnest(array, alias)
+
+    def friendly(self, base: Sql, kind: LogicalType) -> Sql:
+        """Scalars in friendly types; what is nested as it is stored."""
+        return self.friendly_scalar(base, kind.kind) if isinstance(kind, Scalar) else base
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """Instants as TIMESTAMPTZ, others as TIMESTAMP, days as DATE, times as text (TIME has µs); out of range: null."""
+        match kind:
+            case Kind.TIMESTAMP:
+                return _within(base, _SECONDS, 1000, _since("TIMESTAMPTZ", base, 1000, "1 millisecond"))
+            case Kind.DATETIME:
+                return _within(base, _SECONDS, 10**6, _since("TIMESTAMP", base, 10**6, "1 microsecond"))
+            case Kind.INSTANT:
+                return _within(base, _SECONDS, 10**6, _since("TIMESTAMPTZ", base, 10**6, "1 microsecond"))
+            case Kind.DATE:
+                epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
+                return _within(base, _DAYS, 1, exp.Add(this=epoch, expression=base.copy()))
+            case Kind.TIME:
+                return _time_text(base)
+        return base
+
+
+def _cell_of(struct: e.Struct) -> e.Expr | None:
+    """The cell that a struct of its own fields stands for, or None."""
+    parts = [(name, part) for name, part in struct.parts if name != "negative"]
+    bases = {part.base if isinstance(part, e.Field) and part.name == name else None for name, part in parts}
+    cell = bases.pop() if len(bases) == 1 else None
+    return cell if struct.parts[0][0] in ("written", "rank") else None
+
+
+def _item() -> Sql:
+    return exp.column(identifier("_item"))
+
+
+def _unnest(array: Sql, alias: str = "_item") -> Sql:
+    return exp.Unnest(expressions=[array], alias=exp.TableAlias(this=identifier(alias)))
+
+
+def _array(array: Sql, value: Sql, where: Sql | None, *, has_order: bool) -> Sql:
+    """`ARRAY(SELECT …)`; composite elements come without ORDINALITY, which would take their fields apart."""
+    if has_order:
+        alias = exp.TableAlias(this=identifier("_items"), columns=[identifier("_item"), identifier("_offset")])
+        query = exp.select(value).from_(exp.Unnest(expressions=[array], alias=alias, offset=True))
+        query = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=False))
+    else:
+        query = exp.select(value).from_(_unnest(array))
+    return function("ARRAY", query.where(where) if where is not None else query)
+
+
+def _first(array: Sql) -> Sql:
+    return exp.Bracket(this=exp.paren(array), expressions=[number(1)], offset=1)
+
+
+def _within(base: Sql, limits: tuple[int, int], scale: int, value: Sql) -> Sql:
+    low, high = limits[0] * scale, limits[1] * scale + scale - 1
+    inside = exp.Between(this=base.copy(), low=number(low), high=number(high))
+    return exp.Case(ifs=[exp.If(this=inside, true=value)])
+
+
+def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
+    """The epoch plus whole seconds plus the rest: one product with an interval is a double, and rounds far dates."""
+
+    def times(operator: type[exp.Binary], interval: str) -> Sql:
+        count = function("div" if operator is exp.Div else "mod", base.copy(), number(scale))
+        return exp.Mul(this=count, expression=exp.cast(exp.Literal.string(interval), "INTERVAL"))
+
+    epoch = exp.cast(exp.Literal.string("1970-01-01 00:00:00" + ("+00" if kind == "TIMESTAMPTZ" else "")), kind)
+    return exp.Add(this=exp.Add(this=epoch, expression=times(exp.Div, "1 second")), expression=times(exp.Mod, unit))
+
+
+def _time_text(nanos: Sql) -> Sql:
+    """`HH:MM:SS.nnnnnnnnn`, a minus sign in front of negative times."""
+
+    def part(size: int, modulus: int, shape: str) -> Sql:
+        whole = function("div", function("abs", nanos.copy()), number(size))
+        return function("to_char", function("mod", whole, number(modulus)) if modulus else whole, exp.Literal.string(shape))
+
+    negative = exp.LT(this=nanos.copy(), expression=number(0))
+    sign = exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
+    clock = [part(3600 * 10**9, 0, "FM9900"), part(60 * 10**9, 60, "FM00"), part(10**9, 60, "FM00")]
+    parts = [function("concat_ws", exp.Literal.string(":"), *clock), part(1, 10**9, "FM000000000")]
+    text = function("concat", sign, function("concat_ws", exp.Literal.string("."), *parts))
+    present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=present, true=text)])
+
+
+__all__ = ["Postgres"]

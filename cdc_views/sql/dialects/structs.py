@@ -1,0 +1,73 @@
+"""What the dialects share that must look at the structs of a plan: those rendered and parsed, but not run by default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from sqlglot import exp
+
+from cdc_views.errors import UnsupportedError
+from cdc_views.plan import expr as e
+from cdc_views.sql.dialects.base import Dialect, Sql, identifier
+from cdc_views.sql.dialects.lineage import Origin, element
+
+
+class StructDialect(Dialect):
+    """A dialect that asks for the origin of what it renders."""
+
+    raw_alias: ClassVar[str] = "_raw"
+    """In `a.b` a table called `a` wins over a column `a`, so the raw table goes by a name that no column has."""
+    presence_by_written: ClassVar[bool] = False
+    """Whether `IS NULL` says nothing about a struct; then its write time tells, which a cell always has."""
+
+    _element: Origin = None
+
+    def table(self, reference: str) -> Sql:
+        """See `Dialect.table` and `raw_alias`."""
+        return exp.alias_(super().table(reference), identifier(self.raw_alias), table=True)
+
+    def origin(self, value: e.Expr) -> Origin:
+        """Return the origin of an expression of the node being rendered."""
+        return self.lineage.of(value, self.node, self._element)
+
+    @contextmanager
+    def inside(self, array: e.Expr) -> Iterator[None]:
+        """While this lasts, `Item()` is an element of `array`."""
+        outer, self._element = self._element, element(self.origin(array))
+        yield
+        self._element = outer
+
+    def visit_call(self, node: e.Call, item: Sql | None) -> Sql:
+        """See `presence_by_written`; whether a multi-cell column is absent never matters, for it then has no cells."""
+        tested, is_present = _tested(node)
+        if tested is None or not self.presence_by_written:
+            return super().visit_call(node, item)
+        fields = self.lineage.fields(self.origin(tested))
+        if "cells" in fields:
+            return exp.Boolean(this=is_present)
+        if "written" not in fields:
+            return super().visit_call(node, item)
+        written = e.Field(tested, "written")
+        return super().visit_call(e.Call(e.Op.NOT, (e.is_null(written),)) if is_present else _null_call(written), item)
+
+    def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
+        """Refused: a user's expression is DuckDB's SQL, and nobody checks what the printer makes of it here."""
+        return self.cannot("run a `--where`")
+
+    def refuse(self, what: str, *, remedy: str) -> Sql:
+        """Raise `UnsupportedError` with a remedy of its own."""
+        raise UnsupportedError(f"dialect {self.name} cannot {what}", remedy=remedy)
+
+
+def _tested(node: e.Call) -> tuple[e.Expr | None, bool]:
+    """Return what an IS NULL (false) or IS NOT NULL (true) tests; None for another call."""
+    if node.op is e.Op.IS_NULL:
+        return node.args[0], False
+    inner = node.args[0] if node.op is e.Op.NOT else None
+    return (inner.args[0], True) if isinstance(inner, e.Call) and inner.op is e.Op.IS_NULL else (None, False)
+
+
+def _null_call(value: e.Expr) -> e.Call:
+    return e.Call(e.Op.IS_NULL, (value,))

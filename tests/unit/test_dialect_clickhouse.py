@@ -1,0 +1,87 @@
+"""ClickHouse's SQL in ClickHouse (PyPI `chdb`, in this process): the oracle's rows, and the facts the dialect declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from dialect_cases import REAL, Friendly, Record, Table, assert_shown, assert_view, random_table, real_table
+from strategies.schemas import SUBJECTS, Subject
+
+from cdc_views.plan.rewrites import LOWERINGS
+
+chdb = pytest.importorskip("chdb")
+
+FRIENDLY = Friendly(range(-2_208_988_800_000_000, 10_413_792_000_000_000), range(-25_567, 120_530), nulls_are_empty=True)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+by_strategy = pytest.mark.parametrize("strategy", LOWERINGS)
+
+
+def query(sql: str) -> list[Record]:
+    """Return the rows of a query; text as str where it is valid, instants as µs, days as int."""
+    table: pa.Table = chdb.query(f"SELECT * FROM (\n{sql}\n) SETTINGS output_format_arrow_string_as_string = 0", "ArrowTable")
+    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            since = (value if value.tzinfo else value.replace(tzinfo=timezone.utc)) - EPOCH
+            return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        case date():
+            return (value - EPOCH.date()).days
+        case dict():
+            return {name: plain(part) for name, part in value.items()}
+        case list():
+            return [plain(part) for part in value]
+    return value
+
+
+class _Friendly(Friendly):
+    def normal(self, kind: Any, value: Any) -> Any:
+        from cdc_views.types import Kind, Scalar
+
+        if isinstance(value, bytes) and kind != Scalar(Kind.BLOB):
+            return value.decode()
+        return super().normal(kind, value)
+
+
+SHOWN = _Friendly(FRIENDLY.micros, FRIENDLY.days, nulls_are_empty=True)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Callable[[Table], str]:
+    """Writes a table's facts as Parquet and returns the FROM clause that reads it."""
+
+    def write(table: Table) -> str:
+        pq.write_table(table.relation.rows(table.facts, landed_at=0), tmp_path / "raw.parquet")
+        return f"file('{tmp_path / 'raw.parquet'}')"
+
+    return write
+
+
+@by_strategy
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+def test_random_histories_give_the_oracles_rows(subject: Subject, strategy: str, source: Callable[[Table], str]) -> None:
+    table = random_table(subject, cases=100)
+    assert_shown(table, query, SHOWN, dialect="clickhouse", strategy=strategy, source=source(table))
+
+
+@by_strategy
+@pytest.mark.parametrize("case", REAL)
+def test_real_cases_give_the_oracles_rows(
+    cassandra_cases: Path, case: str, strategy: str, source: Callable[[Table], str]
+) -> None:
+    table = real_table(cassandra_cases, case)
+    assert_shown(table, query, SHOWN, dialect="clickhouse", strategy=strategy, source=source(table))
+
+
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+def test_the_view_shows_friendly_values_by_the_engines_clock(subject: Subject, source: Callable[[Table], str]) -> None:
+    table = random_table(subject, cases=40, seed=2)
+    assert_view(table, query, SHOWN, dialect="clickhouse", strategy="aggregate", source=source(table))
