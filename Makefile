@@ -31,10 +31,11 @@ demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra
 	@$(BIN)/python -m cdc_views.demo
 
 test: lint ## everything that runs without a server (what CI runs)
-	@$(BIN)/python -m pytest -q -m "not slow and not live" tests
+	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests
 
 test-fast: $(STAMP) ## without a JVM, under a minute
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-40} $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
 
 test-live: $(STAMP) ## against real servers (come with the producers)
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code

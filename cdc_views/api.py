@@ -248,8 +248,7 @@ class Table:
         from cdc_views.reading import blaming_condition, checked_limit
         from cdc_views.result import Result
 
-        if where is not None:
-            check_condition(where)
+        check_condition(where)
         options = {"where": where, "limit": checked_limit(limit), "strategy": self._strategy(strategy)}
         options |= self._bounds(landed_as_of, written_as_of)
         wanted = self._columns(columns)

@@ -16,8 +16,10 @@ WriteTime = NewType("WriteTime", int)
 Seconds = NewType("Seconds", int)
 """Seconds since the epoch, as a server's clock had them; also the length of a time to live."""
 
+MAX_TTL = 20 * 365 * 24 * 3600
+"""The longest time to live, in seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`."""
 TTL_BITS = 30
-"""A time to live is at most 20 years, below 2^30 s. Source: Cassandra 5.0, `Attributes.MAX_TTL`."""
+"""Bits that hold any time to live."""
 _TTL_TOP = (1 << TTL_BITS) - 1
 RANK_FLOOR = -(1 << 63)
 """The rank of a plain live cell of 0 bytes: the least rank there is."""

@@ -40,11 +40,13 @@ ALLOWED = frozenset(_NAMES.split())
 """Names in lower case: as users write them, and as sqlglot calls those it knows by another name."""
 
 
-def check_condition(text: str) -> None:
+def check_condition(text: str | None) -> None:
     """Raise `UsageError` for a condition that is empty, closes a bracket it did not open, or calls what is not `ALLOWED`.
 
     What is otherwise no single expression passes: reading it is `plan.where`'s, which says what is wrong.
     """
+    if text is None:
+        return
     if not text.strip():
         raise UsageError("--where is empty; give a condition, or leave it out for all rows")
     try:
@@ -67,8 +69,6 @@ def _least_depth(tokens: list[TokenType]) -> int:
 
 
 def _check_tree(text: str, tree: exp.Expr) -> None:
-    if tree.find(exp.Star) is not None and tree.find(exp.AggFunc) is None:
-        raise UsageError(f"--where {text!r} holds a *; name the columns")
     for call in tree.find_all(exp.Func):
         names = _names(call)
         if not names & ALLOWED:
@@ -76,6 +76,8 @@ def _check_tree(text: str, tree: exp.Expr) -> None:
                 f"--where {text!r} calls {min(names)}, which is not among the functions a condition may call: "
                 "only those that compute on the row's values, as lower, date_trunc or list_contains"
             )
+    if tree.find(exp.Star) is not None and tree.find(exp.Query) is None:
+        raise UsageError(f"--where {text!r} holds a *; name the columns")
 
 
 def _names(call: exp.Func) -> set[str]:

@@ -86,7 +86,10 @@ def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) 
 
 def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
     kept = [None if value is None or value is EMPTY else value for value in values]
-    kind = parse_override(wanted)
+    try:
+        kind = parse_override(wanted)
+    except ValueError as error:
+        raise ConfigError(f"column {name!r}: type {wanted!r} is not known; {error}") from error
     try:
         if kind.this is exp.DataType.Type.DECIMAL:
             precision, scale = precision_and_scale(kind)

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 
 from cdc_views.errors import EngineError, UsageError
 
-_CALLERS_FAULT = {"BinderException", "CatalogException", "ConversionException", "ParserException"}
+_CALLERS_FAULT = {
+    "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
+    "AnalysisException", "NumberFormatException", "ParseException",  # Spark
+}  # fmt: skip
+"""What engines raise for a condition they cannot evaluate."""
 _MOST_ROWS = (1 << 63) - 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -113,12 +114,17 @@ def fidelity(
         }
         for line in lines
     ]
-    print_rows(_FIDELITY_COLUMNS, as_json_rows(records), format=format)
+    is_waived = any(line.waived for line in lines)
+    columns = _FIDELITY_COLUMNS if is_waived or format != "table" else _FIDELITY_COLUMNS[:-1]
+    print_rows(columns, as_json_rows(records), format=format)
     unsafe = [line for line in lines if line.verdict is Verdict.UNSAFE and not line.waived]
     for line in unsafe:
-        log.error(
-            f"{line.table}: column {line.column!r} is UNSAFE: {line.reason}; "
-            "waive it in the project file, under `fidelity: {waive: {COLUMN: REASON}}`, to accept that"
-        )
+        what = "whole rows are" if line.column == "*" else f"column {line.column!r} is"
+        log.error(f"{line.table}: {what} UNSAFE: {line.reason}")
     if unsafe:
+        column = json.dumps(unsafe[0].column)
+        log.error(
+            "to accept what is UNSAFE, waive it in the project file with a reason, at its table: "
+            f"`fidelity: {{waive: {{{column}: why it does not matter here}}}}`"
+        )
         raise typer.Exit(1)

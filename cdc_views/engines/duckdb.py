@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.duckdb_types import type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.relation import RawTable
@@ -57,20 +58,20 @@ class DuckDbEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        table = from_clause(snapshot_of(read.raw))
+        table = from_clause(snapshot_of(read.raw), read.raw)
         return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
         snapshot = snapshot_of(view.raw)
         if snapshot.arrow is not None:
-            raise EngineError(f"{view.raw.location} holds no events yet or has deletion vectors; land events, or use query")
+            raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
         statement = generate(
             view.raw.relation,
             dialect_name="duckdb",
             strategy=view.strategy.value,
             view=ViewSql(view.schema, view.name),
-            table=from_clause(snapshot),
+            table=from_clause(snapshot, view.raw),
             note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         )
         with _for_views(self._connection, self._database) as connection:
@@ -108,14 +109,30 @@ def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iter
         connection.close()
 
 
-def from_clause(snapshot: Snapshot) -> str:
-    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers."""
+def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
+    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
+
+    A column that the schema gained since the files were written is null in them, a field of a struct too.
+    """
     if snapshot.arrow is not None:
         return _REGISTERED
     files = ", ".join("'" + uri.replace("'", "''") + "'" for uri in snapshot.files)
-    return f"read_parquet([{files}], union_by_name = true)"
+    reading = f"read_parquet([{files}], union_by_name = true)"
+    columns = [(field.name, _completed(field, snapshot.stored)) for field in raw.relation.arrow_schema()]
+    if all(completed is None for _, completed in columns):
+        return reading
+    listed = ", ".join(f'"{name}"' if completed is None else f'{completed} AS "{name}"' for name, completed in columns)
+    return f"(SELECT {listed} FROM {reading}) AS completed"
 
 
 def raw_sql(raw: RawTable) -> str:
-    """Return a FROM clause for the raw table's rows; see `from_clause`."""
-    return from_clause(snapshot_of(raw))
+    """Return a FROM clause for the raw table's rows as they are now; see `from_clause`."""
+    return from_clause(snapshot_of(raw), raw)
+
+
+def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
+    """Return SQL for a column that the files lack or have with other fields; None where they have it as it is."""
+    if stored is None or (field.name in stored.names and type_text(stored.field(field.name).type) == type_text(field.type)):
+        return None
+    value = f'"{field.name}"' if field.name in stored.names else "NULL"
+    return f"CAST({value} AS {type_text(field.type)})"

@@ -15,10 +15,14 @@ from cdc_views.relation import RawTable
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One version of a table. `arrow` replaces `files` where they cannot be read as plain Parquet."""
+    """One version of a table. `arrow` replaces `files` where they cannot be read as plain Parquet.
+
+    `stored` is the schema of the files; a column of the table's schema that was added since is not in it.
+    """
 
     version: int
     files: tuple[str, ...] = ()
+    stored: pa.Schema | None = None
     arrow: pa.Table | None = None
 
 
@@ -37,15 +41,14 @@ def snapshot_of(raw: RawTable) -> Snapshot:
 
 
 def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
-    """Plain files, unless there are none, or deletion vectors hide rows, or a column was added since they were written."""
+    """Plain files, unless there are none or deletion vectors hide rows."""
     # deltalake percent-encodes what it found on disk; DuckDB takes the plain path
     files = tuple(unquote(uri) for uri in table.file_uris())
-    wanted = set(raw.relation.arrow_schema().names)
-    stored = {field.name for field in table.schema().fields}
+    stored = pa.schema(table.schema().to_arrow())
     has_vectors = "deletionVectors" in (table.protocol().reader_features or [])
-    if files and not has_vectors and wanted <= stored:
-        return Snapshot(table.version(), files)
-    rows = _rows(table, stored) if files else raw.relation.arrow_schema().empty_table()
+    if files and not has_vectors:
+        return Snapshot(table.version(), files, stored)
+    rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()
     return Snapshot(table.version(), arrow=_completed(rows, raw))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_views.cells import TTL_BITS, Cell, Deletion, Liveness
+from cdc_views.cells import MAX_TTL, Cell, Deletion, Liveness
 from cdc_views.codec.jsonread import from_json, parse_json
 from cdc_views.codec.serialized import deserialize, serialize
 from cdc_views.errors import MalformedEventError, did_you_mean
@@ -229,7 +229,7 @@ def _expiry(entry: dict[str, Any]) -> tuple[int | None, int | None]:
         raise MalformedEventError("ttl and expires_at come together")
     if "ttl" not in entry:
         return None, None
-    return _integer(entry, "ttl", range(1 << TTL_BITS)), _integer(entry, "expires_at", _SERVER_SECONDS)
+    return _integer(entry, "ttl", range(1, MAX_TTL + 1)), _integer(entry, "expires_at", _SERVER_SECONDS)
 
 
 def _liveness(value: Any) -> Liveness:

@@ -58,9 +58,8 @@ _SCALARS: dict[Kind, Fidelity] = {
     Kind.DECIMAL: Fidelity(
         "",
         Verdict.EXACT_IF,
-        "schemas are enabled, or the schema file has its scale, or decimal.handling.mode=string; mode double rounds to 15 to "
-        "17 digits; base64 without a scale, NaN, infinities, and a whole number whose text is also the base64 of another one "
-        "(unless the option `decimals` says which) are quarantined",
+        "decimal.handling.mode is not double, which rounds to 15 to 17 digits and loses the scale; base64 without a scale (from "
+        "enabled schemas, the schema file or the option `scales`), NaN and infinities are quarantined",
         "debezium_pg_ExtractNewRecordState, n_unb",
     ),
     Kind.VARINT: Fidelity(
@@ -90,6 +89,15 @@ _SCALARS: dict[Kind, Fidelity] = {
         "debezium_pg_default, iv",
     ),
 }
+_MODE_DOUBLE = "decimal.handling.mode is not double, which rounds to 15 to 17 digits; NaN and infinities are quarantined"
+_SCALED = Fidelity("", Verdict.EXACT_IF, _MODE_DOUBLE, "debezium_pg_default, n")
+_WHOLE = Fidelity(
+    "",
+    Verdict.EXACT_IF,
+    _MODE_DOUBLE + ", and so is a text of digits that is also the base64 of another number, unless schemas are enabled or the "
+    "option `decimals` says which",
+    "debezium_pg_default, n",
+)
 _EXACT = Fidelity("", Verdict.EXACT, "the value as the source printed it", "S1")
 _NESTED = Fidelity("", Verdict.UNSAFE, "a type that relational sources do not have; read as the key-value format would", "S1")
 _DEEP_LIST = Fidelity(
@@ -115,6 +123,8 @@ def _of_column(column: Column) -> Fidelity:
 
 
 def _of_type(kind: LogicalType) -> Fidelity:
+    if isinstance(kind, Scalar) and kind.scale is not None:
+        return _SCALED if kind.scale > 0 else _WHOLE
     if isinstance(kind, Scalar):
         return _SCALARS.get(kind.kind, _EXACT)
     if isinstance(kind, ListOf):

@@ -48,6 +48,9 @@ _BY_NAME = {f"io.debezium.{name}": kind for name, kind in _DEBEZIUM.items()} | {
     f"org.apache.kafka.connect.data.{name}": kind for name, kind in _KAFKA.items()
 }
 
+_FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""The decimal whose schema has the scale; a `VariableScaleDecimal` tells it with each value."""
+
 PLAIN = {
     "boolean": Kind.BOOLEAN,
     "bytes": Kind.BLOB,
@@ -75,7 +78,7 @@ def named_type(name: str, *, parameters: object = None, is_cassandra: bool = Fal
     kind = _BY_NAME.get(name)
     if kind is None:
         return None
-    return Scalar(kind, scale_of(parameters) if kind is Kind.DECIMAL else None)
+    return Scalar(kind, scale_of(parameters) if name == _FIXED_DECIMAL else None)
 
 
 def scale_of(parameters: object) -> int | None:

@@ -41,6 +41,7 @@ def generate(relation: Relation, *, dialect_name: str, strategy: str, view: View
     chosen = choose(strategy, engine=dialect_name)
     target = dialect(dialect_name)
     _refuse_case_clash(relation, target)
+    target.check_names([c.name for c in relation.schema.columns], others=(view.schema, view.name))
     ask = Ask(relation)
     plan = prune(lower(build(ask), strategy=chosen.strategy))
     query = Renderer(target, table=table).query(plan)

@@ -33,7 +33,7 @@ class Renderer:
     def query(self, root: Node, *, renamed: Named | None = None) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
         nodes = in_order(root)
-        names = step_names(nodes)
+        names = step_names(nodes, longest=self.dialect.max_name_bytes)
         last = nodes[-1]
         self.dialect.begin(nodes)
         bodies = {id(node): self._body(node, names) for node in nodes}
@@ -112,7 +112,7 @@ class Renderer:
         for part in parts[1:]:
             union = exp.union(union, part, distinct=False)
         columns = [exp.column(identifier(n)) for n in node.output()]
-        return exp.select(*columns).from_(union.subquery(identifier("parts")))
+        return exp.select(*columns).from_(union.subquery(identifier("_parts")))
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
         """A part's columns; its nulls again as literals where the engine would take a step's null for some type."""
@@ -140,18 +140,20 @@ def _side(side: str, name: str) -> exp.Column:
     return exp.Column(this=identifier(name), table=identifier(side))
 
 
-def step_names(nodes: list[Node]) -> dict[int, str]:
+def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
     """Return a name for each node, unique and no column's, whatever a table's columns are called.
 
-    In `a.b`, a step called `a` would hide a struct column `a`.
+    In `a.b`, a step called `a` would hide a struct column `a`. Names are cut to `longest` bytes before they are told
+    apart.
     """
     taken: set[str] = {column for node in nodes for column in node.output()}
     names: dict[int, str] = {}
     for node in nodes:
-        name, n = node.name, 1
+        base = node.name if longest is None else node.name[: longest - len(str(len(nodes))) - 1]
+        name, n = base, 1
         while name in taken:
             n += 1
-            name = f"{node.name}_{n}"
+            name = f"{base}_{n}"
         taken.add(name)
         names[id(node)] = name
     return names

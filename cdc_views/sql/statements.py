@@ -48,7 +48,7 @@ def create_view(
     `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
     """
     renamed = exp.select(*(exp.alias_(_shown(out, (casts or {}).get(name)), identifier(name)) for name, out in names))
-    shown = renamed.from_(query.subquery(identifier("merged")))
+    shown = renamed.from_(query.subquery(identifier("_merged")))
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
     return _environment().get_template("create_view.sql.j2").render(

@@ -189,7 +189,8 @@ def test_mariadb_rows(run: CommandLine) -> None:
         "d": Decimal("2.5"), "b1": True, "b8": "0x0102", "vc": "snap ☃😀", "lat": "é", "txt": "txt", "bin": "0x00ff",
         "bl": "0xdeadbeef", "dt": "2024-02-29", "tm": "-12:34:56.789000000", "dtm": "2024-01-02 03:04:05.123456",
         "ts": "2024-01-02 03:04:05.123456Z", "y": 2024, "en": "b", "st": "x,z", "js": {"a": [1, 2]},
-        "uu": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "ip": "::1", "pt": "0x0101000000000000000000f03f0000000000000040", "gen": -10,
+        "uu": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "ip": "::1", "gen": -10,
+        "pt": "0x0101000000000000000000f03f0000000000000040",
     }  # fmt: skip
     moved: Row = {
         **one, "id": 22, "tiny1": 0, "n": Decimal("1.000001"), "b1": False, "b8": "0x0100", "vc": "upd", "dt": "1000-01-01",
@@ -203,7 +204,9 @@ def test_mariadb_rows(run: CommandLine) -> None:
     assert shown(run.query("lab.t_types")) == shown([one, moved])
     # renaming `txt` is told to the schema file as one column more: earlier events keep their name
     ddl = Path("mariadb_schema.sql")
-    ddl.write_text(ddl.read_text() + "alter table lab.t_types add column extra int; alter table lab.t_types add column txt2 text;\n")
+    ddl.write_text(
+        ddl.read_text() + "alter table lab.t_types add column extra int; alter table lab.t_types add column txt2 text;\n"
+    )
     assert run.land("lab.t_types", *own).code == 0
     assert shown(run.query("lab.t_types")) == shown([{**one, "extra": None, "txt2": None}, four])
 

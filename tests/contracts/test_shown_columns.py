@@ -20,7 +20,9 @@ NAME = "public.t"
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """A project of one table whose `amount` and `big` are shown as numbers."""
     monkeypatch.chdir(tmp_path)
-    Path("t.sql").write_text("create table public.t (id int primary key, amount numeric(12,2), free numeric, big bigint, ts timestamp);")
+    Path("t.sql").write_text(
+        "create table public.t (id int primary key, amount numeric(12,2), free numeric, big bigint, ts timestamp);"
+    )
     write_project(table(NAME, "t.sql", columns={"amount": "decimal(18,2)", "free": "decimal(6,1)", "big": "decimal(20, 0)"}))
     return CommandLine(capsys)
 

@@ -19,6 +19,8 @@ from cdc_views.project import (
     project_json_schema,
     split_name,
 )
+from cdc_views.raw.debezium import Debezium
+from cdc_views.raw.registry import raw_format
 
 FULL = """\
 name: shop
@@ -76,6 +78,10 @@ def test_defaults(tmp_path: Path) -> None:
     assert (table.raw_table, table.view_name, table.materialize.lateness) == ("raw/ks_-54", "T", None)
 
 
+_FORMAT = "format: cassandra-mutation"
+_OPTIONS = "format: debezium\n      options: "
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "expected"),
     [
@@ -93,6 +99,22 @@ def test_defaults(tmp_path: Path) -> None:
         ("name: shop\n", "name: shop\nname: shop\n", 2, "key 'name' occurs twice"),
         ("name: shop\n", "name: [\n", 3, "is not YAML"),
         ("    raw:\n", "\traw:\n", 7, "spaces, not tabs"),
+        (_FORMAT, _OPTIONS + "{scales: {n: 4.5}}", 9, "tables[0].raw.options.scales.n is 4.5; a whole number was expected"),
+        (_FORMAT, _OPTIONS + "{scale: {n: 4}}", 9, "unknown key 'scale' in tables[0].raw.options; did you mean 'scales'?"),
+        (
+            _FORMAT,
+            _OPTIONS + "{units: {t: milis}}",
+            9,
+            "tables[0].raw.options.units.t is 'milis', which there is not; did you mean",
+        ),
+        (_FORMAT, _OPTIONS + "{binary: hx}", 9, "tables[0].raw.options.binary is 'hx', which there is not; did you mean 'hex'?"),
+        (
+            _FORMAT,
+            _FORMAT + "\n      options: {binary: hex}",
+            9,
+            "format cassandra-mutation takes no options; only debezium does",
+        ),
+        ("  - name: shop.orders", "  - 5\n  - name: shop.orders", 5, "tables[0] is 5; keys and values were expected"),
     ],
 )
 def test_a_mistake_names_its_line_and_a_remedy(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
@@ -177,3 +199,27 @@ def test_the_json_schema_has_every_key() -> None:
     assert "schema" in schema["$defs"]["TableConfig"]["properties"]
     assert schema["additionalProperties"] is False
     json.dumps(schema)
+
+
+def test_options_of_a_connector_reach_the_format(tmp_path: Path) -> None:
+    options = _OPTIONS + "{scales: {n: 4}, units: {tm: millis}, binary: base64-url-safe, decimals: precise}"
+    found = load(tmp_path, FULL.replace(_FORMAT, options)).tables[0].raw.options  # type: ignore[attr-defined]
+    given = found.model_dump(mode="json", exclude_unset=True)
+    assert given == {"scales": {"n": 4}, "units": {"tm": "millis"}, "binary": "base64-url-safe", "decimals": "precise"}
+    assert isinstance(raw_format("debezium", given), Debezium)
+    with pytest.raises(ConfigError, match="takes no options"):
+        raw_format("key-value", given)
+
+
+def test_yaml_that_would_not_end_and_letters_past_the_basic_plane(tmp_path: Path) -> None:
+    assert "an alias stands inside" in mistake(tmp_path, "a: &a [*a]\n")
+    bomb = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 20)}]\n" for n in range(1, 9))
+    assert "holds more than" in mistake(tmp_path, bomb)
+    assert "is not YAML" in mistake(tmp_path, "name: s\x00")
+    file = tmp_path / "cdc_views.yml"
+    file.write_text(
+        json.dumps(
+            {"name": "s", "engine": "duckdb", "tables": [{"name": "k.\U0001f600", "schema": "s", "raw": {"format": "debezium"}}]}
+        )
+    )
+    assert load_project(file).tables[0].table == "\U0001f600"

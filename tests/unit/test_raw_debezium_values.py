@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +15,7 @@ from cdc_views.codec.comparable import comparable
 from cdc_views.codec.times import PG_INFINITY, parse_micros
 from cdc_views.errors import MalformedEventError
 from cdc_views.raw.base import SourceLine, Verdict
-from cdc_views.raw.connect_hints import Binary, Hints, Unit, is_unavailable
+from cdc_views.raw.connect_hints import Binary, Decimals, Hints, Unit, is_unavailable
 from cdc_views.raw.connect_record import ConnectType
 from cdc_views.raw.connect_rows import list_path
 from cdc_views.raw.connect_values import native
@@ -40,15 +39,9 @@ def read(kind: Kind | LogicalType, value: Any, hints: Hints = NOTHING) -> Any:
     return native(Scalar(kind) if isinstance(kind, Kind) else kind, value, hints)[0]
 
 
-@dataclass(frozen=True)
-class ScaledDecimal(Scalar):
-    """What a decimal type would be that carries its scale."""
-
-    scale: int = 0
-
-
 AT = parse_micros("2024-01-02 03:04:05.123456")
 DECIMAL_4 = scaled("4")
+RELATIONAL = Hints(numbers_show_scale=True)
 A_LONG_DECIMAL = Decimal("123456789012345678901234567890.123456789")
 LIST_OF_DECIMALS = declared("array", items={"type": "bytes", "parameters": {"scale": "4"}})
 
@@ -86,7 +79,15 @@ LIST_OF_DECIMALS = declared("array", items={"type": "bytes", "parameters": {"sca
         (Kind.DURATION, "1y2mo3d", NOTHING, (14, 3, 0)),
         (Kind.DECIMAL, "B1vNFQ==", DECIMAL_4, Decimal("12345.6789")),
         (Kind.DECIMAL, "B1vNFQ==", Hints(scale=4), Decimal("12345.6789")),
-        (ScaledDecimal(Kind.DECIMAL, 4), "B1vNFQ==", NOTHING, Decimal("12345.6789")),
+        (Scalar(Kind.DECIMAL, 4), "B1vNFQ==", NOTHING, Decimal("12345.6789")),
+        (Scalar(Kind.DECIMAL, 4), "+w==", NOTHING, Decimal("-0.0005")),
+        (Scalar(Kind.DECIMAL, 4), "12.3400", NOTHING, Decimal("12.3400")),
+        (Scalar(Kind.DECIMAL, 7), "1E-7", NOTHING, Decimal("1E-7")),
+        (Scalar(Kind.DECIMAL, 2), "1234", RELATIONAL, Decimal("-26588.24")),
+        (Scalar(Kind.DECIMAL, 0), "123", NOTHING, Decimal(123)),
+        (Scalar(Kind.DECIMAL, 0), "-123", NOTHING, Decimal(-123)),
+        (Scalar(Kind.DECIMAL, 0), "1234", Hints(decimals=Decimals.STRING), Decimal(1234)),
+        (Scalar(Kind.DECIMAL, 0), "1234", Hints(decimals=Decimals.PRECISE), Decimal(-2658824)),
         (Kind.DECIMAL, {"scale": 9, "value": "XODppWAV/sWq36MorjmBFQ=="}, NOTHING, A_LONG_DECIMAL),
         (Kind.DECIMAL, "1234", NOTHING, Decimal(1234)),
         (Kind.DECIMAL, "12345.6789", Hints(scale=4), Decimal("12345.6789")),
@@ -132,6 +133,9 @@ def test_a_value_reads_as(kind: Kind | LogicalType, value: Any, hints: Hints, ex
     [
         (Kind.DECIMAL, "B1vNFQ==", NOTHING),
         (Kind.DECIMAL, "NaN", NOTHING),
+        (Scalar(Kind.DECIMAL, 0), "1234", NOTHING),
+        (Scalar(Kind.DECIMAL, 0), "1234", RELATIONAL),
+        (Scalar(Kind.DECIMAL, 2), "1234", NOTHING),
         (Kind.DECIMAL, "", DECIMAL_4),
         (Kind.DECIMAL, {"scale": 1}, NOTHING),
         (Kind.DECIMAL, {"scale": Decimal("1e999999999"), "value": "AQ=="}, NOTHING),

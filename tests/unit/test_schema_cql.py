@@ -131,7 +131,8 @@ def test_a_user_type_may_be_created_after_its_use_and_altered() -> None:
     )
     addr = Udt("ks", "Addr", (("street", TEXT), ("plz", INT)))
     person = table.column("p").type
-    assert isinstance(person, Udt) and person.is_multicell
+    assert isinstance(person, Udt)
+    assert person.is_multicell
     assert person.fields[0] == ("name", Scalar(Kind.BLOB))
     assert person.fields[1] == ("home", addr)
     assert str(person.fields[2][1]) == "frozen<set<int>>"
@@ -372,3 +373,8 @@ def test_a_captured_file_of_several_tables() -> None:
     catalog = read_cql((SCHEMAS / "cassandra_fuzz14_internals.cql").read_text(encoding="utf-8"))
     assert catalog.names == ("ks.f13", "ks.f14", "ks.kv2")
     assert [c.name for c in catalog.table("ks.f14").of_role(Role.STATIC)] == ["st", "sm"]
+
+
+def test_cassandras_decimal_takes_no_scale() -> None:
+    refused = read_cql("CREATE TABLE k.t (id int PRIMARY KEY, a decimal(3,1));").refused
+    assert "write `decimal`" in str(refused["k.t"])

@@ -9,6 +9,7 @@ import pytest
 from cdc_views.errors import SchemaError
 from cdc_views.schema import TableSchema
 from cdc_views.schema_readers.sql import guess_dialect, read_sql
+from cdc_views.types import Kind, ListOf, Scalar
 
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 
@@ -250,9 +251,31 @@ def test_a_table_that_cannot_be_used_is_refused_when_asked_for(text: str, expect
 def test_what_is_not_ddl_is_refused_at_its_place(text: str, place: str, expected: str) -> None:
     with pytest.raises(SchemaError) as caught:
         read_sql(text, where="s.sql", dialect="postgres")
-    assert str(caught.value).startswith(f"s.sql:{place}: ") and expected in str(caught.value)
+    assert str(caught.value).startswith(f"s.sql:{place}: ")
+    assert expected in str(caught.value)
 
 
 def test_an_open_string_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"^s\.sql: the file cannot be split into postgres tokens"):
         read_sql("CREATE TABLE t (a text DEFAULT 'x)", where="s.sql", dialect="postgres")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written", "scale"),
+    [
+        ("postgres", "numeric(12,4)", 4), ("postgres", "numeric(9)", 0), ("postgres", "numeric", None),
+        ("postgres", "dec(3, 1)", 1), ("postgres", "numeric(5,-2)", -2), ("postgres", "int", None),
+        ("mysql", "decimal(20,6) unsigned", 6),
+        ("mysql", "decimal", 0), ("mysql", "fixed(5)", 0), ("mysql", "float(7,3)", None),
+    ],
+)  # fmt: skip
+def test_the_scale_of_a_decimal(dialect: str, written: str, scale: int | None) -> None:
+    table = read_sql(f"create table t (id int primary key, a {written})", dialect=dialect).tables["t"]
+    found = table.column("a").type
+    assert isinstance(found, Scalar)
+    assert found.scale == scale
+
+
+def test_an_array_of_decimals_has_their_scale() -> None:
+    table = read_sql("create table t (id int primary key, a numeric(4,2)[])", dialect="postgres").tables["t"]
+    assert table.column("a").type == ListOf(Scalar(Kind.DECIMAL, 2))

@@ -28,7 +28,7 @@ HOSTILE = Udt("shop", 'We"ird Ädr 🙂', (("x", INT),))
 MARSHAL = "org.apache.cassandra.db.marshal."
 
 
-@pytest.mark.parametrize("kind", [kind for kind in Kind])
+@pytest.mark.parametrize("kind", list(Kind))
 def test_every_scalar_is_read_by_its_own_name(kind: Kind) -> None:
     assert parse_type(kind.value) == Scalar(kind)
     assert parse_type(kind.value.upper()) == Scalar(kind)

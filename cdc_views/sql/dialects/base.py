@@ -6,7 +6,8 @@ Facts come first as class attributes: they decide, never the printer. What a dia
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
@@ -16,7 +17,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.naming import physical_name
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node
-from cdc_views.sql.dialects.lineage import Built, Lineage
+from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
 from cdc_views.types import (
     Kind,
     ListOf,
@@ -64,11 +65,6 @@ def number(value: int) -> Sql:
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
 
 
-def without_values(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the key columns without values that have a comparable beside them."""
-    return tuple(key for key in keys if f"_key_{key}" not in keys)
-
-
 class Dialect:
     """A dialect of SQL. One instance renders the expressions of one plan."""
 
@@ -76,13 +72,11 @@ class Dialect:
     sqlglot_name: ClassVar[str]
     ignores_case: ClassVar[bool] = True
     """Whether two column names that differ in case alone cannot stand in one view."""
-    max_integer_needs_cast: ClassVar[bool] = False
     compares_structs: ClassVar[bool] = True
     """Whether `max` and `=` take structs, compared field by field."""
     has_filter: ClassVar[bool] = True
     """Whether aggregates take `FILTER (WHERE …)`."""
     greatest_skips_null: ClassVar[bool] = True
-    needs_materialized: ClassVar[bool] = False
     types_bare_nulls: ClassVar[bool] = False
     """Whether `NULL AS x` in a step is of some type, which a UNION with a step of another type refuses."""
 
@@ -92,6 +86,13 @@ class Dialect:
     For engines where a value cannot be compared, or not as Cassandra does (NaN is not NaN).
     """
 
+    max_name_bytes: ClassVar[int | None] = None
+    """The longest identifier, in UTF-8; some engines cut longer ones without a word, and two become one."""
+    column_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).+\Z")
+    """What a view's column may be called."""
+    relation_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).*\Z")
+    """What a schema and a view may be called."""
+
     nodes: list[Node]
     """The plan being rendered."""
     node: Node
@@ -100,6 +101,25 @@ class Dialect:
     def begin(self, nodes: list[Node]) -> None:
         """Look at a plan before anything of it is rendered; a dialect refuses here what it cannot do."""
         self.nodes = nodes
+        for name in sorted({name for node in nodes for name in node.output()}):
+            self._check_length(name)
+
+    def check_names(self, columns: Iterable[str], *, others: Iterable[str] = ()) -> None:
+        """Raise `UnsupportedError` for a view's column, or for a view or schema, that the dialect cannot hold."""
+        rules = [(n, self.column_name, "view columns") for n in columns]
+        rules += [(n, self.relation_name, "views or schemas") for n in others]
+        for name, rule, what in rules:
+            if not rule.match(name):
+                raise UnsupportedError(f"{self.name} has no {what} called {name!r}", remedy="rename it, or use another dialect")
+            self._check_length(name)
+            identifier(name)
+
+    def _check_length(self, name: str) -> None:
+        if self.max_name_bytes is not None and len(name.encode()) > self.max_name_bytes:
+            raise UnsupportedError(
+                f"{self.name} takes names of at most {self.max_name_bytes} bytes, and {name!r} is longer",
+                remedy="give the column, or the view, a shorter name at its source",
+            )
 
     @cached_property
     def lineage(self) -> Lineage:

@@ -9,6 +9,7 @@ tests/unit/test_dialect_bigquery.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -48,6 +49,19 @@ class BigQuery(StructDialect):
 
     Source: GoogleSQL, Window function calls, PARTITION BY.
     """
+
+    max_name_bytes = 300
+    """Source: BigQuery, Specify a schema, Column names (300 characters)."""
+    column_name = re.compile(
+        r"(?!(?i:_TABLE_|_FILE_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_))[\w&%=+:'<>#| -]+\Z"
+    )
+    """Letters, digits and a few signs; neither emoji, quotes nor dots, and none of the reserved prefixes.
+
+    Source: BigQuery, Specify a schema, Flexible column names.
+    """
+
+    relation_name = re.compile(r"[\w .:-]*\Z")
+    """Letters, digits, `_`, `-` and spaces; dots and colons part a project from its dataset. Source: BigQuery, Naming."""
 
     def begin(self, nodes: list[Node]) -> None:
         """See `Dialect.begin`; keys that some step joins plainly are never null anywhere."""

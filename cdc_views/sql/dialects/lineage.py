@@ -149,3 +149,8 @@ def _output(lineage: Lineage, node: Node, name: str) -> Origin:
         case UnionAll():
             return _output(lineage, node.parts[0], name)
     return None
+
+
+def without_values(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the key columns without values that have a comparable beside them."""
+    return tuple(key for key in keys if f"_key_{key}" not in keys)

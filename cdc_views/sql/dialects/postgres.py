@@ -5,7 +5,8 @@ The raw table has the columns of `relation.py`; structs are values of composite 
 blobs are `real`, `double precision` and `bytea`, write times that are log positions `numeric(38, 0)`.
 
 A winner is the raw cell itself, so its type needs no name here. What the plan builds (bounds of ranges, elements with
-their paths, user types of several cells, entries of maps) is `json` (not `jsonb`, which loses -0.0), since a ROW() without a type has no field names.
+their paths, user types of several cells, entries of maps) is `json`, since a ROW() without a type has no field names;
+`jsonb` would lose -0.0.
 Frozen collections, tuples and user types show as they are stored.
 
 Facts marked *run* were checked in PostgreSQL 15 (tests/unit/test_dialect_postgres.py).
@@ -61,6 +62,9 @@ class Postgres(StructDialect):
     """`NULL AS x` in a WITH step is text, and UNION ALL then refuses an integer beside it (run)."""
     compares_comparables_alone = True
     """A composite value may hold a type without an order; its comparable is bytea."""
+
+    max_name_bytes = 63
+    """Longer names are cut without a word (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""
 
     def now(self) -> Sql:
         """Whole seconds, rounded down; the clock of the transaction's start."""

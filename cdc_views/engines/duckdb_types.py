@@ -1,0 +1,37 @@
+"""Arrow types of raw tables as DuckDB writes them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_SCALARS = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.bool_(): "BOOLEAN",
+    pa.string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.decimal128(38, 0): "DECIMAL(38, 0)",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+}
+
+
+def type_text(kind: pa.DataType) -> str:
+    """Return the DuckDB type of `kind`; names in structs are physical ones, quoted all the same.
+
+    >>> type_text(pa.list_(pa.struct([("key", pa.int32())])))
+    'STRUCT("key" INTEGER)[]'
+    """
+    if pa.types.is_struct(kind):
+        fields = (kind.field(i) for i in range(kind.num_fields))
+        return f"STRUCT({', '.join(_field(field) for field in fields)})"
+    if pa.types.is_list(kind):
+        return f"{type_text(kind.value_type)}[]"
+    return _SCALARS[kind]
+
+
+def _field(field: pa.Field) -> str:
+    return f'"{field.name}" {type_text(field.type)}'

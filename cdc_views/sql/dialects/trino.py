@@ -1,0 +1,219 @@
+"""Trino 400 and newer: rendered and parsed; nothing here was run.
+
+The raw table has the columns of `relation.py` as ROW and ARRAY types (what the Delta and Iceberg connectors give).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from cdc_views.plan import expr as e
+from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+
+_MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Years 1 to 9999, well inside TIMESTAMP. Source: Trino, Data types, Date and time."""
+_DAYS = (-719_162, 2_932_896)
+_TYPES = {
+    Kind.TINYINT: "TINYINT",
+    Kind.SMALLINT: "SMALLINT",
+    Kind.INT: "INT",
+    Kind.BIGINT: "BIGINT",
+    Kind.FLOAT: "REAL",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.BLOB: "VARBINARY",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP(3) WITH TIME ZONE",
+    Kind.INSTANT: "TIMESTAMP(6) WITH TIME ZONE",
+    Kind.DATETIME: "TIMESTAMP(6)",
+}
+"""Types of friendly values; the others are VARCHAR."""
+
+
+class Trino(StructDialect):
+    """The latest is `element_at(array_agg(row ORDER BY … DESC) FILTER (WHERE …), 1)`.
+
+    `max` and `max_by` take a ROW, but comparing two ROWs with a null inside is an error, and a tombstone's value is null.
+    Source: Trino, Comparison functions and operators; `RowType.comparison` ("null elements").
+    """
+
+    name = "trino"
+    sqlglot_name = "trino"
+    compares_structs = False
+    """See the class."""
+    greatest_skips_null = False
+    """`greatest` returns null if any argument is null. Source: Trino, Comparison functions."""
+    compares_comparables_alone = True
+    """NaN = NaN is false, and a ROW with a null inside does not compare. Source: Trino, Comparison functions."""
+
+    def now(self) -> Sql:
+        """`to_unixtime` has fractions; a cast would round them."""
+        return exp.cast(function("floor", function("to_unixtime", function("now"))), "BIGINT")
+
+    def visit_field(self, node: e.Field, item: Sql | None) -> Sql:
+        """By name in the raw table's rows, by position in those the plan builds, which have no names."""
+        base, origin = self.render(node.base, item), self.origin(node.base)
+        if isinstance(origin, Built):
+            return exp.Bracket(this=base, expressions=[number(origin.index(node.name) + 1)], offset=1)
+        return exp.Dot(this=base, expression=identifier(node.name))
+
+    def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
+        """Structs by the first of a list, scalars as everywhere."""
+        origin = self.origin(node.value)
+        if node.fold is e.Fold.COLLECT or not isinstance(origin, Built):
+            return super().visit_agg(node, item)
+        order = origin.order(node.value) if node.fold is e.Fold.MAX else []
+        keys = [exp.Ordered(this=self.render(part), desc=True, nulls_first=False) for part in order]
+        return function("element_at", self._listed(node, keys), number(1))
+
+    def collect(self, node: e.Agg) -> Sql:
+        """`array_agg(row ORDER BY its first field)`."""
+        first = node.value.parts[0][1] if isinstance(node.value, e.Struct) else e.Field(node.value, "written")
+        return self._listed(node, [exp.Ordered(this=self.render(first), nulls_first=True)])
+
+    def _listed(self, node: e.Agg, order: list[exp.Ordered]) -> Sql:
+        value = self.render(node.value)
+        listed = function("array_agg", exp.Order(this=value, expressions=order) if order else value)
+        if node.where is None:
+            return listed
+        return exp.Filter(this=listed, expression=exp.Where(this=self.render(node.where)))
+
+    def visit_keep(self, node: e.Keep, item: Sql | None) -> Sql:
+        """`filter(array, _item -> condition)`."""
+        return self._over(node.array, node.where, item, "filter")
+
+    def visit_each(self, node: e.Each, item: Sql | None) -> Sql:
+        """`transform(array, _item -> value)`."""
+        return self._over(node.array, node.value, item, "transform")
+
+    def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
+        rendered = self.render(array, item)
+        with self.inside(array):
+            return function(name, rendered, _lambda(lambda each: self.render(body, each)))
+
+    def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
+        """`transform`."""
+        return function("transform", array, _lambda(value))
+
+    def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
+        """`ROW(…)`; where it is shown, one with names, by a cast."""
+        parts = [self.render(part, item) for _, part in node.parts]
+        kinds = [(name, _shown_kind(part)) for name, part in node.parts]
+        known = [(name, kind) for name, kind in kinds if kind is not None]
+        return _named_row(parts, known) if len(known) == len(kinds) else function("ROW", *parts)
+
+    def _friendly_struct(self, base: Sql, parts: list[tuple[str, str, LogicalType]]) -> Sql:
+        fields = [self.friendly(exp.Dot(this=base.copy(), expression=identifier(at)), kind) for _, at, kind in parts]
+        present = exp.Is(this=base.copy(), expression=exp.Not(this=exp.Null()))
+        return exp.Case(ifs=[exp.If(this=present, true=_named_row(fields, [(name, kind) for name, _, kind in parts]))])
+
+    def greatest(self, args: list[Sql]) -> Sql:
+        """The largest element that is not null of an array literal."""
+        listed = exp.Array(expressions=args)
+        kept = function("filter", listed, _lambda(lambda x: exp.Is(this=x, expression=exp.Not(this=exp.Null()))))
+        return self.array_max(kept)
+
+    def array_max(self, array: Sql) -> Sql:
+        """`array_max`: null for an empty array."""
+        return function("array_max", array)
+
+    def array_size(self, array: Sql) -> Sql:
+        """`cardinality`."""
+        return function("cardinality", array)
+
+    def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
+        """`CROSS JOIN UNNEST(…)` of rows of one row: UNNEST would take a bare row's fields apart. Source: Trino, UNNEST."""
+        boxed = function("transform", array, _lambda(lambda each: function("ROW", each)))
+        columns = exp.TableAlias(this=identifier("_elements"), columns=[identifier(alias)])
+        return exp.column(identifier(alias)), exp.Unnest(expressions=[boxed], alias=columns)
+
+    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
+        """Instants with a zone, others without, days as DATE, times as text; out of range: null."""
+        match kind:
+            case Kind.TIMESTAMP:
+                limits = (_MICROS[0] // 1000, _MICROS[1] // 1000)
+                return _within(base, limits, _instant(base, 10**6, _TYPES[kind]))
+            case Kind.INSTANT:
+                return _within(base, _MICROS, _instant(base, 10**3, _TYPES[kind]))
+            case Kind.DATETIME:
+                utc = exp.AtTimeZone(this=_instant(base, 10**3, _TYPES[Kind.INSTANT]), zone=exp.Literal.string("UTC"))
+                return _within(base, _MICROS, exp.cast(utc, _TYPES[kind]))
+            case Kind.DATE:
+                epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
+                return _within(base, _DAYS, function("date_add", exp.Literal.string("day"), base.copy(), epoch))
+            case Kind.TIME:
+                return _time_text(base)
+        return base
+
+
+def type_of(kind: LogicalType) -> exp.DataType:
+    """Return the type of friendly values of `kind`."""
+    match kind:
+        case Scalar():
+            return exp.DataType.build(_TYPES.get(kind.kind, "VARCHAR"), dialect="trino")
+        case ListOf() | SetOf() | VectorOf():
+            return _nested(exp.DType.ARRAY, [type_of(kind.element)])
+        case MapOf():
+            return _nested(exp.DType.ARRAY, [_row_type([("key", kind.key), ("value", kind.value)])])
+        case TupleOf():
+            return _row_type([(f"f{i}", part) for i, part in enumerate(kind.fields)])
+        case Udt():
+            return _row_type(list(kind.fields))
+    raise TypeError(kind)
+
+
+def _nested(kind: exp.DType, parts: list[exp.Expression]) -> exp.DataType:
+    return exp.DataType(this=kind, expressions=parts, nested=True)
+
+
+def _row_type(parts: list[tuple[str, LogicalType]]) -> exp.DataType:
+    fields: list[exp.Expression] = [exp.ColumnDef(this=identifier(name), kind=type_of(kind)) for name, kind in parts]
+    return _nested(exp.DType.STRUCT, fields)
+
+
+def _named_row(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql:
+    return exp.Cast(this=function("ROW", *values), to=_row_type(parts))
+
+
+def _shown_kind(value: e.Expr) -> LogicalType | None:
+    """The type of a friendly value, perhaps inside a condition; None of anything else."""
+    if isinstance(value, e.Case) and len(value.branches) == 1:
+        return _shown_kind(value.branches[0][1])
+    return value.kind if isinstance(value, e.Friendly) else None
+
+
+def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
+    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
+    return exp.Case(ifs=[exp.If(this=inside, true=value)])
+
+
+def _instant(base: Sql, nanos: int, kind: str) -> Sql:
+    """`from_unixtime_nanos` of a decimal: a bigint of ns ends in 2262, a double rounds."""
+    wide = exp.cast(base.copy(), "DECIMAL(38, 0)")
+    exact = function("from_unixtime_nanos", exp.Mul(this=wide, expression=number(nanos)))
+    return exp.Cast(this=exact, to=exp.DataType.build(kind, dialect="trino"))
+
+
+def _time_text(nanos: Sql) -> Sql:
+    """`HH:MM:SS.nnnnnnnnn`; `/` of integers divides integers."""
+
+    def part(size: int, modulus: int) -> Sql:
+        whole = exp.Div(this=function("abs", nanos.copy()), expression=number(size), typed=True)
+        return function("mod", whole, number(modulus)) if modulus else whole
+
+    negative = exp.LT(this=nanos.copy(), expression=number(0))
+    sign = exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
+    parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
+    text = function("format", exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
+    present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=present, true=text)])
+
+
+def _lambda(body: Callable[[Sql], Sql]) -> Sql:
+    item = identifier("_item")
+    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

@@ -1,0 +1,131 @@
+"""`make bench`: exact views against a full scan of the same files, in one run; writes a JSON and a plot.
+
+Every subject runs in a process of its own (peak memory is its own), the scan of each engine first and last: a wide
+gap between the two means the machine was noisy. Options: `--events N`, `--quick` (300 k events, fewer runs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from generate import EVENTS, REPLICAS
+
+OUT = Path(__file__).parent / "out"
+SUBJECTS = {
+    "duckdb": [("scan", 5), ("aggregate", 5), ("window", 3), ("self_join", 3), ("row_number", 3)],
+    "spark": [("scan", 5), ("aggregate", 5), ("window", 3), ("self_join", 2), ("row_number", 3)],
+    "clickhouse": [("scan", 3), ("aggregate", 3)],
+}
+GROWTH = (1 / 6, 1 / 2, 1, 10 / 6)
+INEXACT = {"row_number"}
+
+
+def measure(engine: str, subject: str, *, events: int, runs: int) -> dict[str, Any]:
+    """Run one subject in a process of its own; an error is part of the result, not hidden."""
+    command = [sys.executable, str(Path(__file__).with_name("subjects.py")), engine, subject, str(events), str(runs), str(OUT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        return {"engine": engine, "subject": subject, "error": (done.stderr.strip().splitlines() or ["no output"])[-1]}
+    result: dict[str, Any] = json.loads(lines[-1])
+    return {"engine": engine, "subject": subject, "median": statistics.median(result["seconds"]), **result}
+
+
+def compare(events: int, *, runs: int | None) -> list[dict[str, Any]]:
+    """Measure every subject of every engine; the scan's median is the unit."""
+    results = []
+    for engine, subjects in SUBJECTS.items():
+        unit = None
+        for subject, usual in subjects:
+            result = measure(engine, subject, events=events, runs=runs or usual)
+            if subject == "scan":
+                unit = result.get("median")
+            if unit and "median" in result:
+                result["ratio"] = round(result["median"] / unit, 2)
+            results.append(result)
+            print(_line(result), flush=True)
+    return results
+
+
+def _line(result: dict[str, Any]) -> str:
+    name = f"  {result['engine']:11}{result['subject']:12}"
+    if "error" in result:
+        return f"{name} failed: {result['error'][:100]}"
+    ratio = f"{result['ratio']:6.2f} x" if "ratio" in result else ""
+    return f"{name} {result['median']:7.2f} s {ratio}  peak {result['peak_mib']} MiB"
+
+
+def disagreements(results: list[dict[str, Any]]) -> list[str]:
+    """Name every exact subject whose checksum is not the first one's; inexact ones are told apart."""
+    exact = [r for r in results if r.get("checksum") and r["subject"] not in INEXACT]
+    return [f"{r['engine']} {r['subject']}" for r in exact if r["checksum"] != exact[0]["checksum"]]
+
+
+def growth(events: int) -> list[dict[str, Any]]:
+    """How scan and exact view grow with the number of raw rows."""
+    points = []
+    for share in GROWTH:
+        for engine in ("duckdb", "spark"):
+            count = int(events * share)
+            scan, exact = (measure(engine, what, events=count, runs=3) for what in ("scan", "aggregate"))
+            point = {"raw_rows": count * REPLICAS, "scan": scan.get("median"), "exact": exact.get("median")}
+            points.append({"engine": engine, **point})
+            print(f"  {engine:8} {count * REPLICAS:>10,} raw rows: scan {point['scan']} s, exact {point['exact']} s", flush=True)
+    return points
+
+
+def plot(results: list[dict[str, Any]], points: list[dict[str, Any]]) -> None:
+    """Draw ratios to the full scan, and growth."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    shown = [r for r in results if "ratio" in r and r["subject"] != "scan"]
+    names = [f"{r['engine']} {r['subject']}" + (" (other rows)" if r["subject"] in INEXACT else "") for r in shown]
+    colors = ["#999999" if r["subject"] in INEXACT else "#3b6ea5" for r in shown]
+    bars = left.barh(names, [r["ratio"] for r in shown], color=colors)
+    left.bar_label(bars, fmt="%.1f", padding=3)
+    left.axvline(1, color="black", linewidth=0.8)
+    left.invert_yaxis()
+    left.set_xlabel("time, in full scans of the same files")
+    for engine, style in (("duckdb", "o-"), ("spark", "s--")):
+        mine = [p for p in points if p["engine"] == engine and p["exact"]]
+        right.plot([p["raw_rows"] / 1e6 for p in mine], [p["exact"] for p in mine], style, label=f"{engine} exact view")
+        right.plot([p["raw_rows"] / 1e6 for p in mine], [p["scan"] for p in mine], style, alpha=0.4, label=f"{engine} full scan")
+    right.set_xlabel("raw rows, millions")
+    right.set_ylabel("seconds")
+    right.set_ylim(bottom=0)
+    right.legend()
+    figure.savefig(OUT / "bench.png", dpi=120)
+
+
+def main() -> int:
+    """Run everything; 1 when exact subjects disagree or fail."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=EVENTS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--no-growth", action="store_true")
+    options = parser.parse_args()
+    events = 300_000 if options.quick else options.events
+    OUT.mkdir(exist_ok=True)
+    print(f"{events:,} events x {REPLICAS} replicas = {events * REPLICAS:,} raw rows, 8 columns; medians, warm")
+    results = compare(events, runs=2 if options.quick else None)
+    wrong, failed = disagreements(results), [r for r in results if "error" in r]
+    points = [] if options.no_growth else growth(events)
+    (OUT / "bench.json").write_text(json.dumps({"events": events, "results": results, "growth": points}, indent=1))
+    plot(results, points)
+    print("exact answers are equal" if not wrong else f"answers differ: {', '.join(wrong)}")
+    print(f"written: {OUT / 'bench.json'}, {OUT / 'bench.png'}")
+    return 1 if wrong or failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""What the benchmark runs: one subject a process. Prints one JSON line: seconds of each run, peak memory, checksum.
+
+A full scan is the sum of a hash over every leaf column that the exact view reads. A view's output is consumed the
+same way: the sum of a hash over each of its columns.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from generate import CELLS, NOW, SCHEMA, build
+
+from cdc_views.engines.duckdb import from_clause
+from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.plan.build import Ask
+from cdc_views.relation import RawTable
+from cdc_views.sql import query_sql
+
+CELL_NAMES = [f"c{i}" for i in range(CELLS)]
+LEAVES = [
+    *("_kind", "account", "item", "_live.written", "_live.rank", "_deleted.written"),
+    *(f"{bound}.{part}" for bound in ("_from", "_to") for part in ("size", "inclusive", "item")),
+    *(f"{cell}.{part}" for cell in CELL_NAMES for part in ("written", "rank", "value")),
+]
+OUTPUT = ["_view_account", "_view_item", *CELL_NAMES]
+# equal on every engine for equal rows: no engine's own hash is in it
+CHECKSUM = (
+    "count(*), sum(cast(_view_account as bigint)), sum(cast(_view_item as bigint)), count(c0), sum(cast(c0 as bigint)), "
+    "count(c1), sum(cast(c1 % 1000003 as bigint)), sum(cast(length(c2) as bigint)), count(c3), count(c4), "
+    "sum(cast(length(c5) as bigint)), sum(cast(c6 as bigint)), count(c7)"
+)
+Runner = Callable[[str], Any]
+
+
+def view(raw: RawTable, *, dialect: str, strategy: str, table: str) -> str:
+    """The exact view's query at a fixed instant."""
+    return query_sql(Ask(raw.relation, as_of=NOW), dialect_name=dialect, strategy=strategy, table=table)
+
+
+def latest_event(table: str, quote: str) -> str:
+    """What dbt_utils.deduplicate would do: keep the latest *event* of each key. Fast to write, not the same rows."""
+    cells = ", ".join(f"{c}.value AS {c}" for c in CELL_NAMES)
+    newest = f"greatest({', '.join(f'coalesce({c}.written, 0)' for c in CELL_NAMES)}, coalesce(_live.written, 0))"
+    latest = f"row_number() OVER (PARTITION BY account, item ORDER BY {newest} DESC) AS latest"
+    ranked = f"SELECT *, {latest} FROM {table} WHERE _kind = 'row'"
+    keys = f"account AS {quote}_view_account{quote}, item AS {quote}_view_item{quote}"
+    return f"SELECT {keys}, {cells} FROM ({ranked}) WHERE latest = 1"
+
+
+def duckdb_runner(raw: RawTable) -> tuple[Runner, str, str]:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET threads = 2")
+    return (lambda sql: connection.execute(sql).fetchall()), from_clause(snapshot_of(raw), raw), "hash"
+
+
+def spark_runner(raw: RawTable) -> tuple[Runner, str, str]:
+    from cdc_views_spark.session import open_session
+
+    session = open_session(warehouse=Path(raw.location).parent / "warehouse", memory="6g")
+    return (lambda sql: [tuple(r) for r in session.sql(sql).collect()]), f"delta.`{raw.location}`", "xxhash64"
+
+
+def clickhouse_runner(raw: RawTable) -> tuple[Runner, str, str]:
+    from chdb import session as chdb
+
+    connection = chdb.Session()
+    connection.query("SET max_threads = 2, max_memory_usage = 16000000000")
+    files = "{" + ",".join(sorted(p.name for p in Path(raw.location).glob("*.parquet"))) + "}"
+    table = f"file('{raw.location}/{files}', Parquet)"
+    return (lambda sql: [tuple(json.loads(connection.query(sql, "JSONCompactEachRow").bytes().decode()))]), table, "cityHash64"
+
+
+RUNNERS = {"duckdb": duckdb_runner, "spark": spark_runner, "clickhouse": clickhouse_runner}
+
+
+def statements(engine: str, subject: str, raw: RawTable, table: str, hash_of: str) -> tuple[str, str | None]:
+    """Return (timed statement, checksum statement)."""
+    total = "sum(cast({} as decimal(38, 0)))" if engine != "clickhouse" else "sum({})"
+
+    def consumed(columns: list[str]) -> str:
+        return ", ".join(total.format(f"{hash_of}({column})") for column in columns)
+
+    if subject == "scan":
+        return f"SELECT {consumed(LEAVES)} FROM {table}", None
+    if subject == "row_number":
+        query = latest_event(table, "`" if engine == "spark" else '"')
+    else:
+        query = view(raw, dialect=engine, strategy=subject, table=table)
+    return f"SELECT {consumed(OUTPUT)} FROM ({query}) AS merged", f"SELECT {CHECKSUM} FROM ({query}) AS merged"
+
+
+def peak_mib() -> int:
+    """Peak resident memory of this process and, for Spark, of its JVM."""
+    total = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        if fields["Name"].strip() == "java" and int(fields["PPid"]) == _own_pid():
+            total += int(fields["VmHWM"].split()[0]) // 1024
+    return total
+
+
+def _own_pid() -> int:
+    import os
+
+    return os.getpid()
+
+
+def main(engine: str, subject: str, events: int, runs: int, folder: str) -> None:
+    """Time one subject: one warm-up, then `runs` runs."""
+    raw = build(Path(folder), events=events)
+    run, table, hash_of = RUNNERS[engine](raw)
+    timed, checksum = statements(engine, subject, raw, table, hash_of)
+    run(timed)
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        run(timed)
+        seconds.append(round(time.perf_counter() - start, 3))
+    peak = peak_mib()
+    answer = [str(v) for v in run(checksum)[0]] if checksum else None
+    print(json.dumps({"seconds": seconds, "peak_mib": peak, "checksum": answer, "table": SCHEMA.full_name}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

@@ -1,0 +1,185 @@
+"""Names of columns, views, schemas, user types' fields and comments that some engine or printer takes for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+import sqlglot
+from golden_cases import HOSTILE, INT, LONG, TEXT, key, relation
+from sqlglot import exp
+
+from cdc_views.cells import Cell, Liveness
+from cdc_views.codec.serialized import serialize
+from cdc_views.errors import UnsupportedError
+from cdc_views.facts import Fact, FactKind
+from cdc_views.naming import physical_name
+from cdc_views.relation import Relation
+from cdc_views.schema import Column
+from cdc_views.sql import ViewSql, generate
+from cdc_views.sql.dialects import Dialect, dialect
+from cdc_views.sql.dialects.catalog import DIALECTS
+from cdc_views.types import Udt
+
+if TYPE_CHECKING:
+    from cdc_views.engines.duckdb import DuckDbEngine
+
+STRATEGY = {"redshift": "window"}
+
+
+def of_names(target: Dialect, *, fields: bool) -> tuple[Relation, list[str]]:
+    """A table with a column of every hostile name that the dialect can hold, told apart by case where it must be."""
+    longest = (target.max_name_bytes or 1000) - len("_deletion_")
+    names = [n for n in HOSTILE if target.column_name.match(n) and len(physical_name(n)) <= longest and n != "select"]
+    home = Udt("k", "u", tuple((n, TEXT) for n in names), frozen=False)
+    others = [Column(n, INT if i % 2 else TEXT) for i, n in enumerate(names)]
+    columns = [key("k e`y\"", INT) if target.column_name.match("`") else key("k ey", INT), *others]
+    made = relation(*columns, *([Column("home", home)] if fields else []))
+    return made, [c.name for c in made.schema.columns]
+
+
+def statement(name: str, made: Relation, view: ViewSql, *, note: str = "", table: str = "raw_orders") -> str:
+    return generate(made, dialect_name=name, strategy=STRATEGY.get(name, "aggregate"), view=view, table=table, note=note)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_every_column_keeps_its_name_in_one_statement(name: str) -> None:
+    made, names = of_names(dialect(name), fields=True)
+    found = sqlglot.parse(statement(name, made, ViewSql("s", "v")), read=dialect(name).sqlglot_name)
+    assert [type(s) for s in found] == [exp.Create]
+    assert [s.alias_or_name for s in found[0].expression.selects] == names
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_views_schemas_and_notes_stay_where_they_are(name: str, hostile: str) -> None:
+    target = dialect(name)
+    made = relation(key("id", INT), Column("v", TEXT), name=hostile)
+    if not target.relation_name.match(hostile):
+        with pytest.raises(UnsupportedError, match="has no views or schemas called"):
+            statement(name, made, ViewSql("s", hostile))
+        return
+    text = statement(name, made, ViewSql(hostile, hostile), note=f"{hostile}\n{hostile}*/ DROP VIEW x")
+    found = sqlglot.parse(text, read=target.sqlglot_name)
+    assert [type(s) for s in found] == [exp.Create]
+    assert ".".join(p.name for p in found[0].this.parts) == f"{hostile}.{hostile}"
+    assert [s.alias_or_name for s in found[0].expression.selects] == ["id", "v"]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_column_that_a_dialect_cannot_hold_is_refused_before_any_text(name: str, hostile: str) -> None:
+    if dialect(name).column_name.match(hostile):
+        pytest.skip("it can")
+    with pytest.raises(UnsupportedError, match="has no view columns called"):
+        statement(name, relation(key("id", INT), Column(hostile, TEXT)), ViewSql("s", "v"))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("where", ["column", "view", "schema", "field"])
+def test_nul_is_refused(name: str, where: str) -> None:
+    home = Udt("k", "u", (("a\0b" if where == "field" else "a", TEXT),), frozen=False)
+    made = relation(key("id", INT), Column("a\0b" if where == "column" else "a", TEXT), Column("home", home))
+    view = ViewSql("a\0b" if where == "schema" else "s", "a\0b" if where == "view" else "v")
+    if where == "field":  # only physical names of fields are identifiers everywhere; a literal has no NUL either
+        assert "\0" not in statement(name, made, view)
+        return
+    with pytest.raises(UnsupportedError, match=r"NUL|has no"):
+        statement(name, made, view)
+
+
+@pytest.mark.parametrize("name", [n for n, kind in DIALECTS.items() if kind.max_name_bytes is not None])
+def test_names_that_an_engine_would_cut_are_refused(name: str) -> None:
+    for made, view in (
+        (relation(key("id", INT), Column(LONG, TEXT)), ViewSql("s", "v")),
+        (relation(key("id", INT)), ViewSql("s", LONG)),
+    ):
+        with pytest.raises(UnsupportedError, match="names of at most"):
+            statement(name, made, view)
+
+
+def test_steps_are_cut_before_they_are_told_apart() -> None:
+    from cdc_views.types import ListOf
+
+    lists = [Column(f"{'l' * 40}{i}", ListOf(INT, frozen=False)) for i in range(3)]
+    tree = sqlglot.parse_one(statement("postgres", relation(key("id", INT), *lists), ViewSql("s", "v")), read="postgres")
+    steps = [cte.alias for cte in tree.find_all(exp.CTE)]
+    assert len({step.encode()[:63] for step in steps}) == len(steps)
+
+
+def raw_rows(made: Relation) -> pa.Table:
+    """One row: every text column "t", every integer 7."""
+    regulars = [c for c in made.schema.regulars if not c.type.is_multicell]
+    cells = {c.name: Cell(1, v, serialize(c.type, v)) for c in regulars for v in ["t" if c.type == TEXT else 7]}
+    fact = Fact(FactKind.ROW, (7,), (), Liveness(1), cells=cells)
+    return made.rows([fact], landed_at=0)
+
+
+def expected_row(made: Relation) -> list[Any]:
+    return ["t" if c.type == TEXT else None if c.type.is_multicell else 7 for c in made.schema.columns]
+
+
+def test_duckdb_runs_them(duckdb_engine: DuckDbEngine) -> None:
+    made, names = of_names(dialect("duckdb"), fields=True)
+    connection = duckdb_engine.connection.cursor()
+    connection.register("raw_orders", raw_rows(made))
+    for hostile in HOSTILE:
+        quoted = hostile.replace('"', '""')
+        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "s{quoted}"')
+        connection.execute(statement("duckdb", made, ViewSql(f"s{hostile}", hostile), note=hostile))
+        found = connection.execute(f'SELECT * FROM "s{quoted}"."{quoted}"')
+        assert [d[0] for d in found.description] == names
+        assert [list(row) for row in found.fetchall()] == [expected_row(made)]
+
+
+@pytest.fixture
+def clickhouse() -> Iterator[Any]:
+    session = pytest.importorskip("chdb.session").Session()
+    yield session
+    session.close()
+
+
+def test_clickhouse_runs_them(clickhouse: Any, tmp_path: Any) -> None:
+    import pyarrow.parquet as pq
+
+    made, names = of_names(dialect("clickhouse"), fields=True)
+    pq.write_table(raw_rows(made), tmp_path / "raw.parquet")
+    clickhouse.query("CREATE DATABASE d ENGINE = Atomic")  # chdb's default one looks for files, with globs
+    source = f"file('{tmp_path / 'raw.parquet'}')"
+    for hostile in HOSTILE:
+        clickhouse.query(statement("clickhouse", made, ViewSql("d", hostile), table=source, note=hostile))
+        quoted = hostile.replace("\\", "\\\\").replace("`", "\\`")
+        found = clickhouse.query(f"SELECT * FROM d.`{quoted}`", "ArrowTable")
+        assert found.column_names == names
+        assert list(found.to_pylist()[0].values())[:-1] == expected_row(made)[:-1]
+
+
+@pytest.mark.slow
+def test_googlesql_runs_them() -> None:
+    pytest.importorskip("zetasql")
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
+    from dialect_zetasql import GoogleSql
+
+    made, names = of_names(dialect("bigquery"), fields=True)
+    engine = GoogleSql()
+    engine.register("raw_orders", raw_rows(made))
+    text = statement("bigquery", made, ViewSql("s", "v"), note="x\n*/")
+    found = engine.query(text.split(" AS\n", 1)[1])
+    assert [list(row) for row in found] == [names]
+    assert [list(row.values()) for row in found] == [expected_row(made)]
+
+
+@pytest.mark.spark
+def test_spark_runs_them(spark_engine: Any) -> None:
+    made, names = of_names(dialect("spark"), fields=True)
+    session = spark_engine.session
+    session.createDataFrame(raw_rows(made)).createOrReplaceTempView("raw_orders")
+    text = statement("spark", made, ViewSql("s", "v"), note="x\n*/")
+    found = session.sql(text.split(" AS\n", 1)[1])
+    assert found.columns == names
+    assert [list(row) for row in found.collect()] == [expected_row(made)]
