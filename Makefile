@@ -21,6 +21,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
+	@echo "installing ClickHouse and GoogleSQL engines for comparison (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
@@ -40,8 +41,9 @@ test-fast: $(STAMP) ## without a JVM, under a minute
 test-live: $(STAMP) ## against real servers (come with the producers)
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
 
-test-long: $(STAMP) ## thousands of random histories
+test-long: $(BENCH_STAMP) ## thousands of random histories; ClickHouse's and GoogleSQL's own engines
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
+	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

@@ -25,4 +25,6 @@ def choose(strategy: str, *, engine: str) -> Choice:
                 f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
             )
         return Choice(strategy, f"strategy {strategy}, as asked for")
+    if engine == "redshift":
+        return Choice("window", "strategy window: no aggregate of Redshift keeps a whole cell")
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")

@@ -68,11 +68,11 @@ def test_views_schemas_and_notes_stay_where_they_are(name: str, hostile: str) ->
     assert [s.alias_or_name for s in found[0].expression.selects] == ["id", "v"]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
-@pytest.mark.parametrize("name", DIALECTS)
+REFUSED = [(name, hostile) for name in DIALECTS for hostile in HOSTILE if not dialect(name).column_name.match(hostile)]
+
+
+@pytest.mark.parametrize(("name", "hostile"), REFUSED)
 def test_a_column_that_a_dialect_cannot_hold_is_refused_before_any_text(name: str, hostile: str) -> None:
-    if dialect(name).column_name.match(hostile):
-        pytest.skip("it can")
     with pytest.raises(UnsupportedError, match="has no view columns called"):
         statement(name, relation(key("id", INT), Column(hostile, TEXT)), ViewSql("s", "v"))
 
@@ -125,13 +125,19 @@ def test_duckdb_runs_them(duckdb_engine: DuckDbEngine) -> None:
     made, names = of_names(dialect("duckdb"), fields=True)
     connection = duckdb_engine.connection.cursor()
     connection.register("raw_orders", raw_rows(made))
+    assert run_duckdb(connection, made, ViewSql("s", "v"), "note") == (names, [expected_row(made)])
+    small = relation(key("id", INT), Column("v", TEXT))
+    connection.register("raw_orders", raw_rows(small))
     for hostile in HOSTILE:
-        quoted = hostile.replace('"', '""')
-        connection.execute(f'CREATE SCHEMA IF NOT EXISTS "s{quoted}"')
-        connection.execute(statement("duckdb", made, ViewSql(f"s{hostile}", hostile), note=hostile))
-        found = connection.execute(f'SELECT * FROM "s{quoted}"."{quoted}"')
-        assert [d[0] for d in found.description] == names
-        assert [list(row) for row in found.fetchall()] == [expected_row(made)]
+        assert run_duckdb(connection, small, ViewSql(f"s{hostile}", hostile), hostile) == (["id", "v"], [[7, "t"]])
+
+
+def run_duckdb(connection: Any, made: Relation, view: ViewSql, note: str) -> tuple[list[str], list[list[Any]]]:
+    schema, name = (part.replace('"', '""') for part in (view.schema, view.name))
+    connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+    connection.execute(statement("duckdb", made, view, note=note))
+    found = connection.execute(f'SELECT * FROM "{schema}"."{name}"')
+    return [d[0] for d in found.description], [list(row) for row in found.fetchall()]
 
 
 @pytest.fixture
@@ -141,6 +147,7 @@ def clickhouse() -> Iterator[Any]:
     session.close()
 
 
+@pytest.mark.slow
 def test_clickhouse_runs_them(clickhouse: Any, tmp_path: Any) -> None:
     import pyarrow.parquet as pq
 
@@ -148,12 +155,16 @@ def test_clickhouse_runs_them(clickhouse: Any, tmp_path: Any) -> None:
     pq.write_table(raw_rows(made), tmp_path / "raw.parquet")
     clickhouse.query("CREATE DATABASE d ENGINE = Atomic")  # chdb's default one looks for files, with globs
     source = f"file('{tmp_path / 'raw.parquet'}')"
+    clickhouse.query(statement("clickhouse", made, ViewSql("d", "v"), table=source))
+    found = clickhouse.query("SELECT * FROM d.v", "ArrowTable")
+    assert found.column_names == names
+    assert list(found.to_pylist()[0].values())[:-1] == expected_row(made)[:-1]
+    small = relation(key("id", INT), Column("v", TEXT))
+    pq.write_table(raw_rows(small), tmp_path / "raw.parquet")
     for hostile in HOSTILE:
-        clickhouse.query(statement("clickhouse", made, ViewSql("d", hostile), table=source, note=hostile))
+        clickhouse.query(statement("clickhouse", small, ViewSql("d", f"v{hostile}"), table=source, note=hostile))
         quoted = hostile.replace("\\", "\\\\").replace("`", "\\`")
-        found = clickhouse.query(f"SELECT * FROM d.`{quoted}`", "ArrowTable")
-        assert found.column_names == names
-        assert list(found.to_pylist()[0].values())[:-1] == expected_row(made)[:-1]
+        assert clickhouse.query(f"SELECT * FROM d.`v{quoted}`", "ArrowTable").to_pylist() == [{"id": 7, "v": "t"}]
 
 
 @pytest.mark.slow
@@ -176,7 +187,7 @@ def test_googlesql_runs_them() -> None:
 
 @pytest.mark.spark
 def test_spark_runs_them(spark_engine: Any) -> None:
-    made, names = of_names(dialect("spark"), fields=True)
+    made, names = of_names(dialect("spark"), fields=False)
     session = spark_engine.session
     session.createDataFrame(raw_rows(made)).createOrReplaceTempView("raw_orders")
     text = statement("spark", made, ViewSql("s", "v"), note="x\n*/")

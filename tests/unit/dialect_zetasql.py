@@ -55,7 +55,8 @@ class GoogleSql:
     def __init__(self) -> None:
         wasm_client.Module = _CachedModule
         self._client = _Client(get_wasm_path())
-        self._options = self._call("GetLanguageOptions", service.LanguageOptionsRequest(maximum_features=True), language.LanguageOptionsProto)
+        everything = service.LanguageOptionsRequest(maximum_features=True)
+        self._options = self._call("GetLanguageOptions", everything, language.LanguageOptionsProto)
         self._options.product_mode = features.PRODUCT_EXTERNAL  # BigQuery's names: FLOAT64, no INT32
         self._tables: dict[str, tuple[pa.Schema, Any]] = {}
 

@@ -110,3 +110,42 @@ def test_the_view_shows_friendly_values_by_the_engines_clock(server: Server, sub
     table = random_table(subject, cases=40, seed=2)
     server.load("raw_t", table.relation.rows(table.facts, landed_at=0))
     assert_view(table, server.query, SHOWN, dialect="postgres", strategy="aggregate", source="raw_t")
+
+
+def test_a_wrong_winner_is_seen(server: Server) -> None:
+    table = random_table(SUBJECTS[0], cases=40)
+    server.load("raw_t", table.relation.rows(table.facts, landed_at=0))
+    with pytest.raises(AssertionError, match="rows differ"):
+        assert_shown(
+            table,
+            lambda sql: server.query(sql.replace('"rank" DESC', '"rank" ASC')),
+            SHOWN,
+            dialect="postgres",
+            strategy="aggregate",
+            source="raw_t",
+        )
+
+
+@pytest.mark.parametrize(
+    ("sql", "answer"),
+    [
+        ("SELECT ROW(1, NULL) IS NOT NULL AS x", False),
+        (f'SELECT "{"n" * 63}" AS x FROM (SELECT 1 AS "{"n" * 70}") AS t', 1),
+        ("SELECT 'a' < 'B' COLLATE \"C\" AS x", False),
+        ("SELECT 'a' < 'B' AS x", True),
+    ],
+)
+def test_declared_facts_hold(server: Server, sql: str, answer: Any) -> None:
+    assert server.query(sql)[0]["x"] == answer
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "WITH a AS (SELECT NULL AS x), b AS (SELECT 1 AS x) SELECT x FROM a UNION ALL SELECT x FROM b",
+        "SELECT max(x) FROM (SELECT ROW(1, 2) AS x) AS t",
+    ],
+)
+def test_what_the_dialect_avoids_is_refused(server: Server, sql: str) -> None:
+    with pytest.raises(RuntimeError, match="ERROR"):
+        server.query(sql)

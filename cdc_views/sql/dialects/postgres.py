@@ -61,7 +61,10 @@ class Postgres(StructDialect):
     types_bare_nulls = True
     """`NULL AS x` in a WITH step is text, and UNION ALL then refuses an integer beside it (run)."""
     compares_comparables_alone = True
-    """A composite value may hold a type without an order; its comparable is bytea."""
+    """A composite value compares field by field, in the database's collation; its comparable by bytes.
+
+    Source: PostgreSQL, Row and Array Comparisons.
+    """
 
     max_name_bytes = 63
     """Longer names are cut without a word (run). Source: PostgreSQL, Lexical Structure, `NAMEDATALEN`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -19,6 +20,8 @@ class Spark(Dialect):
 
     name = "spark"
     sqlglot_name = "spark"
+    column_name = re.compile(r"(?s)(?!.*\$\{).+\Z")
+    """Spark replaces `${…}` anywhere in SQL text before it parses it. Source: Spark 4.2, `spark.sql.variable.substitute`."""
 
     def now(self) -> Sql:
         """`unix_timestamp()` is whole seconds, fixed for a query."""
