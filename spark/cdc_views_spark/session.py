@@ -10,7 +10,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from cdc_views.errors import EngineError
-from cdc_views_spark.java import java_home
+from cdc_views_spark.java import is_wrapped, java_home
+from cdc_views_spark.truststore import trust_options
 
 DELTA_JAR = ("io.delta", "delta-spark_4.2_2.13", "4.4.0")
 """Group, artifact and version that work with pyspark 4.2.0."""
@@ -40,9 +41,11 @@ def _fetch(folder: Path) -> None:
     # an Ivy cache of its own: a half-filled ~/.m2 makes Ivy fail
     jars = Path(str(pyspark.__file__)).parent / "jars"
     ivy = next(jars.glob("ivy-*.jar"))
-    java = java_home(cache_folder()) / "bin" / "java"
+    home = java_home(cache_folder())
+    trust = trust_options(cache_folder()) if is_wrapped(home) else []
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(java), "-jar", str(ivy), "-cache", str(cache_folder() / "ivy"), "-dependency", *DELTA_JAR, "-confs", "default"]
+    command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-cache", str(cache_folder() / "ivy")]
+    command += ["-dependency", *DELTA_JAR, "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0 or not list(folder.glob("delta-spark*.jar")):
