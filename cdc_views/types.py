@@ -229,6 +229,9 @@ INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 6
 TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 """Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
 
+RESHAPED_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
+"""Kinds that views show in another type than raw tables store (integers of ms, µs, ns or days)."""
+
 TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
 """Kinds stored as text in raw tables, in the form `query` prints."""
 

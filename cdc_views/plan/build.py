@@ -12,6 +12,7 @@ from cdc_views.plan.order import BYTES, VALUE
 from cdc_views.plan.reduce import Reduction, reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
+from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
 from cdc_views.schema import Column
@@ -74,6 +75,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         payload=lambda kind: _payload(shape, kind),
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
+        partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
         skips_unwanted=shape.rows_always_have_markers,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)

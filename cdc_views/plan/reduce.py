@@ -60,6 +60,8 @@ class Reduction:
     payload: Payload = value_payload
     landed_as_of: int | None = None
     written_as_of: int | None = None
+    partition_where: Expr | None = None
+    """A condition on stored partition columns; partitions it refuses are not read."""
     skips_unwanted: bool = False
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
 
@@ -96,7 +98,8 @@ class Reduction:
         landed = None
         if self.landed_as_of is not None:
             landed = Call(Op.LE, (col(names.LANDED), Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))))
-        return Scan(name, f"{' or '.join(kind.value for kind in wanted)} fact", columns, both(kind_is, landed, where))
+        mine = self.partition_where if wanted != (FactKind.TABLE,) else None
+        return Scan(name, f"{' or '.join(kind.value for kind in wanted)} fact", columns, both(kind_is, mine, landed, where))
 
     def written_in_time(self, value: Expr) -> Expr:
         """Return `value` (a struct with `written`), or null where it was written after `written_as_of`."""

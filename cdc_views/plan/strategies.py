@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Op, RowNumber, Struct, both, col, not_null
 from cdc_views.plan.nodes import Aggregate, CellColumn, Join, JoinKind, LatestCells, Node, Select
-from cdc_views.plan.order import precedence_parts
+from cdc_views.plan.order import WRITTEN, precedence_parts
 
 
 def ordered_cell(column: CellColumn) -> Struct:
@@ -20,13 +20,18 @@ def ordered_cell(column: CellColumn) -> Struct:
     return Struct(tuple(parts.items()))
 
 
+def _is_present(column: CellColumn) -> Expr:
+    """Whether the fact has the cell. Asked of its write time, so that engines need not read the rest of the struct."""
+    return not_null(Field(column.cell, WRITTEN))
+
+
 def _order_of(column: CellColumn) -> tuple[Expr, ...]:
     return tuple(part for _, part in precedence_parts(column.cell, column.kind))
 
 
 def aggregate(node: LatestCells, *, source: Node) -> Node:
     """One scan, one group-by."""
-    winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), not_null(c.cell))) for c in node.cells)
+    winners = tuple((c.name, Agg(Fold.MAX, ordered_cell(c), _is_present(c))) for c in node.cells)
     return Aggregate(node.name, node.grain, source, node.keys, (*winners, *node.folds))
 
 
@@ -43,7 +48,7 @@ def window(node: LatestCells, *, source: Node) -> Node:
 def _is_first(index: int, column: CellColumn) -> Expr | None:
 
 
-    return both(Call(Op.EQ, (col(f"_rank_{index}"), Lit(1))), not_null(column.cell))
+    return both(Call(Op.EQ, (col(f"_rank_{index}"), Lit(1))), _is_present(column))
 
 
 def self_join(node: LatestCells, *, source: Node) -> Node:
@@ -75,7 +80,7 @@ def _joined_back(node: LatestCells, source: Node, *, column: CellColumn) -> Node
         "fact of the column",
         source,
         (*keys, ("_order", order), ("_cell", ordered_cell(column))),
-        not_null(column.cell),
+        _is_present(column),
     )
     latest = Aggregate(f"{base}_order", node.grain, facts, node.keys, (("_latest", Agg(Fold.MAX, col("_order"))),))
     matching = Join(

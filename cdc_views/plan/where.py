@@ -11,6 +11,7 @@ from cdc_views.naming import physical_name
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
 from cdc_views.schema import TableSchema
+from cdc_views.types import RESHAPED_KINDS, Scalar
 
 _REFUSED = (exp.Query, exp.Subquery, exp.AggFunc, exp.Window, exp.Command, exp.Placeholder, exp.Parameter)
 
@@ -32,6 +33,26 @@ def parse_where(schema: TableSchema, text: str) -> UserSql:
         if condition.find(refused) is not None:
             raise UsageError(f"--where {text!r} holds a {refused.__name__.lower()}; only an expression over one row works here")
     return UserSql(condition.transform(lambda node: _resolved(schema, node)))
+
+
+def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
+    """Return those of the condition's conjuncts that test partition columns alone, over stored columns; None without any.
+
+    Every fact of a partition has its key, so a scan may drop facts by them. Only keys that views show as they are
+    stored qualify.
+    """
+    as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and c.type.kind not in RESHAPED_KINDS]
+    plain = {view_key(c): physical_name(c.name) for c in as_stored}
+    tree = where.tree.unnest()  # the parentheses that parsing put around it
+    conjuncts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
+    kept = [c.copy() for c in conjuncts if {column.name for column in c.find_all(exp.Column)} <= plain.keys()]
+    kept = [c for c in kept if c.find(exp.Column) is not None]
+    if not kept:
+        return None
+    condition = exp.and_(*kept, copy=False)
+    for column in condition.find_all(exp.Column):
+        column.set("this", exp.to_identifier(plain[column.name], quoted=True))
+    return UserSql(condition)
 
 
 def _parts(select: exp.Select) -> list[str]:

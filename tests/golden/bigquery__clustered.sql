@@ -26,12 +26,12 @@ FROM (
       `shop`,
       `day`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       ARRAY_AGG(
         IF(
-          `total` IS NOT NULL,
+          `total`.`written` IS NOT NULL,
           STRUCT(
             `total`.`written` AS `written`,
             `total`.`rank` AS `rank`,
@@ -66,7 +66,7 @@ FROM (
       `shop`,
       ARRAY_AGG(
         IF(
-          `title` IS NOT NULL,
+          `title`.`written` IS NOT NULL,
           STRUCT(`title`.`written` AS `written`, `title`.`rank` AS `rank`, `title`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `title`.`written` DESC, `title`.`rank` DESC, `title`.`value` DESC

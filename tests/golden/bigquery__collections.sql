@@ -24,7 +24,7 @@ FROM (
     SELECT
       `id`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       MAX(`_deleted`) AS `_deleted`,
@@ -63,7 +63,7 @@ FROM (
       `_path_key`,
       ARRAY_AGG(
         IF(
-          `_element` IS NOT NULL,
+          `_element`.`written` IS NOT NULL,
           STRUCT(
             `_element`.`written` AS `written`,
             `_element`.`rank` AS `rank`,
@@ -139,7 +139,7 @@ FROM (
       `_path_key`,
       ARRAY_AGG(
         IF(
-          `_element` IS NOT NULL,
+          `_element`.`written` IS NOT NULL,
           STRUCT(
             `_element`.`written` AS `written`,
             `_element`.`rank` AS `rank`,

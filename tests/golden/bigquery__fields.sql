@@ -24,12 +24,12 @@ FROM (
     SELECT
       `id`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       ARRAY_AGG(
         IF(
-          `_field_home_0` IS NOT NULL,
+          `_field_home_0`.`written` IS NOT NULL,
           STRUCT(`_field_home_0`.`written` AS `written`, `_field_home_0`.`rank` AS `rank`, `_field_home_0`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `_field_home_0`.`written` DESC, `_field_home_0`.`rank` DESC, `_field_home_0`.`value` DESC
@@ -37,7 +37,7 @@ FROM (
       )[SAFE_OFFSET(0)] AS `_field_home_0`,
       ARRAY_AGG(
         IF(
-          `_field_home_1` IS NOT NULL,
+          `_field_home_1`.`written` IS NOT NULL,
           STRUCT(
             `_field_home_1`.`written` AS `written`,
             `_field_home_1`.`rank` AS `rank`,

@@ -24,12 +24,12 @@ FROM (
     SELECT
       `id`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       ARRAY_AGG(
         IF(
-          `tags` IS NOT NULL,
+          `tags`.`written` IS NOT NULL,
           STRUCT(`tags`.`written` AS `written`, `tags`.`rank` AS `rank`, `tags`.`bytes` AS `bytes`, `tags`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `tags`.`written` DESC, `tags`.`rank` DESC, `tags`.`bytes` DESC
@@ -37,7 +37,7 @@ FROM (
       )[SAFE_OFFSET(0)] AS `tags`,
       ARRAY_AGG(
         IF(
-          `home` IS NOT NULL,
+          `home`.`written` IS NOT NULL,
           STRUCT(`home`.`written` AS `written`, `home`.`rank` AS `rank`, `home`.`bytes` AS `bytes`, `home`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `home`.`written` DESC, `home`.`rank` DESC, `home`.`bytes` DESC

@@ -22,12 +22,12 @@ FROM (
     SELECT
       `id`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       ARRAY_AGG(
         IF(
-          `state` IS NOT NULL,
+          `state`.`written` IS NOT NULL,
           STRUCT(`state`.`written` AS `written`, `state`.`rank` AS `rank`, `state`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC

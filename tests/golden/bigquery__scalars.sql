@@ -28,12 +28,12 @@ FROM (
       `id`,
       `_key_id`,
       ARRAY_AGG(
-        IF(`_live` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
+        IF(`_live`.`written` IS NOT NULL, STRUCT(`_live`.`written` AS `written`, `_live`.`rank` AS `rank`), NULL) IGNORE NULLS ORDER BY `_live`.`written` DESC, `_live`.`rank` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `_live`,
       ARRAY_AGG(
         IF(
-          `state` IS NOT NULL,
+          `state`.`written` IS NOT NULL,
           STRUCT(`state`.`written` AS `written`, `state`.`rank` AS `rank`, `state`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC
@@ -41,7 +41,7 @@ FROM (
       )[SAFE_OFFSET(0)] AS `state`,
       ARRAY_AGG(
         IF(
-          `amount` IS NOT NULL,
+          `amount`.`written` IS NOT NULL,
           STRUCT(`amount`.`written` AS `written`, `amount`.`rank` AS `rank`, `amount`.`bytes` AS `bytes`, `amount`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `amount`.`written` DESC, `amount`.`rank` DESC, `amount`.`bytes` DESC
@@ -49,7 +49,7 @@ FROM (
       )[SAFE_OFFSET(0)] AS `amount`,
       ARRAY_AGG(
         IF(
-          `at` IS NOT NULL,
+          `at`.`written` IS NOT NULL,
           STRUCT(`at`.`written` AS `written`, `at`.`rank` AS `rank`, `at`.`value` < 0 AS `negative`, `at`.`value` AS `value`),
           NULL
         ) IGNORE NULLS ORDER BY `at`.`written` DESC, `at`.`rank` DESC, `at`.`value` < 0 DESC, `at`.`value` DESC

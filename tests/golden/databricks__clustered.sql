@@ -20,11 +20,11 @@ WITH `row_facts` AS (
     `shop`,
     `day`,
     MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live` IS NOT NULL) AS `_live`,
+      `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(
       NAMED_STRUCT('written', `total`.`written`, 'rank', `total`.`rank`, 'negative', `total`.`value` < 0, 'value', `total`.`value`)
     ) FILTER(WHERE
-      `total` IS NOT NULL) AS `total`,
+      `total`.`written` IS NOT NULL) AS `total`,
     MAX(`_deleted`) AS `_deleted`
   FROM `row_facts`
   GROUP BY
@@ -48,7 +48,7 @@ WITH `row_facts` AS (
   SELECT
     `shop`,
     MAX(NAMED_STRUCT('written', `title`.`written`, 'rank', `title`.`rank`, 'value', `title`.`value`)) FILTER(WHERE
-      `title` IS NOT NULL) AS `title`,
+      `title`.`written` IS NOT NULL) AS `title`,
     MAX(`_partition_deleted`) AS `_partition_deleted`,
     COLLECT_LIST(`_ranges`) FILTER(WHERE
       `_ranges` IS NOT NULL) AS `_ranges`

@@ -18,9 +18,9 @@ WITH `row_facts` AS (
   SELECT
     `id`,
     MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live` IS NOT NULL) AS `_live`,
+      `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(NAMED_STRUCT('written', `state`.`written`, 'rank', `state`.`rank`, 'value', `state`.`value`)) FILTER(WHERE
-      `state` IS NOT NULL) AS `state`,
+      `state`.`written` IS NOT NULL) AS `state`,
     MAX(`_deleted`) AS `_deleted`
   FROM `row_facts`
   GROUP BY

@@ -26,7 +26,7 @@ FROM (
       "shop",
       "day",
       MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank")) FILTER(WHERE
-        "_live" IS NOT NULL) AS "_live",
+        "_live"."written" IS NOT NULL) AS "_live",
       MAX(
         STRUCT_PACK(
           "written" := "total"."written",
@@ -35,7 +35,7 @@ FROM (
           "value" := "total"."value"
         )
       ) FILTER(WHERE
-        "total" IS NOT NULL) AS "total",
+        "total"."written" IS NOT NULL) AS "total",
       MAX("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY
@@ -59,7 +59,7 @@ FROM (
     SELECT
       "shop",
       MAX(STRUCT_PACK("written" := "title"."written", "rank" := "title"."rank", "value" := "title"."value")) FILTER(WHERE
-        "title" IS NOT NULL) AS "title",
+        "title"."written" IS NOT NULL) AS "title",
       MAX("_partition_deleted") AS "_partition_deleted",
       LIST("_ranges" ORDER BY "_ranges"."written" NULLS FIRST) FILTER(WHERE
         "_ranges" IS NOT NULL) AS "_ranges"

@@ -24,7 +24,7 @@ FROM (
     SELECT
       "id",
       MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank")) FILTER(WHERE
-        "_live" IS NOT NULL) AS "_live",
+        "_live"."written" IS NOT NULL) AS "_live",
       MAX("_deleted") AS "_deleted",
       MAX("_deletion_lines") AS "_deletion_lines",
       MAX("_deletion_prices") AS "_deletion_prices"
@@ -66,7 +66,7 @@ FROM (
           "value" := "_element"."value"
         )
       ) FILTER(WHERE
-        "_element" IS NOT NULL) AS "_cell",
+        "_element"."written" IS NOT NULL) AS "_cell",
       MIN("_path") AS "_path"
     FROM "lines_paths"
     GROUP BY
@@ -134,7 +134,7 @@ FROM (
           "value" := "_element"."value"
         )
       ) FILTER(WHERE
-        "_element" IS NOT NULL) AS "_cell"
+        "_element"."written" IS NOT NULL) AS "_cell"
     FROM "prices_paths"
     GROUP BY
       "id",

@@ -24,11 +24,11 @@ FROM (
     SELECT
       "id",
       MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank")) FILTER(WHERE
-        "_live" IS NOT NULL) AS "_live",
+        "_live"."written" IS NOT NULL) AS "_live",
       MAX(
         STRUCT_PACK("written" := "_field_home_0"."written", "rank" := "_field_home_0"."rank", "value" := "_field_home_0"."value")
       ) FILTER(WHERE
-        "_field_home_0" IS NOT NULL) AS "_field_home_0",
+        "_field_home_0"."written" IS NOT NULL) AS "_field_home_0",
       MAX(
         STRUCT_PACK(
           "written" := "_field_home_1"."written",
@@ -37,7 +37,7 @@ FROM (
           "value" := "_field_home_1"."value"
         )
       ) FILTER(WHERE
-        "_field_home_1" IS NOT NULL) AS "_field_home_1",
+        "_field_home_1"."written" IS NOT NULL) AS "_field_home_1",
       MAX("_deleted") AS "_deleted",
       MAX("_deletion_home") AS "_deletion_home"
     FROM "row_facts"

@@ -24,15 +24,15 @@ FROM (
     SELECT
       "id",
       MAX(STRUCT_PACK("written" := "_live"."written", "rank" := "_live"."rank")) FILTER(WHERE
-        "_live" IS NOT NULL) AS "_live",
+        "_live"."written" IS NOT NULL) AS "_live",
       MAX(
         STRUCT_PACK("written" := "tags"."written", "rank" := "tags"."rank", "bytes" := "tags"."bytes", "value" := "tags"."value")
       ) FILTER(WHERE
-        "tags" IS NOT NULL) AS "tags",
+        "tags"."written" IS NOT NULL) AS "tags",
       MAX(
         STRUCT_PACK("written" := "home"."written", "rank" := "home"."rank", "bytes" := "home"."bytes", "value" := "home"."value")
       ) FILTER(WHERE
-        "home" IS NOT NULL) AS "home",
+        "home"."written" IS NOT NULL) AS "home",
       MAX("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY

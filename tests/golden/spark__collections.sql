@@ -19,7 +19,7 @@ WITH `row_facts` AS (
   SELECT
     `id`,
     MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live` IS NOT NULL) AS `_live`,
+      `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(`_deleted`) AS `_deleted`,
     MAX(`_deletion_lines`) AS `_deletion_lines`,
     MAX(`_deletion_prices`) AS `_deletion_prices`
@@ -56,7 +56,7 @@ WITH `row_facts` AS (
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'negative', `_element`.`value` < 0, 'value', `_element`.`value`)
     ) FILTER(WHERE
-      `_element` IS NOT NULL) AS `_cell`,
+      `_element`.`written` IS NOT NULL) AS `_cell`,
     MIN(`_path`) AS `_path`
   FROM `lines_paths`
   GROUP BY
@@ -115,7 +115,7 @@ WITH `row_facts` AS (
     MAX(
       NAMED_STRUCT('written', `_element`.`written`, 'rank', `_element`.`rank`, 'bytes', `_element`.`bytes`, 'value', `_element`.`value`)
     ) FILTER(WHERE
-      `_element` IS NOT NULL) AS `_cell`
+      `_element`.`written` IS NOT NULL) AS `_cell`
   FROM `prices_paths`
   GROUP BY
     `id`,

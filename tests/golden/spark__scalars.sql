@@ -22,17 +22,17 @@ WITH `row_facts` AS (
     `id`,
     `_key_id`,
     MAX(NAMED_STRUCT('written', `_live`.`written`, 'rank', `_live`.`rank`)) FILTER(WHERE
-      `_live` IS NOT NULL) AS `_live`,
+      `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(NAMED_STRUCT('written', `state`.`written`, 'rank', `state`.`rank`, 'value', `state`.`value`)) FILTER(WHERE
-      `state` IS NOT NULL) AS `state`,
+      `state`.`written` IS NOT NULL) AS `state`,
     MAX(
       NAMED_STRUCT('written', `amount`.`written`, 'rank', `amount`.`rank`, 'bytes', `amount`.`bytes`, 'value', `amount`.`value`)
     ) FILTER(WHERE
-      `amount` IS NOT NULL) AS `amount`,
+      `amount`.`written` IS NOT NULL) AS `amount`,
     MAX(
       NAMED_STRUCT('written', `at`.`written`, 'rank', `at`.`rank`, 'negative', `at`.`value` < 0, 'value', `at`.`value`)
     ) FILTER(WHERE
-      `at` IS NOT NULL) AS `at`,
+      `at`.`written` IS NOT NULL) AS `at`,
     MAX(`_deleted`) AS `_deleted`
   FROM `row_facts`
   GROUP BY

@@ -27,14 +27,14 @@ FROM (
       "day",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("total"."written", "total"."rank", "total"."value" < 0, "total"."value") ORDER BY "total"."written" DESC, "total"."rank" DESC, "total"."value" < 0 DESC, "total"."value" DESC
         ) FILTER(WHERE
-          "total" IS NOT NULL),
+          "total"."written" IS NOT NULL),
         1
       ) AS "total",
       MAX("_deleted") AS "_deleted"
@@ -63,7 +63,7 @@ FROM (
         ARRAY_AGG(
           ROW("title"."written", "title"."rank", "title"."value") ORDER BY "title"."written" DESC, "title"."rank" DESC, "title"."value" DESC
         ) FILTER(WHERE
-          "title" IS NOT NULL),
+          "title"."written" IS NOT NULL),
         1
       ) AS "title",
       MAX("_partition_deleted") AS "_partition_deleted",

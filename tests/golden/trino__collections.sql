@@ -25,7 +25,7 @@ FROM (
       "id",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       MAX("_deleted") AS "_deleted",
@@ -66,7 +66,7 @@ FROM (
         ARRAY_AGG(
           ROW("_element"."written", "_element"."rank", "_element"."value" < 0, "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."value" < 0 DESC, "_element"."value" DESC
         ) FILTER(WHERE
-          "_element" IS NOT NULL),
+          "_element"."written" IS NOT NULL),
         1
       ) AS "_cell",
       MIN("_path") AS "_path"
@@ -125,7 +125,7 @@ FROM (
         ARRAY_AGG(
           ROW("_element"."written", "_element"."rank", "_element"."bytes", "_element"."value") ORDER BY "_element"."written" DESC, "_element"."rank" DESC, "_element"."bytes" DESC
         ) FILTER(WHERE
-          "_element" IS NOT NULL),
+          "_element"."written" IS NOT NULL),
         1
       ) AS "_cell"
     FROM "prices_paths"

@@ -25,21 +25,21 @@ FROM (
       "id",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("_field_home_0"."written", "_field_home_0"."rank", "_field_home_0"."value") ORDER BY "_field_home_0"."written" DESC, "_field_home_0"."rank" DESC, "_field_home_0"."value" DESC
         ) FILTER(WHERE
-          "_field_home_0" IS NOT NULL),
+          "_field_home_0"."written" IS NOT NULL),
         1
       ) AS "_field_home_0",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("_field_home_1"."written", "_field_home_1"."rank", "_field_home_1"."value" < 0, "_field_home_1"."value") ORDER BY "_field_home_1"."written" DESC, "_field_home_1"."rank" DESC, "_field_home_1"."value" < 0 DESC, "_field_home_1"."value" DESC
         ) FILTER(WHERE
-          "_field_home_1" IS NOT NULL),
+          "_field_home_1"."written" IS NOT NULL),
         1
       ) AS "_field_home_1",
       MAX("_deleted") AS "_deleted",

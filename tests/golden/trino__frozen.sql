@@ -25,21 +25,21 @@ FROM (
       "id",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("tags"."written", "tags"."rank", "tags"."bytes", "tags"."value") ORDER BY "tags"."written" DESC, "tags"."rank" DESC, "tags"."bytes" DESC
         ) FILTER(WHERE
-          "tags" IS NOT NULL),
+          "tags"."written" IS NOT NULL),
         1
       ) AS "tags",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("home"."written", "home"."rank", "home"."bytes", "home"."value") ORDER BY "home"."written" DESC, "home"."rank" DESC, "home"."bytes" DESC
         ) FILTER(WHERE
-          "home" IS NOT NULL),
+          "home"."written" IS NOT NULL),
         1
       ) AS "home",
       MAX("_deleted") AS "_deleted"

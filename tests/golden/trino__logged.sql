@@ -23,14 +23,14 @@ FROM (
       "id",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("state"."written", "state"."rank", "state"."value") ORDER BY "state"."written" DESC, "state"."rank" DESC, "state"."value" DESC
         ) FILTER(WHERE
-          "state" IS NOT NULL),
+          "state"."written" IS NOT NULL),
         1
       ) AS "state",
       MAX("_deleted") AS "_deleted"

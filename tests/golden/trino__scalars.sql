@@ -29,28 +29,28 @@ FROM (
       "_key_id",
       ELEMENT_AT(
         ARRAY_AGG(ROW("_live"."written", "_live"."rank") ORDER BY "_live"."written" DESC, "_live"."rank" DESC) FILTER(WHERE
-          "_live" IS NOT NULL),
+          "_live"."written" IS NOT NULL),
         1
       ) AS "_live",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("state"."written", "state"."rank", "state"."value") ORDER BY "state"."written" DESC, "state"."rank" DESC, "state"."value" DESC
         ) FILTER(WHERE
-          "state" IS NOT NULL),
+          "state"."written" IS NOT NULL),
         1
       ) AS "state",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("amount"."written", "amount"."rank", "amount"."bytes", "amount"."value") ORDER BY "amount"."written" DESC, "amount"."rank" DESC, "amount"."bytes" DESC
         ) FILTER(WHERE
-          "amount" IS NOT NULL),
+          "amount"."written" IS NOT NULL),
         1
       ) AS "amount",
       ELEMENT_AT(
         ARRAY_AGG(
           ROW("at"."written", "at"."rank", "at"."value" < 0, "at"."value") ORDER BY "at"."written" DESC, "at"."rank" DESC, "at"."value" < 0 DESC, "at"."value" DESC
         ) FILTER(WHERE
-          "at" IS NOT NULL),
+          "at"."written" IS NOT NULL),
         1
       ) AS "at",
       MAX("_deleted") AS "_deleted"

@@ -19,6 +19,7 @@ from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node
 from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
 from cdc_views.types import (
+    RESHAPED_KINDS,
     Kind,
     ListOf,
     LogicalType,
@@ -376,14 +377,11 @@ def _wrapped(value: Sql) -> Sql:
     return exp.paren(value) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
 
 
-_CHANGED = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
-
-
 def is_changed(kind: LogicalType) -> bool:
     """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
     match kind:
         case Scalar():
-            return kind.kind in _CHANGED
+            return kind.kind in RESHAPED_KINDS
         case ListOf() | SetOf() | VectorOf():
             return is_changed(kind.element)
         case MapOf():
