@@ -45,7 +45,8 @@ class DuckDbEngine:
 
     def read(self, read: Read) -> pa.Table:
         """See `Engine.read`."""
-        return self.run(self.sql(read), snapshot_of(read.raw))
+        snapshot = snapshot_of(read.raw)
+        return self.run(_sql_over(snapshot, read), snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
         """Return the rows of `sql`; raises `EngineError` with DuckDB's words."""
@@ -58,8 +59,7 @@ class DuckDbEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        table = from_clause(snapshot_of(read.raw), read.raw)
-        return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table)
+        return _sql_over(snapshot_of(read.raw), read)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
@@ -107,6 +107,11 @@ def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iter
         yield connection
     finally:
         connection.close()
+
+
+def _sql_over(snapshot: Snapshot, read: Read) -> str:
+    table = from_clause(snapshot, read.raw)
+    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table)
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
