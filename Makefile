@@ -32,11 +32,12 @@ demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra
 	@$(BIN)/python -m cdc_views.demo
 
 test: lint ## everything that runs without a server (what CI runs)
-	@$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
 	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests
 
-test-fast: $(STAMP) ## without a JVM, under a minute
-	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-40} $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-40} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
+	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
 test-live: $(STAMP) ## against real servers (come with the producers)
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code

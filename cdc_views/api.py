@@ -9,7 +9,6 @@ Arrow, Delta and the engines are imported when first used.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from cdc_views.applying import TablePlan
     from cdc_views.engines.base import Engine, Read
     from cdc_views.explaining import Explanation
+    from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.raw.base import RawFormat, Verdict
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from cdc_views.result import Result
     from cdc_views.schema import TableSchema
     from cdc_views.strategy import Strategy
-
-NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
 
 
 @dataclass(frozen=True)
@@ -173,47 +171,52 @@ class Table:
         return self.config.columns
 
     @property
-    def raw(self) -> RawTable:
-        """The raw table; raises `UnsupportedError` for one that somebody else lands (`layout: as-found`)."""
+    def is_found(self) -> bool:
+        """Whether somebody else lands the raw table (`layout: as-found`)."""
         from cdc_views.project.models import Layout
-        from cdc_views.relation import RawTable
 
-        if self.config.raw.layout is Layout.AS_FOUND:
-            raise UnsupportedError(
-                f"{self.project.file}: {self.name} has `layout: as-found`, which cannot be read yet",
-                remedy="land its events with `cdc-views land` into a canonical raw table",
-            )
-        return RawTable(self.location, self.relation)
+        return self.config.raw.layout is Layout.AS_FOUND
+
+    @property
+    def raw(self) -> RawTable:
+        """The raw table; of one that somebody else lands the one derived from it, as of the last `adapt`."""
+        from cdc_views.raw_places import raw_of
+
+        return raw_of(self)
 
     @property
     def location(self) -> str:
-        """Path or URI of the raw table."""
-        from cdc_views.project.paths import is_url
+        """Path or URI of the raw table that the project file names."""
+        from cdc_views.raw_places import location_of
 
-        path = self.config.raw_table
-        return path if is_url(path) else self._local(str(self.project.root / path))
+        return location_of(self)
 
-    def _local(self, path: str) -> str:
-        from cdc_views.project.paths import unfit_letter
+    def adapt(self) -> Adaptation | None:
+        """Take in what somebody else has landed since, as every read does first; None for a table that we land."""
+        from cdc_views.raw_places import adapted
 
-        if letter := unfit_letter(path):
-            raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
-        if Path(path).is_file():
-            raise ConfigError(f"{self.project.file}: the raw table of {self.name}, {path}, is a file; name a folder")
-        return path
+        return adapted(self)
+
+    def quarantine_note(self) -> str:
+        """How many rows of somebody else's raw table are no events, and why the first is none; empty for no rows."""
+        from cdc_views.raw_places import quarantine_note
+
+        return quarantine_note(self)
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
         from cdc_views.landing import land
+        from cdc_views.raw_places import check_lands
 
-        self.project.check_raw_tables_are_local()
+        check_lands(self)
         return land(self.raw, self.format, files, now=now or datetime.now(timezone.utc), progress=progress)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
         from cdc_views.landing import replay
+        from cdc_views.raw_places import check_lands
 
-        self.project.check_raw_tables_are_local()
+        check_lands(self)
         return replay(self.raw, self.format, now=now or datetime.now(timezone.utc))
 
     def query(
@@ -245,6 +248,7 @@ class Table:
             EngineError: The engine failed.
         """
         from cdc_views.conditions import check_condition
+        from cdc_views.raw_places import readable
         from cdc_views.reading import blaming_condition, checked_limit
         from cdc_views.result import Result
 
@@ -253,7 +257,7 @@ class Table:
         options |= self._bounds(landed_as_of, written_as_of)
         wanted = self._columns(columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-        with self._readable() as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
+        with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
             exact = opened.read(_read(raw, as_of=clock, columns=wanted, options=options))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
 
@@ -268,8 +272,10 @@ class Table:
         """
         from cdc_views.explaining import explain
         from cdc_views.landing import exists, open_raw
+        from cdc_views.raw_places import NOTHING_LANDED
         from cdc_views.reading import blaming_files
 
+        self.adapt()
         if not exists(self.raw):
             raise UsageError(NOTHING_LANDED.format(name=self.name))
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
@@ -289,6 +295,7 @@ class Table:
         """Return the statement that creates the view, by default in the dialect of the project's engine."""
         from cdc_views.applying import view_sql
 
+        self.adapt()
         return view_sql(self, dialect or self.project.config.engine.value, strategy=self._strategy(strategy))
 
     def apply(self, *, engine: str | None = None) -> str:
@@ -296,6 +303,7 @@ class Table:
         from cdc_views.applying import apply_table
 
         self._check_view_name()
+        self.adapt()
         return apply_table(self, engine=engine)
 
     def refresh(self) -> bool:
@@ -314,22 +322,8 @@ class Table:
         """Return what `apply` would change, and how much there is to read."""
         from cdc_views.applying import plan_table
 
+        self.adapt()
         return plan_table(self)
-
-    @contextmanager
-    def _readable(self) -> Iterator[tuple[RawTable, str]]:
-        """The raw table, or an empty stand-in and a note where nothing has landed: reading creates nothing."""
-        from cdc_views.landing import create_raw, exists, open_raw
-        from cdc_views.relation import RawTable
-
-        if exists(self.raw):
-            open_raw(self.raw, format_name=self.format.name)
-            yield self.raw, ""
-            return
-        with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
-            empty = RawTable(str(Path(folder) / "raw"), self.relation)
-            create_raw(empty, format_name=self.format.name)
-            yield empty, NOTHING_LANDED.format(name=self.name)
 
     def _check_view_name(self) -> None:
         """Refuse to replace another table's view whose name differs in case alone."""

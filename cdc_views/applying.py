@@ -75,7 +75,7 @@ def apply_table(table: Table, *, engine: str | None) -> str:
         statement = "" if waits else opened.apply(definition)
     record = _applied_file(table)
     record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text("" if waits else table.sql(), encoding="utf-8")
+    record.write_text("" if waits else _planned(table), encoding="utf-8")
     return statement
 
 
@@ -88,13 +88,17 @@ def plan_table(table: Table) -> TablePlan:
     """Return what `apply_table` would change, and the raw table's rows and bytes."""
     record = _applied_file(table)
     before = record.read_text(encoding="utf-8") if record.exists() else ""
-    after = table.sql()
+    after = _planned(table)
     names = (f"{table.name} (applied)", f"{table.name} (planned)")
     diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
     change = "none" if before == after else "replace" if before else "create"
     version, rows, size = _extent(table.raw)
     view = f"{table.config.keyspace}.{table.config.view_name}"
     return TablePlan(table.name, view, change, version, rows, size, diff)
+
+
+def _planned(table: Table) -> str:
+    return view_sql(table, table.project.config.engine.value, strategy=table.config.view.strategy)
 
 
 def _applied_file(table: Table) -> Path:

@@ -11,6 +11,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, StrategyOption
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_quarantine
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ def generate(
 
     check_format(format)
     # all texts before the first is written: a table that fails leaves nothing behind
-    texts = [(table, table.sql(dialect, strategy=strategy)) for table in Project.load(project).select(select or ())]
+    tables = Project.load(project).select(select or ())
+    texts = [(table, table.sql(dialect, strategy=strategy)) for table in tables]
+    warn_of_quarantine(*tables)
     for table, text in texts:
         if out is None:
             print(text.rstrip("\n") + "\n")
@@ -102,7 +105,9 @@ def plan(
     from cdc_views.api import Project
 
     check_format(format)
-    plans = [table.plan() for table in Project.load(project).select(select or ())]
+    tables = Project.load(project).select(select or ())
+    plans = [table.plan() for table in tables]
+    warn_of_quarantine(*tables)
     records = [
         {
             "table": planned.table,
@@ -139,4 +144,5 @@ def apply(
         state = "applied" if table.apply(engine=engine) else "waits for the first landing"
         view = f"{table.config.keyspace}.{table.config.view_name}"
         records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine.value, "state": state})
+        warn_of_quarantine(table)
     print_rows(_APPLY_COLUMNS, as_json_rows(records), format=format)

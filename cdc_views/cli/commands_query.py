@@ -21,6 +21,7 @@ from cdc_views.cli.options import (
     check_selected,
 )
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_quarantine
 
 _WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
 _ColumnsOption = Annotated[list[str] | None, typer.Option("--columns", metavar="COLUMN", help="A column; may be repeated.")]
@@ -62,7 +63,7 @@ def query(
         written_as_of=written_as_of,
     )
     if result.note:
-        log.info(result.note)
+        (log.warning if target.is_found else log.info)(result.note)
     print_rows(result.columns, result.json_rows(), format=format)
 
 
@@ -84,7 +85,9 @@ def explain(
 
     check_format(format)
     check_selected(table, select)
-    explanation = Project.load(project).table(table).explain(key, column=column, as_of=as_of)
+    target = Project.load(project).table(table)
+    explanation = target.explain(key, column=column, as_of=as_of)
+    warn_of_quarantine(target)
     if format == "table":
         print_explanation(explanation)
     else:

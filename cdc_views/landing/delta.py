@@ -37,7 +37,7 @@ def delta_errors(location: str) -> Iterator[None]:
         raise EngineError(f"{location}: {error}") from error
 
 
-def append(table: DeltaTable, rows: pa.Table, *, transactions: Mapping[str, int]) -> None:
+def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
     """Append `rows` and record `transactions` in one commit, on the version that `table` was read at.
 
     `rows` may be empty: then only the transaction ids are recorded. Missing columns are added.
@@ -47,6 +47,13 @@ def append(table: DeltaTable, rows: pa.Table, *, transactions: Mapping[str, int]
     """
     with delta_errors(table.table_uri):
         write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=recording(transactions))
+
+
+def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
+    """As `append`, but the rows and their columns replace those that are there, in the same commit."""
+    with delta_errors(table.table_uri):
+        properties = recording(transactions)
+        write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties)
 
 
 def recording(transactions: Mapping[str, int]) -> CommitProperties:

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors, recorded
+from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
 from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
@@ -98,6 +98,23 @@ def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, fo
         reached = max(through, *(event.end for event in fresh))
         append(table, pa.Table.from_pylist(rows, schema=COLUMNS), transactions={mark: reached})
     return fresh
+
+
+def clear_quarantine(raw: RawTable) -> None:
+    """Forget the events in the raw table's quarantine, where it has one: they are about to be read anew."""
+    if is_delta(quarantine_location(raw)):
+        overwrite(open_quarantine(raw), COLUMNS.empty_table(), transactions={})
+
+
+def waiting(raw: RawTable) -> tuple[int, str]:
+    """Return how many events wait in the raw table's quarantine, and the place and reason of the first."""
+    if not is_delta(quarantine_location(raw)):
+        return 0, ""
+    table = open_quarantine(raw)
+    with delta_errors(table.table_uri):
+        scanner = table.to_pyarrow_dataset().scanner(columns=["source", "line", "reason"], filter=ds.field("replay").is_null())
+        count, found = scanner.count_rows(), scanner.head(1).to_pylist()
+    return count, "".join(f"{event['source']}:{event['line']}: {event['reason']}" for event in found)
 
 
 def settle_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:

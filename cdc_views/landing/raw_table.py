@@ -6,13 +6,14 @@ Delta refuses table properties it does not know, so the layout stands in the tab
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import ConflictError, delta_errors
+from cdc_views.landing.delta import ConflictError, delta_errors, recording
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 _MARK = "cdc-views raw table"
@@ -40,9 +41,32 @@ def is_delta(location: str) -> bool:
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
     """Return the raw table, created empty if it is not there; see `open_raw` for what is checked."""
     if not exists(raw):
-        description = f"{_MARK}; layout {LAYOUT_VERSION}; order {raw.relation.order.value}; format {format_name}"
+        description = _description(raw, format_name)
         create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
     return open_raw(raw, format_name=format_name)
+
+
+def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:
+    """Replace a raw table by an empty one of the schema and format of now, and record `transactions`, in one commit."""
+    with delta_errors(raw.location):
+        DeltaTable.create(
+            raw.location,
+            raw.relation.arrow_schema(),
+            mode="overwrite",
+            name=raw.relation.schema.full_name,
+            description=_description(raw, format_name),
+            commit_properties=recording(transactions),
+        )
+    return open_raw(raw, format_name=format_name)
+
+
+def is_ours(description: str) -> bool:
+    """Whether a Delta table of this description is a raw table of cdc-views."""
+    return _DESCRIPTION.match(description) is not None
+
+
+def _description(raw: RawTable, format_name: str) -> str:
+    return f"{_MARK}; layout {LAYOUT_VERSION}; order {raw.relation.order.value}; format {format_name}"
 
 
 def create(location: str, schema: pa.Schema, *, name: str, description: str) -> None:

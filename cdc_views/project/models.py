@@ -97,6 +97,12 @@ class RawConfig(_Part):
     table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
     options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
 
+    @model_validator(mode="after")
+    def _found_somewhere(self) -> RawConfig:
+        if self.layout is Layout.AS_FOUND and self.table is None:
+            raise ValueError("layout as-found needs `table`, the path of the Delta table that somebody else lands")
+        return self
+
     @field_validator("options", mode="before")
     @classmethod
     def _only_where_they_mean_something(cls, value: Any, info: ValidationInfo) -> Any:

@@ -34,7 +34,10 @@ def order_key(position: int, *, ordinal: int = 0, epoch: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One event as it stands in its source: its text, its 1-based line number and its byte offset."""
+    """One event as it stands in its source: its text, its 1-based line number and its byte offset.
+
+    Line 0 is that of an event whose place in its source says nothing of its order: a row of a table.
+    """
 
     text: str
     line: int = 1

@@ -98,6 +98,7 @@ _MARKS = frozenset(
         base64.b64encode(_MARK).decode(),
         base64.urlsafe_b64encode(_MARK).decode(),
         _MARK.hex(),
+        f"0x{_MARK.hex()}",
         str(_name_uuid(_MARK)),
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }

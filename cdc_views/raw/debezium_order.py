@@ -67,5 +67,10 @@ def flat_order(metadata: Mapping[str, Any], *, record: Record, event: SourceLine
 
 
 def arrival_order(record: Record, *, event: SourceLine) -> int:
-    """Return the Kafka offset as a write time, or the line number of an event that has none."""
+    """Return the Kafka offset as a write time, or the line number of an event that has none.
+
+    Raises `MalformedEventError` where it has no line either: rows of a table come in no order.
+    """
+    if record.offset is None and event.line < 1:
+        raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
     return order_key(event.line if record.offset is None else record.offset)

@@ -44,7 +44,8 @@ class Renderer:
 
     def sql(self, root: Node) -> str:
         """Return the query's text, aligned."""
-        return self.query(root).sql(dialect=self.dialect.sqlglot_name, pretty=True, max_text_width=110, comments=True)
+        query = self.query(root)
+        return query.sql(dialect=self.dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110, comments=True)
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
         visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"visit_{type(node).__name__.lower()}", None)
@@ -63,56 +64,59 @@ class Renderer:
     def _column(self, name: str, value: Sql) -> Sql:
         if isinstance(value, exp.Column) and value.name == name:
             return value
-        return exp.alias_(value, identifier(name))
+        return exp.alias_(value, identifier(name), copy=False)
 
     def _from(self, node: Node, names: dict[int, str], alias: str = "") -> Sql:
         table = exp.Table(this=identifier(names[id(node)]))
-        return exp.alias_(table, identifier(alias), table=True) if alias else table
+        return exp.alias_(table, identifier(alias), table=True, copy=False) if alias else table
 
     def visit_scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
         """The raw table, projected and filtered."""
         query = exp.select(*self._columns(node.columns)).from_(self.dialect.table(self.table), copy=False)
-        return query.where(self.dialect.render(node.where)) if node.where is not None else query
+        return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
 
     def visit_select(self, node: Select, names: dict[int, str]) -> exp.Select:
         """A projection."""
-        query = exp.select(*self._columns(node.columns)).from_(self._from(node.source, names))
-        return query.where(self.dialect.render(node.where)) if node.where is not None else query
+        query = exp.select(*self._columns(node.columns)).from_(self._from(node.source, names), copy=False)
+        return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
 
     def visit_aggregate(self, node: Aggregate, names: dict[int, str]) -> exp.Select:
         """A group-by; without keys, one row."""
         keys = [exp.column(identifier(key)) for key in node.keys]
-        query = exp.select(*keys, *self._columns(node.folds)).from_(self._from(node.source, names))
+        query = exp.select(*keys, *self._columns(node.folds)).from_(self._from(node.source, names), copy=False)
         if node.where is not None:
-            query = query.where(self.dialect.render(node.where))
-        return query.group_by(*keys) if keys else query
+            query = query.where(self.dialect.render(node.where), copy=False)
+        return query.group_by(*(key.copy() for key in keys), copy=False) if keys else query
 
     def visit_join(self, node: Join, names: dict[int, str]) -> exp.Select:
         """A join of two steps, called l and r."""
-        query = exp.select(*self._columns(node.columns)).from_(self._from(node.left, names, "l"))
+        query = exp.select(*self._columns(node.columns)).from_(self._from(node.left, names, "l"), copy=False)
         right = self._from(node.right, names, "r")
         if node.kind is JoinKind.CROSS:
-            return query.join(right, join_type="cross")
+            return query.join(right, join_type="cross", copy=False)
         equal: Callable[[Sql, Sql], Sql] = self.dialect.same if node.is_null_safe else _equal
         on = [equal(_side("l", key), _side("r", key)) for key in self.dialect.distinguishing(node.on)]
         matching = [self.dialect.render(node.matching)] if node.matching is not None else []
-        return query.join(right, on=exp.and_(*on, *matching), join_type=node.kind.value)
+        return query.join(right, on=exp.and_(*on, *matching, copy=False), join_type=node.kind.value, copy=False)
 
     def visit_explode(self, node: Explode, names: dict[int, str]) -> exp.Select:
         """One row per element."""
         selected, lateral = self.dialect.explode(self.dialect.render(node.array), alias=node.element)
         keep = [exp.column(identifier(name)) for name in node.keep]
-        query = exp.select(*keep, *([selected] if selected is not None else [])).from_(self._from(node.source, names))
-        return query.join(lateral, join_type="cross") if lateral is not None else query
+        query = exp.select(*keep, *([selected] if selected is not None else [])).from_(self._from(node.source, names), copy=False)
+        return query.join(lateral, join_type="cross", copy=False) if lateral is not None else query
 
     def visit_unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
         """The parts, one after the other."""
-        parts = [exp.select(*self._part_columns(part, node.parts[0])).from_(self._from(part, names)) for part in node.parts]
+        first = node.parts[0]
+        parts = [
+            exp.select(*self._part_columns(part, first)).from_(self._from(part, names), copy=False) for part in node.parts
+        ]
         union: exp.Query = parts[0]
         for part in parts[1:]:
-            union = exp.union(union, part, distinct=False)
+            union = exp.union(union, part, distinct=False, copy=False)
         columns = [exp.column(identifier(n)) for n in node.output()]
-        return exp.select(*columns).from_(union.subquery(identifier("_parts")))
+        return exp.select(*columns).from_(union.subquery(identifier("_parts"), copy=False), copy=False)
 
     def _part_columns(self, part: Node, first: Node) -> list[Sql]:
         """A part's columns; its nulls again as literals where the engine would take a step's null for some type."""
@@ -125,11 +129,11 @@ class Renderer:
     def visit_ordered(self, node: Ordered, names: dict[int, str]) -> exp.Select:
         """The rows in order, cut."""
         columns = [exp.column(identifier(n)) for n in node.output()]
-        query = exp.select(*columns).from_(self._from(node.source, names))
+        query = exp.select(*columns).from_(self._from(node.source, names), copy=False)
         for name, descending in node.by:
             key = exp.Ordered(this=exp.column(identifier(name)), desc=descending, nulls_first=not descending)
-            query = query.order_by(key)
-        return query.limit(number(node.limit)) if node.limit is not None else query
+            query = query.order_by(key, copy=False)
+        return query.limit(number(node.limit), copy=False) if node.limit is not None else query
 
 
 def _equal(left: Sql, right: Sql) -> Sql:

@@ -48,13 +48,13 @@ def create_view(
     `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
     """
     renamed = exp.select(*(exp.alias_(_shown(out, (casts or {}).get(name)), identifier(name)) for name, out in names))
-    shown = renamed.from_(query.subquery(identifier("_merged")))
+    shown = renamed.from_(query.subquery(identifier("_merged"), copy=False), copy=False)
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
     return _environment().get_template("create_view.sql.j2").render(
         view=target.sql(dialect=dialect.sqlglot_name),
         schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
-        query=shown.sql(dialect=dialect.sqlglot_name, pretty=True, max_text_width=110),
+        query=shown.sql(dialect=dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110),
         table=_comment(schema.full_name),
         grain=_comment(", ".join(c.name for c in schema.row_key)),
         has_statics=bool(schema.statics),

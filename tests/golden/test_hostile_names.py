@@ -44,7 +44,10 @@ def statement(name: str, made: Relation, view: ViewSql, *, note: str = "", table
     return generate(made, dialect_name=name, strategy=STRATEGY.get(name, "aggregate"), view=view, table=table, note=note)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+QUICK = ("duckdb", "bigquery")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in DIALECTS])
 def test_every_column_keeps_its_name_in_one_statement(name: str) -> None:
     made, names = of_names(dialect(name), fields=True)
     found = sqlglot.parse(statement(name, made, ViewSql("s", "v")), read=dialect(name).sqlglot_name)
@@ -52,7 +55,11 @@ def test_every_column_keeps_its_name_in_one_statement(name: str) -> None:
     assert [s.alias_or_name for s in found[0].expression.selects] == names
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+WORST = ('a"b', "`", "a'b", "it's; DROP TABLE orders; --", "*/", "a\r\n-- b", "a\\'b", "{{ jinja }}", "$1")
+"""One of each kind."""
+
+
+@pytest.mark.parametrize("hostile", [n if n in WORST else pytest.param(n, marks=pytest.mark.heavy) for n in HOSTILE])
 @pytest.mark.parametrize("name", DIALECTS)
 def test_views_schemas_and_notes_stay_where_they_are(name: str, hostile: str) -> None:
     target = dialect(name)
@@ -121,6 +128,7 @@ def expected_row(made: Relation) -> list[Any]:
     return ["t" if c.type == TEXT else None if c.type.is_multicell else 7 for c in made.schema.columns]
 
 
+@pytest.mark.heavy
 def test_duckdb_runs_them(duckdb_engine: DuckDbEngine) -> None:
     made, names = of_names(dialect("duckdb"), fields=True)
     connection = duckdb_engine.connection.cursor()

@@ -6,15 +6,16 @@ CDC_VIEWS_HISTORIES says how many histories (200), CDC_VIEWS_SEED which ones (1)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from strategies.histories import LATE_LANDING, NOW, Histories, histories
 from strategies.reading import CASES, SEED, STRATEGIES, Row, assert_same, land, read_rows
-from strategies.schemas import KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
+from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
 from strategies.values import GREATEST, LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
@@ -39,6 +40,16 @@ def name_of(value: Any) -> str | None:
 def run_name(value: Any) -> str | None:
     """Return a subject's or a strategy's name, for pytest's ids."""
     return value.value if isinstance(value, Strategy) else name_of(value)
+
+
+QUICK = (NARROW, LOGGED)
+"""Of each kind of run, `make test-fast` does those of these schemas at least."""
+
+
+def quick_if(runs: Iterable[Any], is_quick: Callable[..., bool]) -> list[Any]:
+    """Mark the runs as heavy for which `is_quick`, called with a run's values, does not hold."""
+    values = [run if isinstance(run, tuple) else (run,) for run in runs]
+    return [pytest.param(*run, marks=() if is_quick(*run) else pytest.mark.heavy) for run in values]
 
 
 @dataclass
@@ -122,8 +133,10 @@ def column_choices(subject: Subject, *, count: int = 2) -> list[tuple[str, ...]]
 # DuckDB
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.value)
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+RUNS = quick_if(product(SUBJECTS, STRATEGIES), lambda subject, how: how is Strategy.AGGREGATE or subject not in (PLAIN, FIELDS))
+
+
+@pytest.mark.parametrize(("subject", "strategy"), RUNS, ids=run_name)
 def test_duckdb_shows_what_the_oracle_shows(
     duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, strategy: Strategy
 ) -> None:
@@ -135,7 +148,10 @@ INSTANTS = [(NARROW, now) for now in (-1, 0, NOW + 2, (1 << 32) - 2, 1 << 40)]
 INSTANTS += [(subject, now) for subject in SUBJECTS for now in (NOW - 1, NOW + 1, (1 << 32) - 1)]
 
 
-@pytest.mark.parametrize(("subject", "now"), INSTANTS, ids=name_of)
+INSTANT_RUNS = quick_if(INSTANTS, lambda subject, now: subject in QUICK or (subject, now) == (KEYS, NOW + 1))
+
+
+@pytest.mark.parametrize(("subject", "now"), INSTANT_RUNS, ids=name_of)
 def test_duckdb_reads_as_of_any_instant(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, now: int) -> None:
     trial = trial_of(subject)
     check(trial, duckdb_engine, trial.at(now), as_of=now)
@@ -143,6 +159,7 @@ def test_duckdb_reads_as_of_any_instant(duckdb_engine: DuckDbEngine, trial_of: T
 
 FEWER_RUNS = [(subject, Strategy.AGGREGATE) for subject in SUBJECTS]
 FEWER_RUNS += [(subject, strategy) for subject in (NARROW, READDED) for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)]
+FEWER_RUNS = quick_if(FEWER_RUNS, lambda subject, _: subject in QUICK)
 """Where the strategies hardly differ: each with the schemas they plan fast."""
 
 
@@ -156,7 +173,7 @@ def test_duckdb_reads_what_was_written_in_time(
         check(trial, duckdb_engine, expected, written_as_of=limit, strategy=strategy)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+@pytest.mark.parametrize("subject", quick_if(SUBJECTS, QUICK.__contains__), ids=name_of)
 def test_duckdb_reads_what_had_landed(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject) -> None:
     trial = trial_of(subject)
     early = trial.of(trial.histories.early)
@@ -176,7 +193,7 @@ def test_duckdb_shows_the_columns_asked_for(
         check(trial, duckdb_engine, only(trial.at(NOW), columns), columns=columns, strategy=strategy)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+@pytest.mark.parametrize("subject", quick_if(SUBJECTS, QUICK.__contains__), ids=name_of)
 def test_duckdb_cuts_after_ordering(duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject) -> None:
     trial = trial_of(subject)
     for limit in (37, *((0, 1, 1_000_000) if subject is NARROW else ())):
@@ -208,7 +225,10 @@ CONDITIONS: list[tuple[Subject, str, Callable[[Row], bool]]] = [
 ]
 
 
-@pytest.mark.parametrize(("subject", "where", "holds"), CONDITIONS, ids=lambda v: v if isinstance(v, str) else name_of(v))
+CONDITION_RUNS = quick_if(CONDITIONS, lambda subject, *_: subject not in (PLAIN, WIDE))
+
+
+@pytest.mark.parametrize(("subject", "where", "holds"), CONDITION_RUNS, ids=lambda v: v if isinstance(v, str) else name_of(v))
 def test_duckdb_filters_rows_not_facts(
     duckdb_engine: DuckDbEngine, trial_of: TrialOf, subject: Subject, where: str, holds: Callable[[Row], bool]
 ) -> None:

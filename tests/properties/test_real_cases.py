@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,7 +31,7 @@ from cdc_views.schema_readers import read_schema
 CASES = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
 INSTANTS = ("early", "late")
 NARROW = ("names3", "types3")
-"""Tables that Spark plans in seconds with every strategy."""
+"""Tables that engines plan fast with every strategy."""
 _READ_AT = re.compile(r'"(node|segment|position)": ?("[^"]*"|\d+),? ?')
 
 
@@ -124,16 +125,20 @@ def test_the_oracle_answers_as_cassandra_did(case_of: CaseOf, name: str, instant
     assert list(differences(expected, printed(case, latest_rows(case.schema, case.facts(case.lines()), now=as_of)))) == []
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.value)
-@pytest.mark.parametrize("instant", INSTANTS)
-@pytest.mark.parametrize("name", CASES)
+DUCKDB_RUNS = [
+    pytest.param(*run, marks=() if run[0] in NARROW or run[1:] == ("late", Strategy.AGGREGATE) else pytest.mark.heavy)
+    for run in product(CASES, INSTANTS, STRATEGIES)
+]
+
+
+@pytest.mark.parametrize(("name", "instant", "strategy"), DUCKDB_RUNS, ids=lambda v: getattr(v, "value", v))
 def test_duckdb_answers_as_cassandra_did(
     duckdb_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str, instant: str, strategy: Strategy
 ) -> None:
     check(case_of(name), duckdb_engine, raw_of(name), instant=instant, strategy=strategy)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [n if n in NARROW else pytest.param(n, marks=pytest.mark.heavy) for n in CASES])
 def test_any_replica_of_each_mutation_is_enough_in_any_order(
     duckdb_engine: Engine, case_of: CaseOf, tmp_path: Path, name: str
 ) -> None:

@@ -187,7 +187,7 @@ def test_a_slip_exits_2_with_one_helpful_message_and_nothing_on_stdout(
     assert "Traceback" not in err
 
 
-def test_engine_bigquery_and_a_live_schema_and_as_found_exit_2(capsys: Captured, tmp_path: Path) -> None:
+def test_engine_bigquery_and_a_live_schema_and_a_table_found_nowhere_exit_2(capsys: Captured, tmp_path: Path) -> None:
     file = make_project(tmp_path)
     file.write_text(file.read_text().replace('"duckdb"', '"bigquery"'))
     code, _, err = run(capsys, "query", "shop.orders")
@@ -203,7 +203,11 @@ def test_engine_bigquery_and_a_live_schema_and_as_found_exit_2(capsys: Captured,
     make_project(tmp_path, raw={"format": "cassandra-mutation", "layout": "as-found"})
     code, _, err = run(capsys, "query", "shop.orders")
     assert code == 2
-    assert "as-found" in err
+    assert "layout as-found needs `table`" in err
+    make_project(tmp_path, raw={"format": "cassandra-mutation", "layout": "as-found", "table": "found"})
+    code, _, err = run(capsys, "query", "shop.orders")
+    assert code == 2
+    assert "found: there is no such table" in err
 
 
 def test_fidelity_fails_on_unsafe_until_it_is_waived(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

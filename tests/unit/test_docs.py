@@ -221,6 +221,7 @@ def matches(claimed: str, got: str) -> bool:
     return doctest.OutputChecker().check_output(claimed, got, doctest.ELLIPSIS)
 
 
+@pytest.mark.heavy
 def test_the_tour_of_the_readme_does_what_it_claims(tmp_path: Path) -> None:
     tour = steps((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(tour) >= 10

@@ -135,7 +135,7 @@ def explained_row(found: Explanation, names: list[str]) -> dict[str, Any]:
     return {name: found.value(name) for name in names}
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts, st.integers(0, 7))
 def test_explain_shows_what_the_oracle_shows(found: list[Fact], now: int) -> None:
     names = [column.name for column in WIDE.columns if not column.is_key]
@@ -153,7 +153,7 @@ def test_explain_shows_what_the_oracle_shows(found: list[Fact], now: int) -> Non
             assert repr(explained_row(explanation, names)) == repr({name: expected[place][name] for name in names})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts)
 def test_rows_of_the_raw_table_give_their_facts_back(found: list[Fact]) -> None:
     relation = Relation(WIDE)

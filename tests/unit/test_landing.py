@@ -252,7 +252,7 @@ class Crash(Exception):
     """The process dies here."""
 
 
-@pytest.mark.parametrize("batch_rows", [1, 2, 100])
+@pytest.mark.parametrize("batch_rows", [2, *(pytest.param(n, marks=pytest.mark.heavy) for n in (1, 100))])
 @pytest.mark.parametrize("step", range(18))
 def test_a_crash_at_any_commit_loses_and_doubles_nothing(
     raw: RawTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, batch_rows: int

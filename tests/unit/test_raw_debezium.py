@@ -355,7 +355,7 @@ JUNK = st.sampled_from(
 FUZZED = [(text, stream) for stream in STREAMS for text in lines(stream.file)]
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=10 * settings().max_examples, deadline=None)
 @given(st.sampled_from(FUZZED), st.randoms(use_true_random=False), st.booleans(), JUNK)
 def test_a_damaged_event_decodes_or_is_malformed(line: tuple[str, Stream], at: random.Random, drop: bool, junk: Any) -> None:
     text, stream = line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -163,10 +164,11 @@ def _whole_row(key: tuple[Any, ...], written: int) -> Fact:
     return Fact(FactKind.ROW, key[:1], key[1:], Liveness(written), cells=cells, elements=elements)
 
 
-def _history(name: str) -> list[Fact]:
-    """What stood before a sample: the mutations of the samples before it, and whole rows it may touch."""
+@cache
+def _history(schema: TableSchema) -> list[Fact]:
+    """What stood before a sample: whole rows that it may touch."""
     written = 10**15
-    if schema_of(name) is KV:
+    if schema is KV:
         cells = {"n": Cell(written, 5, serialize(INT, 5)), "v": Cell(written, "old", b"old")}
         return [Fact(FactKind.ROW, ("k1",), (), Liveness(written), cells=cells)]
     keys = [(pk, ck1, ck2) for pk in (1, 2, 3, 4, 5) for ck1 in (1, 2, 3, 4, 5, 7, 100) for ck2 in ("a", "b", "c", "x", "z", "t")]
@@ -175,7 +177,7 @@ def _history(name: str) -> list[Fact]:
 
 
 def rows(name: str, facts: list[Fact], *, now: int = NOW) -> list[str]:
-    return [repr(row) for row in latest_rows(schema_of(name), [*_history(name), *facts], now=now)]
+    return [repr(row) for row in latest_rows(schema_of(name), [*_history(schema_of(name)), *facts], now=now)]
 
 
 # --- the tests --------------------------------------------------------------------------------------------------------

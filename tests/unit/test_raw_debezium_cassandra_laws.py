@@ -36,7 +36,7 @@ JUNK = st.sampled_from(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=6 * settings().max_examples, deadline=None)
 @given(st.sampled_from(LINES), st.randoms(use_true_random=False), st.booleans(), JUNK)
 def test_a_damaged_event_decodes_or_is_malformed(line: tuple[str, TableSchema], at: random.Random, drop: bool, junk: Any) -> None:
     document = json.loads(line[0])

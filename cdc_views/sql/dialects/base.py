@@ -167,7 +167,7 @@ class Dialect:
         base = self.render(node.base, item)
         if isinstance(base, exp.Column | exp.Dot | exp.Identifier):
             return exp.Dot(this=base, expression=identifier(node.name))
-        return exp.Dot(this=exp.paren(base), expression=identifier(node.name))
+        return exp.Dot(this=exp.paren(base, copy=False), expression=identifier(node.name))
 
     def visit_lit(self, node: e.Lit, item: Sql | None) -> Sql:
         """A constant."""
@@ -197,9 +197,9 @@ class Dialect:
 
     def _operators(self) -> dict[e.Op, Callable[[list[Sql]], Sql]]:
         return {
-            e.Op.AND: lambda args: exp.and_(*args),
-            e.Op.OR: lambda args: exp.or_(*args),
-            e.Op.NOT: lambda args: exp.not_(args[0]),
+            e.Op.AND: lambda args: exp.and_(*args, copy=False),
+            e.Op.OR: lambda args: exp.or_(*args, copy=False),
+            e.Op.NOT: lambda args: exp.not_(args[0], copy=False),
             e.Op.IS_NULL: lambda args: exp.Is(this=_wrapped(args[0]), expression=exp.Null()),
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
@@ -211,7 +211,7 @@ class Dialect:
         """Whether two structs that the plan built are equal, field by field, null and null included."""
         names = sorted(self.lineage.fields(self.lineage.of(left, self.node)))
         fields = [(self.render(e.Field(left, name)), self.render(e.Field(right, name))) for name in names]
-        return exp.and_(*(exp.NullSafeEQ(this=ours, expression=theirs) for ours, theirs in fields))
+        return exp.and_(*(exp.NullSafeEQ(this=ours, expression=theirs) for ours, theirs in fields), copy=False)
 
     def visit_case(self, node: e.Case, item: Sql | None) -> Sql:
         """CASE WHEN."""
@@ -254,7 +254,7 @@ class Dialect:
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
         """The user's expression, in this dialect once printed."""
         tree: Sql = node.tree.copy()
-        return exp.paren(tree)
+        return exp.paren(tree, copy=False)
 
     def visit_friendly(self, node: e.Friendly, item: Sql | None) -> Sql:
         """A stored value as people expect it; nested values part by part where a part changes."""
@@ -374,7 +374,7 @@ class Dialect:
 
 
 def _wrapped(value: Sql) -> Sql:
-    return exp.paren(value) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
+    return exp.paren(value, copy=False) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
 
 
 def is_changed(kind: LogicalType) -> bool:

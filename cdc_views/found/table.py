@@ -1,0 +1,200 @@
+"""A found table as it is: its version, its files, and the rows of each; never written to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+
+from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.raw_table import is_delta, is_ours
+from cdc_views.project.paths import is_url
+
+_READ_FEATURES = {"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+_MAPPING = "delta.columnMapping.mode"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """One active file.
+
+    Attributes:
+        path: Relative to the table.
+        size: In bytes.
+        written_at: When it was written, µs since the epoch.
+        partition: The values of partition columns, which are not in the file.
+        kept: Which rows are there, None for all: a deletion vector hides others.
+    """
+
+    path: str
+    size: int
+    written_at: int
+    partition: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    kept: pa.BooleanArray | None = None
+
+    @property
+    def identity(self) -> str:
+        """The same for the same rows: Delta's files do not change, but a deletion vector may hide more of one."""
+        digest = hashlib.sha256(f"{self.path}\0{self.size}\0".encode())
+        if self.kept is not None:
+            digest.update(bytes(self.kept.to_pylist()))
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A found table at one version."""
+
+    location: str
+    delta: DeltaTable
+
+    @classmethod
+    def open(cls, location: str) -> FoundTable:
+        """Return the table at its newest version.
+
+        Raises:
+            UsageError: There is no Delta table, or it is one that cdc-views landed, or one that cannot be read.
+            EngineError: Its log cannot be read.
+        """
+        if not is_delta(location):
+            raise UsageError(
+                f"{location}: {_nothing(location)}; `raw: {{table: …}}` names the Delta table that somebody else lands"
+            )
+        with delta_errors(location):
+            found = cls(location, DeltaTable(location))
+        found._check()
+        return found
+
+    def at(self, version: int) -> FoundTable | None:
+        """Return the table as it was at a version, None where its log does not reach back there."""
+        try:
+            with delta_errors(self.location):
+                before = FoundTable(self.location, DeltaTable(self.location, version=version))
+                before.files  # noqa: B018 - deletion vectors of that version may be gone as well
+        except EngineError:
+            return None
+        return before
+
+    def _check(self) -> None:
+        metadata = self.delta.metadata()
+        if is_ours(str(metadata.description or "")):
+            raise UsageError(
+                f"{self.location}: is a raw table that cdc-views landed, in the canonical layout; leave `layout: as-found` out"
+            )
+        protocol = self.delta.protocol()
+        unknown = set(protocol.reader_features or ()) - _READ_FEATURES
+        if metadata.configuration.get(_MAPPING, "none") != "none":
+            unknown.add("columnMapping")
+        if unknown:
+            raise UnsupportedError(
+                f"{self.location}: reading it needs Delta's {', '.join(sorted(unknown))}, which cdc-views does not know",
+                remedy="land its events with `cdc-views land` into a canonical raw table",
+            )
+
+    @property
+    def version(self) -> int:
+        """Delta's version."""
+        return self.delta.version()
+
+    @property
+    def table_id(self) -> str:
+        """Another one once the table was dropped and created again."""
+        return str(self.delta.metadata().id)
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns, partition columns among them."""
+        return pa.schema(self.delta.schema().to_arrow())
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """The columns that files are parted by."""
+        return frozenset(self.delta.metadata().partition_columns)
+
+    @cached_property
+    def files(self) -> tuple[FoundFile, ...]:
+        """The active files, oldest first."""
+        with delta_errors(self.location):
+            actions = pa.table(self.delta.get_add_actions(flatten=True))
+        kept = self._kept_rows()
+        found = [self._file(row, actions, kept) for row in range(actions.num_rows)]
+        if kept:
+            raise EngineError(f"{self.location}: deletion vectors of {sorted(kept)[0]} belong to no file of the table")
+        return tuple(sorted(found, key=lambda file: (file.written_at, file.path)))
+
+    def _file(self, row: int, actions: pa.Table, kept: dict[str, pa.BooleanArray]) -> FoundFile:
+        path = unquote(actions.column("path")[row].as_py())
+        if is_url(path) or path.startswith("/"):
+            raise UnsupportedError(
+                f"{self.location}: file {path} lies outside of it, as in a shallow clone", remedy="name the table that was cloned"
+            )
+        partition = {name: actions.column(f"partition.{name}")[row] for name in self.partitions}
+        mask = kept.pop(f"{_plain(self.delta.table_uri)}/{unquote(path)}", None)
+        written_at = actions.column("modification_time")[row].as_py() * 1000
+        return FoundFile(path, actions.column("size_bytes")[row].as_py(), written_at, partition, mask)
+
+    def _kept_rows(self) -> dict[str, pa.BooleanArray]:
+        if "deletionVectors" not in (self.delta.protocol().reader_features or ()):
+            return {}
+        with delta_errors(self.location):
+            found = pa.table(self.delta.deletion_vectors()).to_pydict()
+        masks = zip(found["filepath"], found["selection_vector"], strict=True)
+        return {_plain(uri): pa.array(mask, pa.bool_()) for uri, mask in masks}
+
+    def batches(self, file: FoundFile, *, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        """Yield batches of a file's rows that are there, each with the rows' numbers in the file, from 1.
+
+        Columns are as the file has them, and the partition columns. Raises `EngineError` where it cannot be read.
+        """
+        try:
+            yield from self._batches(file, rows)
+        except (pa.ArrowException, OSError) as error:
+            raise EngineError(f"{self.location}: {file.path} cannot be read: {error}") from error
+
+    def _batches(self, file: FoundFile, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+        filesystem = pa_fs.PyFileSystem(DeltaStorageHandler(self.delta.table_uri))
+        with pq.ParquetFile(filesystem.open_input_file(file.path), coerce_int96_timestamp_unit="us") as parquet:
+            start = 0
+            for batch in parquet.iter_batches(batch_size=rows):
+                numbers = list(range(start + 1, start + batch.num_rows + 1))
+                if file.kept is not None:
+                    # a vector may be shorter than the file: what follows is there
+                    mask = file.kept.slice(start, batch.num_rows).to_pylist()
+                    mask += [True] * (batch.num_rows - len(mask))
+                    numbers = [number for number, is_kept in zip(numbers, mask, strict=True) if is_kept]
+                    start, batch = start + batch.num_rows, batch.filter(pa.array(mask))
+                else:
+                    start += batch.num_rows
+                yield _with_partition(batch, file.partition), numbers
+
+
+def _with_partition(batch: pa.RecordBatch, partition: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+    for name, value in partition.items():
+        if name in batch.schema.names:
+            continue
+        batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+    return batch
+
+
+def _plain(uri: str) -> str:
+    """A URI or path as it stands on disk, without scheme and closing slash."""
+    path = urlsplit(uri).path if is_url(uri) else uri
+    return unquote(path).rstrip("/")
+
+
+def _nothing(location: str) -> str:
+    if is_url(location) or Path(location).is_dir():
+        return "is no Delta table (it has no _delta_log)"
+    return "there is no such table"
+
+

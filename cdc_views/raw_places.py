@@ -1,0 +1,97 @@
+"""Where a table's raw events are: landed by us, or found and then derived from what somebody else landed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
+from cdc_views.relation import LAYOUT_VERSION, RawTable
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
+    from cdc_views.found import Adaptation
+
+NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
+_DERIVED = "derived"
+
+
+def location_of(table: Table) -> str:
+    """Return the path or URI of the raw table that the project file names."""
+    path = table.config.raw_table
+    return path if is_url(path) else _local(table, str(table.project.root / path))
+
+
+def raw_of(table: Table) -> RawTable:
+    """Return the raw table in the canonical layout; of a found table the derived one, in a folder of its own."""
+    if not table.is_found:
+        return RawTable(location_of(table), table.relation)
+    name = default_raw_table(table.name).removeprefix("raw/")
+    return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
+
+
+def _local(table: Table, path: str) -> str:
+    if letter := unfit_letter(path):
+        raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
+    if Path(path).is_file():
+        raise ConfigError(f"{table.project.file}: the raw table of {table.name}, {path}, is a file; name a folder")
+    return path
+
+
+def adapted(table: Table) -> Adaptation | None:
+    """Bring the derived raw table of a found one up to date; None for a table that we land."""
+    from cdc_views.found import adapt
+
+    if not table.is_found:
+        return None
+    table.project.check_raw_tables_are_local()
+    return adapt(location_of(table), table.raw, table.format, setting=_setting(table))
+
+
+def _setting(table: Table) -> str:
+    """Whatever decides how an event of the table reads."""
+    raw = table.config.raw
+    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), raw.model_dump_json(exclude={"table"}), repr(table.schema)])
+
+
+def quarantine_note(table: Table) -> str:
+    """Return what to say of rows of a found table that are no events; empty where there are none."""
+    from cdc_views.landing import quarantine_location
+    from cdc_views.landing.quarantine import waiting
+
+    count, first = waiting(table.raw) if table.is_found else (0, "")
+    if not count:
+        return ""
+    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {first}"
+
+
+def check_lands(table: Table) -> None:
+    """Raise `UnsupportedError` where events cannot be landed: into somebody else's table, or beside BigQuery."""
+    table.project.check_raw_tables_are_local()
+    if table.is_found:
+        raise UnsupportedError(
+            f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
+            "reads them, anew once the schema file or `raw` changed",
+            remedy="query it as it is, or leave `layout` out and name a raw table of its own",
+        )
+
+
+@contextmanager
+def readable(table: Table) -> Iterator[tuple[RawTable, str]]:
+    """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it."""
+    from cdc_views.landing import create_raw, exists, open_raw
+
+    adapted(table)
+    if exists(table.raw):
+        open_raw(table.raw, format_name=table.format.name)
+        yield table.raw, quarantine_note(table)
+        return
+    with TemporaryDirectory(prefix="cdc-views-") as folder:
+        empty = RawTable(str(Path(folder) / "raw"), table.relation)
+        create_raw(empty, format_name=table.format.name)
+        yield empty, NOTHING_LANDED.format(name=table.name)
