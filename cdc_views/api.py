@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError, UsageError, did_you_mean
-from cdc_views.instants import Instant, epoch_micros, epoch_seconds
+from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
     from cdc_views.applying import TablePlan
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.materialize import Materialization
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.raw.base import RawFormat, Verdict
     from cdc_views.relation import RawTable, Relation
+    from cdc_views.replication import ReplicaReport
     from cdc_views.result import Result
     from cdc_views.schema import TableSchema
     from cdc_views.strategy import Strategy
@@ -230,8 +232,10 @@ class Table:
         strategy: str | Strategy | None = None,
         landed_as_of: Instant | None = None,
         written_as_of: Instant | None = None,
+        raw_only: bool = False,
+        confirmed: bool = False,
     ) -> Result:
-        """Return the rows of the merged table; needs no view and no state.
+        """Return the rows of the merged table; needs no view and no state, and reads less where there is a state.
 
         Args:
             as_of: The clock that decides what has expired (rule C4); default: now.
@@ -242,24 +246,41 @@ class Table:
             strategy: How the latest cell is found; default: the project file's choice for this view.
             landed_as_of: Leave out what landed later.
             written_as_of: Leave out what was written later.
+            raw_only: Do not read state. The last two read raw in any case: losers may win then.
+            confirmed: Only cell facts that a quorum of the replicas has shown count; reads raw.
 
         Raises:
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
         from cdc_views.conditions import check_condition
+        from cdc_views.materializing import sources_for
         from cdc_views.raw_places import readable
-        from cdc_views.reading import blaming_condition, checked_limit
+        from cdc_views.reading import blaming_condition, bounds_of, checked_limit
+        from cdc_views.replication import confirmed_only
         from cdc_views.result import Result
 
         check_condition(where)
         options = {"where": where, "limit": checked_limit(limit), "strategy": self._strategy(strategy)}
-        options |= self._bounds(landed_as_of, written_as_of)
+        options |= (bounds := bounds_of(self, landed=landed_as_of, written=written_as_of))
         wanted = self._columns(columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
-            exact = opened.read(_read(raw, as_of=clock, columns=wanted, options=options))
+            sources = None if raw_only or confirmed else sources_for(self, raw, options)
+            with confirmed_only(self, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
+                exact = opened.read(_read(facts, as_of=clock, columns=wanted, options={**options, "sources": sources}))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
+
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
+        """Bring the table's state up to date with what landed since; `full` builds it from all of raw.
+
+        Raises:
+            UsageError: Nothing has landed yet.
+            ConflictError: Other runs kept committing first; nothing is lost, run it again.
+        """
+        from cdc_views.materializing import materialize_table
+
+        return materialize_table(self, full=full, engine=engine)
 
     def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
         """Return every candidate for the cells of one row, and the rule that decided against each loser.
@@ -281,6 +302,12 @@ class Table:
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with blaming_files(self.raw.location):
             return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
+
+    def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
+        """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""
+        from cdc_views.replication import expected_of, replicas
+
+        return replicas(self, expected_of(self, factor=factor, nodes=nodes, silent_after=silent_after))
 
     def fidelity(self) -> list[FidelityLine]:
         """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
@@ -361,19 +388,6 @@ class Table:
         except ValueError as error:
             known = [member.value for member in Strategy]
             raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error
-
-    def _bounds(self, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
-        from cdc_views.raw.base import WriteOrder
-
-        if written is not None and self.format.order is not WriteOrder.MICROS:
-            raise UnsupportedError(
-                f"{self.name}: events of {self.format.name} are ordered by log position, which is no time",
-                remedy="use --landed-as-of",
-            )
-        return {
-            "landed_as_of": None if landed is None else epoch_micros(landed, option="landed_as_of"),
-            "written_as_of": None if written is None else epoch_micros(written, option="written_as_of"),
-        }
 
 
 def _read(raw: RawTable, *, as_of: int, columns: tuple[str, ...], options: Mapping[str, Any]) -> Read:

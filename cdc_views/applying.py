@@ -44,9 +44,20 @@ def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
     from cdc_views.sql import ViewSql, generate
 
-    view = ViewSql(table.config.keyspace, table.config.view_name)
+    definition = _definition(table, strategy=strategy)
+    if dialect == "duckdb" and definition.sources is not None:
+        from cdc_views.engines.duckdb import view_statement
+
+        return view_statement(definition)
+    view = ViewSql(definition.schema, definition.name)
     source = _source(table.raw, dialect)
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
+
+
+def _definition(table: Table, *, strategy: Strategy) -> ViewDefinition:
+    from cdc_views.materializing import view_sources
+
+    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
 
 
 def _source(raw: RawTable, dialect: str) -> str:
@@ -68,8 +79,7 @@ def apply_table(table: Table, *, engine: str | None) -> str:
     DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
     """
     raw = create_raw(table.raw, format_name=table.format.name)
-    config = table.config
-    definition = ViewDefinition(config.keyspace, config.view_name, table.raw, config.view.strategy)
+    definition = _definition(table, strategy=table.config.view.strategy)
     with table.project.engine(engine) as opened:
         waits = opened.name == "duckdb" and not raw.file_uris()
         statement = "" if waits else opened.apply(definition)

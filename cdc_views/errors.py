@@ -13,6 +13,7 @@
     ├── CheckFailedError               1  a check ran and said no
     └── EngineError                    3  DuckDB, Spark or a source failed
         └── TransientError             3  the same call may go through later
+            └── TableLockedError       3  another run of the table is going on
 
 A message says where, what is wrong, what was expected and what to do; the facts are attributes too.
 """
@@ -88,6 +89,16 @@ class EngineError(CdcViewsError):
 
 class TransientError(EngineError):
     """As `EngineError`, but the same call may go through when repeated."""
+
+
+class TableLockedError(TransientError):
+    """Another run of the table is going on; `holder` says whose."""
+
+    def __init__(self, *, table: str, holder: str, waited: float = 0.0) -> None:
+        """Compose the message; `waited` is how many seconds the caller has waited for it."""
+        self.table, self.holder, self.waited = table, holder, waited
+        after = f" and still is after {waited:g} s" if waited else ""
+        super().__init__(f"{table} is being run by {holder}{after}; try again later, or wait longer with --wait SECONDS")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

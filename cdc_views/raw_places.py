@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdc_views.found import Adaptation
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
-_DERIVED = "derived"
+_DERIVED, _STATE = "derived", "state"
 
 
 def location_of(table: Table) -> str:
@@ -33,6 +33,12 @@ def raw_of(table: Table) -> RawTable:
         return RawTable(location_of(table), table.relation)
     name = default_raw_table(table.name).removeprefix("raw/")
     return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
+
+
+def state_location(table: Table) -> str:
+    """Return where the table's state is, or will be."""
+    name = default_raw_table(table.name).removeprefix("raw/")
+    return _local(table, str(table.project.warehouse / _STATE / name))
 
 
 def _local(table: Table, path: str) -> str:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from cdc_views.errors import EngineError, UsageError
+from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.instants import Instant, epoch_micros
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
 
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
@@ -35,6 +40,21 @@ def blaming_files(location: str) -> Iterator[None]:
         yield
     except (ArrowException, FileNotFoundError) as error:
         raise EngineError(f"raw table {location} cannot be read: {error}") from error
+
+
+def bounds_of(table: Table, *, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
+    """Return `Read`'s bounds in µs, None where there is none; raises `UsageError` for what is no instant."""
+    from cdc_views.raw.base import WriteOrder
+
+    if written is not None and table.format.order is not WriteOrder.MICROS:
+        raise UnsupportedError(
+            f"{table.name}: events of {table.format.name} are ordered by log position, which is no time",
+            remedy="use --landed-as-of",
+        )
+    return {
+        "landed_as_of": None if landed is None else epoch_micros(landed, option="landed_as_of"),
+        "written_as_of": None if written is None else epoch_micros(written, option="written_as_of"),
+    }
 
 
 def checked_limit(limit: int | None) -> int | None:

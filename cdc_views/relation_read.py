@@ -67,19 +67,20 @@ def _fact(relation: Relation, record: Record) -> Fact:
     start, end = record.get("_from"), record.get("_to")
     return Fact(
         kind,
-        () if kind is FactKind.TABLE else _key(schema.partition, record),
-        clustering=_key(schema.clustering, record) if kind is FactKind.ROW else (),
+        () if kind is FactKind.TABLE else key_of(schema.partition, record),
+        clustering=key_of(schema.clustering, record) if kind is FactKind.ROW else (),
         liveness=_liveness(record["_live"]),
         deletion=_deletion(record["_deleted"]),
-        start=None if start is None else _bound(relation, start),
-        end=None if end is None else _bound(relation, end),
+        start=None if start is None else bound_of(relation, start),
+        end=None if end is None else bound_of(relation, end),
         cells=simple,
         elements=elements,
         origin=Origin(**{name: record["_origin"][name] for name in ("node", "segment", "position")}),
     )
 
 
-def _key(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:
+def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:
+    """Return the native values of key columns."""
     return tuple(
         deserialize(column.type, record[bytes_name(column.name)])
         if reads_from_bytes(column.type)
@@ -115,11 +116,12 @@ def _elements(kind: LogicalType, stored: Record) -> Elements:
         cells = [(name, _cell(field, cell)) for name, field, cell in present if cell is not None]
     else:
         path, value = path_type(kind), element_value_type(kind)
-        cells = [(_path(path, cell), _cell(value, cell)) for cell in stored["cells"] or ()]
+        cells = [(path_of(path, cell), _cell(value, cell)) for cell in stored["cells"] or ()]
     return Elements(_deletion(stored["deletion"]), tuple(cells))
 
 
-def _path(kind: LogicalType, cell: Record) -> Any:
+def path_of(kind: LogicalType, cell: Record) -> Any:
+    """Return the native path of an element, whose paths are of `kind`."""
     return deserialize(kind, cell["path_bytes"]) if reads_from_bytes(kind) else _native(kind, cell["path"])
 
 
@@ -149,7 +151,8 @@ def _deletion(stored: Record | None) -> Deletion | None:
     return None if stored is None else Deletion(int(stored["written"]), stored["at"])
 
 
-def _bound(relation: Relation, stored: Record) -> Bound:
+def bound_of(relation: Relation, stored: Record) -> Bound:
+    """Return one end of a range."""
     prefix = []
     for column in relation.schema.clustering[: stored["size"]]:
         value = stored[physical_name(column.name)]

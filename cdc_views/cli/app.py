@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from cdc_views.cli import commands_events, commands_later, commands_project, commands_query
+from cdc_views.cli import (
+    commands_events,
+    commands_later,
+    commands_materialize,
+    commands_project,
+    commands_query,
+    commands_replicas,
+)
 
 app = typer.Typer(
     name="cdc-views",
@@ -21,7 +28,9 @@ app.command("replay")(commands_events.replay)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
+app.command("materialize")(commands_materialize.materialize)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
 app.command("fidelity")(commands_query.fidelity)
+app.command("replicas")(commands_replicas.replicas)
 commands_later.add_to(app)

@@ -9,9 +9,7 @@ import typer
 from cdc_views.errors import UnsupportedError
 
 _LATER = {
-    "materialize": ("bring state up to date", "`query` reads the merged rows without any state"),
     "validate": ("run the data tests", "query the view and compare with the production table"),
-    "replicas": ("compare the copies of each mutation with the replication factor", "`explain` shows the copies of one row"),
     "produce": ("run a producer", "`land` appends event files, or standard input"),
     "rebuild": ("rebuild state beside the old one and switch", "there is no state yet that would need it"),
     "forget": ("erase a key, with proof", "delete the raw table and land the events without that key"),

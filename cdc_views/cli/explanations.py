@@ -53,7 +53,7 @@ def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
 def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
     bounds = None
     if seen.start is not None and seen.end is not None:
-        bounds = f"{_bound(schema, seen.start, is_start=True)}, {_bound(schema, seen.end, is_start=False)}"
+        bounds = f"{bound_text(schema, seen.start, is_start=True)}, {bound_text(schema, seen.end, is_start=False)}"
     return {
         **_NOTHING,
         "column": quote(seen.column) if seen.column else "null",
@@ -66,7 +66,8 @@ def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
     }
 
 
-def _bound(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
+def bound_text(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
+    """Return one end of a range for people, its bracket round where the end is outside."""
     parts = [to_json(c.type, value) for c, value in zip(schema.clustering, bound.prefix, strict=False)]
     inside = ", ".join(parts) or "…"
     is_closed = bound.inclusive and bool(bound.prefix)

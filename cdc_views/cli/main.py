@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +15,10 @@ import typer
 
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
-from cdc_views.errors import CdcViewsError, EngineError, did_you_mean
+from cdc_views.cli.telling import FAILED, tell
+from cdc_views.errors import CdcViewsError, did_you_mean
 
-DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
 _INTERRUPTED = 130
-_FAILED = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,8 +40,7 @@ def _run(arguments: list[str]) -> int:
         code = app(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
-        log.error(_told(error), kind=type(error).__name__)
-        _trace()
+        tell(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         log.error("interrupted; what was committed stays, and the same command goes on from there")
@@ -58,26 +54,8 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)
-        if isinstance(error, OSError) and error.filename is not None:
-            log.error(f"{error.filename}: {error.strerror}; check the path, its permissions and the free space", kind="OSError")
-            _trace()
-            return _FAILED
-        advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
-        log.error(f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}", kind=type(error).__name__)
-        _trace()
-        return _FAILED
-
-
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_BACKTRACE = re.compile(r"\s*(\d+: |at )")
-
-
-def _told(error: CdcViewsError) -> str:
-    """The message; an engine's own words on one line, without its colours and backtraces."""
-    if not isinstance(error, EngineError):
-        return str(error)
-    lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]
-    return ": ".join(line for line in lines if line).replace(": ;", ";")
+        tell(error)
+        return FAILED
 
 
 def _usage(error: Any) -> int:
@@ -92,15 +70,6 @@ def _usage(error: Any) -> int:
     command = error.ctx.command_path if getattr(error, "ctx", None) else "cdc-views"
     log.error(f"{message} (see `{command} --help`)", kind="UsageError")
     return int(error.exit_code)
-
-
-def _trace() -> None:
-    if os.environ.get(DEBUG_VARIABLE):
-        traceback.print_exc()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [""])[0]
 
 
 def _write_utf8() -> None:

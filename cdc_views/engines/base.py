@@ -7,8 +7,79 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the facts of a raw table are read from, when not from the raw table at its newest version.
+
+    Attributes:
+        raw: The raw table they belong to.
+        raw_version: Its version that they amount to.
+        state: Location of the state, empty for none, and its version.
+        base: Files of the state's base, in which each key occurs once.
+        runs: Further files of the state.
+        tail: Files of the raw table that the state does not cover.
+        stored: The state's columns.
+        is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
+        parts: The only `_part` values of the state to read; empty for all.
+        is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
+    """
+
+    raw: RawTable
+    raw_version: int
+    state: str = ""
+    state_version: int = -1
+    base: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    tail: tuple[str, ...] = ()
+    stored: pa.Schema | None = None
+    is_raw: bool = False
+    parts: tuple[str, ...] = ()
+    is_fresh_small: bool = True
+
+    @property
+    def split(self) -> Split | None:
+        """How the facts are split; None where there is no base."""
+        return Split(bool(self.runs + self.tail), self.is_fresh_small) if self.base else None
+
+    @property
+    def shown_split(self) -> Split | None:
+        """As `split`, None also where rows of the base cannot show without their partition's static columns."""
+        return None if self.raw.relation.schema.statics else self.split
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.base + self.runs + self.tail
+
+
+@dataclass(frozen=True, slots=True)
+class StateWrite:
+    """One commit of a state: the facts of `sources`, compacted, appended to it or in place of what it had.
+
+    Attributes:
+        sources: What to reduce.
+        target: Location of the state, which exists, and the version of it that this builds on.
+        version: See `target`.
+        prefix: First letter of the new files' `_part`.
+        digits: How finely the new files are split by partition key.
+        replaced: First letters of `_part` of the files that these replace; empty to append.
+        transaction: Name and number that the commit records.
+        is_base: Whether `sources` are all facts there are, so that the result is a base.
+    """
+
+    sources: Sources
+    target: str
+    version: int
+    prefix: str
+    digits: int
+    replaced: str
+    transaction: tuple[str, int]
+    is_base: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +100,8 @@ class Read:
     landed_as_of: int | None = None
     written_as_of: int | None = None
     is_ordered: bool = True
+    sources: Sources | None = None
+    """Read these facts instead of the raw table's newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +113,8 @@ class ViewDefinition:
     name: str
     raw: RawTable
     strategy: Strategy = Strategy.AUTO
+    sources: Sources | None = None
+    """What to read instead of the raw table, by engines whose views name files."""
 
 
 class Engine(Protocol):
@@ -52,6 +127,9 @@ class Engine(Protocol):
 
     def sql(self, read: Read) -> str:
         """Return the SQL text that `read` runs."""
+
+    def write_state(self, write: StateWrite) -> None:
+        """Compact facts into a state, in one commit; raises `ConflictError` when somebody else committed first."""
 
     def apply(self, view: ViewDefinition) -> str:
         """Create or replace a view with friendly types; returns the statement that did it."""

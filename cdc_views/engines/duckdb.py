@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -11,10 +12,12 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
 from cdc_views.engines.duckdb_types import type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
+from cdc_views.plan.nodes import Source
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects.base import identifier
@@ -45,7 +48,7 @@ class DuckDbEngine:
 
     def read(self, read: Read) -> pa.Table:
         """See `Engine.read`."""
-        snapshot = snapshot_of(read.raw)
+        snapshot = _pinned(read, snapshot_of(read.raw))
         return self.run(_sql_over(snapshot, read), snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
@@ -59,21 +62,22 @@ class DuckDbEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        return _sql_over(snapshot_of(read.raw), read)
+        return _sql_over(_pinned(read, snapshot_of(read.raw)), read)
+
+    def write_state(self, write: StateWrite) -> None:
+        """See `Engine.write_state`."""
+        raw = write.sources.raw
+        snapshot = snapshot_of_sources(write.sources, snapshot_of(raw))
+        if snapshot.arrow is not None:
+            self._connection.register(_REGISTERED, snapshot.arrow)
+        tables = {Source.ALL: from_clause(snapshot, raw), **_parts(write.sources, snapshot)}
+        write_state(self._connection, write, tables=tables)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
-        snapshot = snapshot_of(view.raw)
-        if snapshot.arrow is not None:
+        if _pinned(view, snapshot_of(view.raw)).arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
-        statement = generate(
-            view.raw.relation,
-            dialect_name="duckdb",
-            strategy=view.strategy.value,
-            view=ViewSql(view.schema, view.name),
-            table=from_clause(snapshot, view.raw),
-            note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
-        )
+        statement = view_statement(view)
         with _for_views(self._connection, self._database) as connection:
             try:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
@@ -109,9 +113,35 @@ def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iter
         connection.close()
 
 
+def view_statement(view: ViewDefinition) -> str:
+    """Return the CREATE VIEW statement over the files of now: the raw table's, or a state's and those since."""
+    snapshot, sources = _pinned(view, snapshot_of(view.raw)), view.sources
+    return generate(
+        view.raw.relation,
+        dialect_name="duckdb",
+        strategy=view.strategy.value,
+        view=ViewSql(view.schema, view.name),
+        table=from_clause(snapshot, view.raw),
+        note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
+        tables=None if sources is None else _parts(sources, snapshot),
+        split=None if sources is None else sources.shown_split,
+    )
+
+
+def _pinned(asked: Read | ViewDefinition, newest: Snapshot) -> Snapshot:
+    return newest if asked.sources is None else snapshot_of_sources(asked.sources, newest)
+
+
 def _sql_over(snapshot: Snapshot, read: Read) -> str:
     table = from_clause(snapshot, read.raw)
-    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table)
+    tables = _parts(read.sources, snapshot) if read.sources is not None else None
+    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table, tables=tables)
+
+
+def _parts(sources: Sources, snapshot: Snapshot) -> dict[Source, str]:
+    """What a plan's scans read: the state's base, and the other files."""
+    parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
+    return {part: from_clause(replace(snapshot, files=files), sources.raw) for part, files in parts.items() if files}
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable) -> str:

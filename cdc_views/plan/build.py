@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
-from cdc_views.plan.nodes import Node, Ordered, Select
+from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
 from cdc_views.plan.order import BYTES, VALUE
-from cdc_views.plan.reduce import Reduction, reduce_partitions, reduce_rows, reduce_table
+from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
+from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
+from cdc_views.plan.split import untouched_rows
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
@@ -26,6 +28,7 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
+    `split` says that the facts are a state's base and others.
     """
 
     relation: Relation
@@ -37,6 +40,7 @@ class Ask:
     written_as_of: int | None = None
     is_exact: bool = False
     is_ordered: bool = False
+    split: Split | None = None
 
 
 def build(ask: Ask) -> Node:
@@ -77,14 +81,19 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
         skips_unwanted=shape.rows_always_have_markers,
+        split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    return show(
-        Showing(ask.relation.schema, needed, now, shape),
-        rows=reduce_rows(reduction),
-        partitions=reduce_partitions(reduction),
-        table=reduce_table(reduction) if shape.has_truncates else None,
-    )
+    showing = Showing(ask.relation.schema, needed, now, shape)
+    table = reduce_table(reduction) if shape.has_truncates else None
+    if ask.split is None:
+        return show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table)
+    settled = replace(showing, is_settled=table is None)
+    untouched = show(settled, rows=untouched_rows(reduction), partitions=None, table=table)
+    if not ask.split.has_fresh:
+        return untouched
+    touched = show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table)
+    return UnionAll("untouched_and_touched", touched.grain, (touched, untouched))
 
 
 def _payload(shape: Shape, kind: LogicalType) -> tuple[str, ...]:

@@ -28,12 +28,23 @@ class Node:
         raise NotImplementedError
 
 
+class Source(str, Enum):
+    """Which facts a scan reads. A state splits them; without one, all are the raw table's."""
+
+    ALL = "all"
+    BASE = "base"
+    """The state's base: each key once, the deletions that cover a row in its own."""
+    FRESH = "fresh"
+    """The state's runs, and what landed since."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan(Node):
     """Rows of the raw table itself, projected and filtered."""
 
     columns: Named
     where: Expr | None = None
+    source: Source = Source.ALL
 
     def output(self) -> tuple[str, ...]:
         """See `Node.output`."""
@@ -116,6 +127,10 @@ class JoinKind(str, Enum):
     INNER = "inner"
     LEFT = "left"
     CROSS = "cross"
+    SEMI = "semi"
+    """Rows of `left` that have a match, once each; only its columns."""
+    ANTI = "anti"
+    """Rows of `left` that have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +148,8 @@ class Join(Node):
     columns: Named
     matching: Expr | None = None
     is_null_safe: bool = False
+    is_right_small: bool = False
+    """Whether each worker may hold all of `right`, so that `left` stays where it is."""
 
     def sources(self) -> tuple[Node, ...]:
         """See `Node.sources`."""

@@ -50,5 +50,10 @@ def survives(written: Expr, deletion: Expr) -> Expr:
 
 
 def shows(cell: Expr, *, deletion: Expr, now: Expr) -> Expr:
-    """Return whether a *winning* cell shows (C4, D1); null where there is no cell, so use it as a condition."""
+    """Return whether a *winning* cell shows (C4, D1); null where there is no cell, so use it as a condition.
+
+    `deletion` null says that deletions were applied already: then nobody reads the write time.
+    """
+    if deletion == Lit(None):
+        return is_live(Field(cell, RANK), now)
     return Call(Op.AND, (survives(Field(cell, WRITTEN), deletion), is_live(Field(cell, RANK), now)))

@@ -6,7 +6,7 @@ What comes out is in the raw layout's terms (cells with their metadata, deletion
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdc_views.facts import FactKind
@@ -20,7 +20,6 @@ from cdc_views.plan.expr import (
     Expr,
     Field,
     Fold,
-    Friendly,
     Item,
     Keep,
     Lit,
@@ -32,93 +31,12 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind, LatestCells, Node, Scan, Select
-from cdc_views.plan.order import RANK, VALUE, WRITTEN
-from cdc_views.relation import Relation, element_value_type
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, reads_from_bytes
-
-Payload = Callable[[LogicalType], tuple[str, ...]]
-"""Which stored fields of a cell the rest of the plan reads, by the type of its value."""
-
-
-def value_payload(kind: LogicalType) -> tuple[str, ...]:
-    """Payload of a view: the value alone."""
-    return (VALUE,)
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """What to reduce: the columns wanted (all non-key columns when None), and which facts count.
-
-    `landed_as_of` and `written_as_of` (µs) drop facts landed or written later. Row visibility (rule W2) needs
-    every regular column's cells, so unwanted ones are still reduced, without their values.
-    """
-
-    relation: Relation
-    wanted: frozenset[str] | None = None
-    payload: Payload = value_payload
-    landed_as_of: int | None = None
-    written_as_of: int | None = None
-    partition_where: Expr | None = None
-    """A condition on stored partition columns; partitions it refuses are not read."""
-    skips_unwanted: bool = False
-    """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
-
-    @property
-    def schema(self) -> TableSchema:
-        """The table's schema."""
-        return self.relation.schema
-
-    def is_wanted(self, column: Column) -> bool:
-        """Whether the result shows the column."""
-        return self.wanted is None or column.name in self.wanted
-
-    def reducible(self, columns: tuple[Column, ...]) -> list[Column]:
-        """Those of `columns` whose cells are read at all."""
-        return [c for c in columns if self.is_wanted(c) or not self.skips_unwanted]
-
-    def row_keys(self) -> tuple[str, ...]:
-        """Columns that identify a row."""
-        return tuple(name for c in self.schema.row_key for name in names.grouping(c))
-
-    def identities(self, kind: FactKind) -> tuple[str, ...]:
-        """Columns that alone tell the owners of `kind` facts apart; a partition's are never null."""
-        columns = self.schema.row_key if kind is FactKind.ROW else self.schema.partition
-        return tuple(names.identity(c) for c in columns)
-
-    def partition_keys(self) -> tuple[str, ...]:
-        """Columns that identify a partition."""
-        return tuple(name for c in self.schema.partition for name in names.grouping(c))
-
-    def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Scan:
-        """Return a scan of facts of some kinds; a column that every fact has null is not worth a row."""
-        wanted = tuple(kinds)
-        kind_is: Expr = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
-        landed = None
-        if self.landed_as_of is not None:
-            landed = Call(Op.LE, (col(names.LANDED), Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))))
-        mine = self.partition_where if wanted != (FactKind.TABLE,) else None
-        return Scan(name, f"{' or '.join(kind.value for kind in wanted)} fact", columns, both(kind_is, mine, landed, where))
-
-    def written_in_time(self, value: Expr) -> Expr:
-        """Return `value` (a struct with `written`), or null where it was written after `written_as_of`."""
-        if self.written_as_of is None:
-            return value
-        return when(Call(Op.LE, (Field(value, WRITTEN), Lit(self.written_as_of))), value)
-
-    def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
-        """Return how a cell of `column` is reduced; of an unwanted one only whether it shows matters, not its tie."""
-        if kind is None or not self.is_wanted(column):
-            return CellColumn(name, cell, None, ())
-        return CellColumn(name, cell, kind, self.payload(kind))
-
-    def cell(self, column: Column, value: Expr) -> Expr:
-        """Return the column's cell where it counts: not written before its drop (W6), nor after `written_as_of`."""
-        dropped_at = self.schema.drop_time(column.name)
-        if dropped_at is not None:
-            value = when(Call(Op.GT, (Field(value, WRITTEN), Lit(dropped_at))), value)
-        return self.written_in_time(value)
+from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind, LatestCells, Node, Select
+from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.plan.reduction import Reduction
+from cdc_views.relation import element_value_type
+from cdc_views.schema import Column
+from cdc_views.types import LogicalType, Udt, carries_comparable, reads_from_bytes
 
 
 def reduce_rows(request: Reduction) -> Node:
@@ -128,66 +46,67 @@ def reduce_rows(request: Reduction) -> Node:
     """
     schema = request.schema
     kinds = [FactKind.ROW] if schema.clustering else [FactKind.ROW, FactKind.PARTITION]
-    simple = _Cells.of(request, schema.regulars)
+    simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
     live = CellColumn(names.LIVE, col(names.LIVE), None, ())
     source = request.facts(
         "row_facts",
         kinds=kinds,
         columns=(
-            *((key, col(key)) for key in dict.fromkeys(keys + _displayed(schema.row_key))),
+            *((key, col(key)) for key in dict.fromkeys(keys + displayed(schema.row_key))),
             (names.LIVE, request.written_in_time(col(names.LIVE))),
-            (names.DELETED, Field(request.written_in_time(col(names.DELETED)), WRITTEN)),
+            (names.DELETED, request.deletion(col(names.DELETED))),
             *simple.inputs,
         ),
     )
     folds = (
-        *_display_folds(schema.row_key, keys),
+        *display_folds(schema.row_key, keys),
         (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),
         *simple.folds,
     )
     rows: Node = LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
-    for column in _with_elements(request, schema.regulars):
-        rows = _attach(request, rows, column, keys=keys, kind=FactKind.ROW)
+    for column in with_elements(request, schema.regulars):
+        rows = attach(request, rows, column, keys=keys, kind=FactKind.ROW)
     return rows
 
 
-def reduce_partitions(request: Reduction) -> Node | None:
+def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
     """Return one row per partition: winners of the static columns, deletion, range tombstones; None if it can't matter."""
     schema = request.schema
     if not schema.clustering:
         return None
-    cells = _Cells.of(request, schema.statics)
+    statics = schema.statics if with_statics else ()
+    cells = Cells.of(request, statics)
     keys = request.partition_keys()
-    kinds = [FactKind.PARTITION, FactKind.RANGE] + ([FactKind.STATIC] if schema.statics else [])
-    deleted = Field(request.written_in_time(col(names.DELETED)), WRITTEN)
+    kinds = [FactKind.PARTITION, FactKind.RANGE] + ([FactKind.STATIC] if statics else [])
+    deleted = request.deletion(col(names.DELETED))
     is_partition = Call(Op.EQ, (col(names.KIND), Lit(FactKind.PARTITION.value)))
     is_range = Call(Op.EQ, (col(names.KIND), Lit(FactKind.RANGE.value)))
     source = request.facts(
         "partition_facts",
         kinds=kinds,
         columns=(
-            *((key, col(key)) for key in dict.fromkeys(keys + _displayed(schema.partition))),
+            *((key, col(key)) for key in dict.fromkeys(keys + displayed(schema.partition))),
             (names.PARTITION_DELETED, when(is_partition, deleted)),
             (names.RANGES, when(Call(Op.AND, (is_range, not_null(deleted))), _range(deleted))),
             *cells.inputs,
         ),
     )
     folds = (
-        *_display_folds(schema.partition, keys),
+        *display_folds(schema.partition, keys),
         (names.PARTITION_DELETED, Agg(Fold.MAX, col(names.PARTITION_DELETED))),
         (names.RANGES, Agg(Fold.COLLECT, col(names.RANGES), not_null(col(names.RANGES)))),
         *cells.folds,
     )
     partitions: Node = LatestCells("latest_partitions", "partition", source, keys, cells.cells, folds)
-    for column in _with_elements(request, schema.statics):
-        partitions = _attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)
+    for column in with_elements(request, statics):
+        partitions = attach(request, partitions, column, keys=keys, kind=FactKind.STATIC)
     return partitions
 
 
 def reduce_table(request: Reduction) -> Node:
     """Return one row: the largest deletion of the whole table (rule S6), null without one."""
-    deleted = Field(request.written_in_time(col(names.DELETED)), WRITTEN)
+    deleted = request.deletion(col(names.DELETED))
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=((names.TABLE_DELETED, deleted),))
     fold = Agg(Fold.MAX, col(names.TABLE_DELETED))
     return Aggregate("latest_table", "table", source, (), ((names.TABLE_DELETED, fold),))
@@ -197,17 +116,18 @@ def _range(deleted: Expr) -> Expr:
     return Struct(((WRITTEN, deleted), (names.FROM, col(names.FROM)), (names.TO, col(names.TO))))
 
 
-def _displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
+def displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """Return the columns that show key columns."""
     return tuple(name for c in columns for name in names.shown_as(c))
 
 
-def _display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
+def display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
     """Keys that are equal but not the same bytes (decimal 1.0 and 1.00) show as the least of them."""
-    return tuple((name, Agg(Fold.MIN, col(name))) for name in _displayed(columns) if name not in keys)
+    return tuple((name, Agg(Fold.MIN, col(name))) for name in displayed(columns) if name not in keys)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class Cells:
     """How the non-key columns of one role take part: scan inputs, cells to reduce, deletions to fold."""
 
     inputs: Named
@@ -215,7 +135,8 @@ class _Cells:
     folds: Named
 
     @classmethod
-    def of(cls, request: Reduction, columns: tuple[Column, ...]) -> _Cells:
+    def of(cls, request: Reduction, columns: tuple[Column, ...]) -> Cells:
+        """Return how `columns` take part."""
         inputs: list[tuple[str, Expr]] = []
         cells: list[CellColumn] = []
         folds: list[tuple[str, Expr]] = []
@@ -223,15 +144,15 @@ class _Cells:
             stored = col(physical_name(column.name))
             if column.type.is_multicell:
                 name = names.deletion_of(column.name)
-                inputs.append((name, Field(request.written_in_time(Field(stored, "deletion")), WRITTEN)))
+                inputs.append((name, request.deletion(Field(stored, "deletion"))))
                 folds.append((name, Agg(Fold.MAX, col(name))))
-            for name, cell, kind in _single_cells(column, stored):
+            for name, cell, kind in single_cells(column, stored):
                 inputs.append((name, request.cell(column, cell)))
                 cells.append(request.reduced(name, column, cell=col(name), kind=kind))
         return cls(tuple(inputs), tuple(cells), tuple(folds))
 
 
-def _single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, LogicalType]]:
+def single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, LogicalType]]:
     """Yield (plan column, cell, value type): a simple column, or each field of a multi-cell user type."""
     if not column.type.is_multicell:
         yield physical_name(column.name), stored, column.type
@@ -241,7 +162,8 @@ def _single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, Logi
             yield name, Field(Field(stored, "cells"), stored_field), kind
 
 
-def _with_elements(request: Reduction, columns: tuple[Column, ...]) -> list[Column]:
+def with_elements(request: Reduction, columns: tuple[Column, ...]) -> list[Column]:
+    """Return those of `columns` that hold arrays of elements: lists, sets and maps."""
     return [c for c in request.reducible(columns) if c.type.is_multicell and not isinstance(c.type, Udt)]
 
 
@@ -250,7 +172,7 @@ def path_key(column: Column) -> str:
     return "key" if carries_comparable(path_type(column.type)) else "path"
 
 
-def _attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
+def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
     """Join to `owners` the reduced elements of one multi-cell column, sorted by path (rule W4).
 
     Elements are grouped apart from the simple columns: an array aggregate beside them makes both slow.
@@ -276,9 +198,7 @@ def _attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str
 def _reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
     stored, base = col(physical_name(column.name)), physical_name(column.name)
     array: Expr = Field(stored, "cells")
-    counts = request.cell(column, Item())
-    if not isinstance(counts, Item):
-        array = _kept(request, column, array)
+    array = kept_elements(request, column, array)
     source = request.facts(
         f"{base}_facts", kinds=[kind], columns=(*((key, col(key)) for key in keys), (base, array)), where=not_null(stored)
     )
@@ -297,10 +217,10 @@ def _reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ..
     )
 
 
-def _kept(request: Reduction, column: Column, array: Expr) -> Expr:
+def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
     """Elements that count: written after the column's drop (W6) and not after `written_as_of`."""
     written = Field(Item(), WRITTEN)
-    dropped_at = request.schema.drop_time(column.name)
+    dropped_at = request.drop_time(column)
     late = Call(Op.LE, (written, Lit(request.written_as_of))) if request.written_as_of is not None else None
     early = Call(Op.GT, (written, Lit(dropped_at))) if dropped_at is not None else None
     where = both(late, early)
@@ -335,11 +255,15 @@ def _collected(request: Reduction, column: Column) -> Expr:
 
 
 __all__ = [
-    "Payload",
-    "Reduction",
+    "Cells",
+    "attach",
+    "display_folds",
+    "displayed",
+    "kept_elements",
     "path_key",
     "reduce_partitions",
     "reduce_rows",
     "reduce_table",
-    "value_payload",
+    "single_cells",
+    "with_elements",
 ]

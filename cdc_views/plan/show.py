@@ -44,6 +44,13 @@ class Showing:
     columns: tuple[Column, ...]
     now: Expr
     shape: Shape
+    is_settled: bool = False
+    """Whether deletions were applied to the rows already, as to those of a state's base."""
+
+    @property
+    def scope(self) -> Expr:
+        """The largest deletion that covers a row."""
+        return Lit(None) if self.is_settled else col(names.SCOPE)
 
     def shown(self, role_columns: Iterable[Column]) -> list[Column]:
         """Those of `role_columns` that are wanted."""
@@ -54,7 +61,7 @@ class Showing:
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
     """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
     covered = _covered(request, rows, partitions=partitions, table=table)
-    judged = _judged(request, covered, columns=_judged_columns(request), scope=col(names.SCOPE))
+    judged = _judged(request, covered, columns=_judged_columns(request), scope=request.scope)
     if request.schema.statics and partitions is not None:
         judged = _judged(request, judged, columns=request.schema.statics, scope=_static_scope(request))
     columns = (
@@ -102,8 +109,8 @@ def _cell_columns(column: Column) -> list[str]:
 def _covered(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
     """Rows beside their partition, with the largest deletion that covers them in `_scope` (rule D2)."""
     if partitions is not None:
-        rows = _beside_partition(request, rows, partitions)
-        own = [col(names.DELETED), col(names.PARTITION_DELETED), _range_deletion(request.schema)]
+        rows = beside_partition(request.schema, rows, partitions)
+        own = [col(names.DELETED), col(names.PARTITION_DELETED), range_deletion(request.schema)]
     else:
         own = [col(names.DELETED)]
     if table is not None:
@@ -115,8 +122,9 @@ def _covered(request: Showing, rows: Node, *, partitions: Node | None, table: No
     return Select("covered_rows", "row key", rows, (*kept, (names.SCOPE, scope)))
 
 
-def _beside_partition(request: Showing, rows: Node, partitions: Node) -> Node:
-    on = tuple(names.identity(c) for c in request.schema.partition)
+def beside_partition(schema: TableSchema, rows: Node, partitions: Node) -> Node:
+    """Return rows with what is known of their partition."""
+    on = tuple(names.identity(c) for c in schema.partition)
     theirs = [name for name in partitions.output() if name not in rows.output()]
     columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
     return Join("rows_and_partitions", "row key", rows, partitions, JoinKind.LEFT, on, columns)
@@ -139,7 +147,7 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
     return Select("covered_partitions", "partition", beside, columns)
 
 
-def _range_deletion(schema: TableSchema) -> Expr:
+def range_deletion(schema: TableSchema) -> Expr:
     """The largest write time among the partition's range tombstones that cover the row; null without one."""
     inside = both(
         _within(schema, Field(Item(), names.FROM), is_start=True),
@@ -183,7 +191,7 @@ def _branches(*branches: tuple[Expr, Expr], otherwise: Expr) -> Expr:
 
 def _row_exists(request: Showing) -> Expr:
     """Rule W2: the row marker is live, or any regular cell is, after deletions."""
-    marker = shows(col(names.LIVE), deletion=col(names.SCOPE), now=request.now)
+    marker = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.shape.rows_always_have_markers:
         return marker
     return either(marker, *(_any_shows(c) for c in request.schema.regulars))
@@ -198,14 +206,15 @@ def _any_shows(column: Column) -> Expr:
 
 def _complex_scope(column: Column, deletion: Expr) -> Expr:
     """The deletion that covers a column's cells: the row's, or a multi-cell column's own (rule D3)."""
-    if not column.type.is_multicell:
+    if not column.type.is_multicell or deletion == Lit(None):
         return deletion
     return Call(Op.GREATEST, (deletion, col(names.deletion_of(column.name))))
 
 
 def _live_elements(request: Showing, column: Column, *, deletion: Expr) -> Expr:
-    live = both(survives(Field(Item(), WRITTEN), deletion), is_live(Field(Item(), RANK), request.now))
-    assert live is not None
+    live = is_live(Field(Item(), RANK), request.now)
+    if deletion != Lit(None):
+        live = Call(Op.AND, (survives(Field(Item(), WRITTEN), deletion), live))
     return Keep(col(names.cells_of(column.name)), live)
 
 

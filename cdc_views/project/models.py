@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from cdc_views.cron import Cron
 from cdc_views.overrides import parse_override
 from cdc_views.project.paths import default_raw_table, split_name
 from cdc_views.raw.connect_hints import Binary, Decimals
 from cdc_views.strategy import Strategy
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
-_CRON_FIELDS = 5
 
 
 class EngineName(str, Enum):
@@ -49,8 +49,7 @@ def _lateness(value: str) -> str:
 
 
 def _cron(value: str) -> str:
-    if len(value.split()) != _CRON_FIELDS:
-        raise ValueError('a cron expression of five fields was expected, as in "*/15 * * * *"')
+    Cron(value)
     return value
 
 
@@ -122,7 +121,9 @@ class ViewConfig(_Part):
 class MaterializeConfig(_Part):
     """When state is brought up to date, and how late an event may come."""
 
-    schedule: Annotated[str, AfterValidator(_cron)] | None = Field(default=None, description="A cron expression of five fields.")
+    schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
+        default=None, description="A cron expression of five fields, in UTC."
+    )
     lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(
         default=None, description="<int>(s|m|h|d): how long deletions are remembered; by default for ever."
     )

@@ -71,6 +71,8 @@ class RawFormat(ABC):
 
     name: ClassVar[str]
     order: ClassVar[WriteOrder] = WriteOrder.MICROS
+    carries_node: ClassVar[bool] = False
+    """Whether an event's origin names the replica that it was read on, so that copies can be counted."""
 
     @abstractmethod
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:

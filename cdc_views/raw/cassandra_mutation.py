@@ -27,6 +27,7 @@ class CassandraMutation(RawFormat):
     """The exact format: every cell with its own write time, expiry and bytes, every deletion with its scope."""
 
     name = "cassandra-mutation"
+    carries_node = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """See `RawFormat.decode`; one fact a row, and one each for static row, partition and range deletion."""

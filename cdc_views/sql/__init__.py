@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.choose import choose
+from cdc_views.plan.nodes import Source
+from cdc_views.plan.reduction import Split
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
 from cdc_views.sql.casts import casts_of
@@ -17,11 +20,13 @@ from cdc_views.sql.statements import create_view
 __all__ = ["ViewSql", "generate", "query_sql"]
 
 
-def query_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str) -> str:
-    """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM)."""
+def query_sql(
+    ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None
+) -> str:
+    """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it."""
     chosen = choose(strategy, engine=dialect_name).strategy
     plan = prune(lower(build(ask), strategy=chosen))
-    return Renderer(dialect(dialect_name), table=table).sql(plan)
+    return Renderer(dialect(dialect_name), table=table, tables=tables).sql(plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,29 @@ class ViewSql:
     name: str
 
 
-def generate(relation: Relation, *, dialect_name: str, strategy: str, view: ViewSql, table: str, note: str = "") -> str:
+def generate(
+    relation: Relation,
+    *,
+    dialect_name: str,
+    strategy: str,
+    view: ViewSql,
+    table: str,
+    note: str = "",
+    tables: Mapping[Source, str] | None = None,
+    split: Split | None = None,
+) -> str:
     """Return the CREATE VIEW statement of a table's merged view in a dialect, with a header that explains it.
 
-    `note` is a further line of the header (a Delta version, say). Raises `UnsupportedError` where two column
-    names differ in case alone and the dialect cannot hold both.
+    `note` is a further line of the header (a Delta version, say); `tables` and `split` are a state's (`Ask.split`).
+    Raises `UnsupportedError` where two column names differ in case alone and the dialect cannot hold both.
     """
     chosen = choose(strategy, engine=dialect_name)
     target = dialect(dialect_name)
     _refuse_case_clash(relation, target)
     target.check_names([c.name for c in relation.schema.columns], others=(view.schema, view.name))
-    ask = Ask(relation)
+    ask = Ask(relation, split=split)
     plan = prune(lower(build(ask), strategy=chosen.strategy))
-    query = Renderer(target, table=table).query(plan)
+    query = Renderer(target, table=table, tables=tables).query(plan)
     return create_view(
         target,
         relation,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
@@ -17,6 +17,7 @@ from cdc_views.plan.nodes import (
     Ordered,
     Scan,
     Select,
+    Source,
     UnionAll,
     in_order,
 )
@@ -26,9 +27,9 @@ from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
 class Renderer:
     """Renders plans in one dialect over one raw table. A node without a visit raises `UnsupportedError`."""
 
-    def __init__(self, dialect: Dialect, *, table: str) -> None:
-        """`table` is the raw table as it stands after FROM, text in the dialect."""
-        self.dialect, self.table = dialect, table
+    def __init__(self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None) -> None:
+        """`table` is the raw table as it stands after FROM, text in the dialect; `tables` parts of it."""
+        self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
 
     def query(self, root: Node, *, renamed: Named | None = None) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
@@ -72,7 +73,7 @@ class Renderer:
 
     def visit_scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
         """The raw table, projected and filtered."""
-        query = exp.select(*self._columns(node.columns)).from_(self.dialect.table(self.table), copy=False)
+        query = exp.select(*self._columns(node.columns)).from_(self.dialect.table(self._tables[node.source]), copy=False)
         return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
 
     def visit_select(self, node: Select, names: dict[int, str]) -> exp.Select:

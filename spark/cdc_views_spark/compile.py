@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +18,7 @@ from cdc_views.plan.nodes import (
     Ordered,
     Scan,
     Select,
+    Source,
     UnionAll,
     in_order,
 )
@@ -28,8 +29,8 @@ from cdc_views.sql.dialects.spark import Spark
 class Compiler:
     """Compiles plans over one raw DataFrame. A node without a visit raises `UnsupportedError`."""
 
-    def __init__(self, raw: DataFrame) -> None:
-        self._raw, self._dialect = raw, Spark()
+    def __init__(self, raw: DataFrame, parts: Mapping[Source, DataFrame] | None = None) -> None:
+        self._raw, self._dialect = {Source.ALL: raw, **(parts or {})}, Spark()
         self._done: dict[int, DataFrame] = {}
 
     def dataframe(self, root: Node) -> DataFrame:
@@ -58,7 +59,7 @@ class Compiler:
 
     def visit_scan(self, node: Scan) -> DataFrame:
         """The raw table, projected and filtered."""
-        return self._selected(self._raw, node.columns, node.where)
+        return self._selected(self._raw[node.source], node.columns, node.where)
 
     def visit_select(self, node: Select) -> DataFrame:
         """A projection."""
@@ -84,6 +85,8 @@ class Compiler:
         condition = conditions[0]
         for further in conditions[1:]:
             condition = condition & further
+        if node.is_right_small:
+            right = F.broadcast(right)
         return left.join(right, condition, node.kind.value).select(*self._columns(node.columns))
 
     def visit_explode(self, node: Explode) -> DataFrame:

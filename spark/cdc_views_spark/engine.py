@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.base import Read, StateWrite, ViewDefinition
 from cdc_views.errors import EngineError
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
@@ -19,6 +19,7 @@ from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.session import open_session
+from cdc_views_spark.state import facts_of_sources, parts_of_sources, write_state
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -49,7 +50,14 @@ class SparkEngine:
         """Return the lazy DataFrame of `read`, in exact form."""
         chosen = choose(read.strategy.value, engine="spark")
         plan = prune(lower(build(ask_of(read)), strategy=chosen.strategy))
-        return Compiler(self.raw(read.raw)).dataframe(plan)
+        if read.sources is None:
+            return Compiler(self.raw(read.raw)).dataframe(plan)
+        facts = facts_of_sources(self._session, read.sources)
+        return Compiler(facts, parts_of_sources(self._session, read.sources)).dataframe(plan)
+
+    def write_state(self, write: StateWrite) -> None:
+        """See `Engine.write_state`."""
+        write_state(self._session, write)
 
     def raw(self, raw: RawTable) -> DataFrame:
         """Return the raw table; one that does not exist yet has no rows, a column it lacks is null."""

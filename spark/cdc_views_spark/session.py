@@ -60,7 +60,8 @@ def _fetch(folder: Path) -> None:
 def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options: dict[str, str] | None = None) -> SparkSession:
     """Return a session on this machine: UTC, ANSI, few partitions, a catalog kept inside `warehouse`.
 
-    A session that is already open in this process is returned as it is.
+    A session that is already open in this process is returned as it is. `CDC_VIEWS_SPARK_MASTER` names another master
+    than this process's threads, one whose workers see the same files.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -69,7 +70,8 @@ def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options
     os.environ["JAVA_HOME"] = str(java_home(cache_folder()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("cdc-views")
+    master = os.environ.get("CDC_VIEWS_SPARK_MASTER") or f"local[{cores}]"
+    builder = SparkSession.builder.master(master).appName("cdc-views")
     settings = {**_settings(warehouse, memory), **(options or {})}
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -80,9 +82,11 @@ def open_session(*, warehouse: Path, cores: int = 2, memory: str = "2g", options
 
 def _settings(warehouse: Path, memory: str) -> dict[str, str]:
     metastore = warehouse.resolve() / "metastore"
+    jars = os.pathsep.join(map(str, delta_jars()))
     return {
         "spark.driver.memory": memory,
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, delta_jars())),
+        "spark.driver.extraClassPath": jars,
+        "spark.executor.extraClassPath": jars,
         "spark.driver.extraJavaOptions": " ".join(
             [
                 f"-Dderby.system.home={metastore.parent}",

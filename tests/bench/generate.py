@@ -6,6 +6,7 @@ deletions occur. 18 facts a row key.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import duckdb
@@ -40,6 +41,12 @@ _VALUES = (
 _FLOOR = "(-9223372036854775807 - 1)"
 
 
+MACRO = (
+    "CREATE MACRO uuid_of(a, b) AS printf('%08x-%04x-4%03x-8%03x-%012x', a & 4294967295, (a >> 32) & 65535,"
+    " (a >> 48) & 4095, b & 4095, (b >> 12) & 281474976710655)"
+)
+
+
 def _cell(index: int) -> str:
     rank = f"""CASE WHEN hash(i * 17 + {index}) % 100 = 0 THEN {NOW - 3600}::BIGINT + i % 1000
       WHEN hash(i * 13 + {index}) % 100 < 2
@@ -66,20 +73,18 @@ def build(folder: Path, *, events: int = EVENTS) -> RawTable:
         return raw
     Path(raw.location).mkdir(parents=True, exist_ok=True)
     with duckdb.connect() as connection:
-        connection.execute(
-            "CREATE MACRO uuid_of(a, b) AS printf('%08x-%04x-4%03x-8%03x-%012x', a & 4294967295, (a >> 32) & 65535,"
-            " (a >> 48) & 4095, b & 4095, (b >> 12) & 281474976710655)"
-        )
+        connection.execute(MACRO)
         connection.execute(f"CREATE TABLE events AS {_events(events)}")
         for replica in range(REPLICAS):
             connection.execute(
-                f"COPY ({_facts(replica)}) TO '{raw.location}/part-{replica}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 122880)"
+                f"COPY ({cells_sql(replica)}) TO '{raw.location}/part-{replica}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 122880)"
             )
     convert_to_deltalake(raw.location)
     return raw
 
 
-def _facts(replica: int) -> str:
+def cells_sql(replica: int) -> str:
+    """Facts of a table `events` (i, k, kind, w) as one replica logged them."""
     bound = 'struct_pack("size" := 0::TINYINT, inclusive := true, item := 0::INTEGER)'
     deleted = f"CASE WHEN i % 200 = 3 OR kind = 'partition' THEN struct_pack(written := w, \"at\" := {NOW - 60}::BIGINT) END"
     live = f'CASE WHEN hash(i) % 3 = 0 AND kind = \'row\' THEN struct_pack(written := w, "rank" := {_FLOOR} + 1) END'
@@ -90,3 +95,7 @@ def _facts(replica: int) -> str:
       struct_pack(node := '127.0.0.{replica + 1}', segment := '1', "position" := i) AS _origin,
       make_timestamptz({NOW} * 1000000::BIGINT) AS _landed_at
     FROM events ORDER BY i"""
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]), events=int(sys.argv[2]))

@@ -1,7 +1,7 @@
 """`make bench`: exact views against a full scan of the same files, in one run; writes a JSON and a plot.
 
-Every subject runs in a process of its own (peak memory is its own), the scan of each engine first and last: a wide
-gap between the two means the machine was noisy. Options: `--events N`, `--quick` (300 k events, fewer runs).
+Every subject runs in a process of its own (peak memory is its own), the scan of each engine first. The JSON is written
+after each engine. Options: `--events N`, `--quick` (300 k events, fewer runs), `--no-growth`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,25 @@ from typing import Any
 
 from generate import EVENTS, REPLICAS
 
-OUT = Path(__file__).parent / "out"
+HERE = Path(__file__).parent
+OUT = HERE / "out"
 SUBJECTS = {
     "duckdb": [("scan", 5), ("aggregate", 5), ("window", 1), ("self_join", 1), ("row_number", 3)],
     "spark": [("scan", 5), ("aggregate", 5), ("window", 1), ("self_join", 1), ("row_number", 3)],
-    "clickhouse": [("scan", 3), ("aggregate", 3)],
+    "clickhouse": [("scan", 3), ("aggregate", 3), ("arg_max", 3)],
 }
 GROWTH = (1 / 6, 10 / 6)
-INEXACT = {"row_number"}
+INEXACT = {"row_number", "arg_max"}
+SECONDS = 1800
 
 
 def measure(engine: str, subject: str, *, events: int, runs: int) -> dict[str, Any]:
     """Run one subject in a process of its own; an error is part of the result, not hidden."""
-    command = [sys.executable, str(Path(__file__).with_name("subjects.py")), engine, subject, str(events), str(runs), str(OUT)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    command = [sys.executable, str(HERE / "subjects.py"), engine, subject, str(events), str(runs), str(OUT)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"engine": engine, "subject": subject, "error": f"took more than {SECONDS} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
         return {"engine": engine, "subject": subject, "error": (done.stderr.strip().splitlines() or ["no output"])[-1]}
@@ -37,19 +42,23 @@ def measure(engine: str, subject: str, *, events: int, runs: int) -> dict[str, A
     return {"engine": engine, "subject": subject, "median": statistics.median(result["seconds"]), **result}
 
 
-def compare(events: int, *, runs: int | None) -> list[dict[str, Any]]:
-    """Measure every subject of every engine; the scan's median is the unit."""
+def make(events: int) -> None:
+    """Make the raw table, if it is missing, in a process of its own: the peak of no subject has it."""
+    subprocess.run([sys.executable, str(HERE / "generate.py"), str(OUT), str(events)], check=True, capture_output=True)
+
+
+def compare(engine: str, events: int, *, runs: int | None) -> list[dict[str, Any]]:
+    """Measure every subject of an engine; the scan's median is the unit."""
     results = []
-    for engine, subjects in SUBJECTS.items():
-        unit = None
-        for subject, usual in subjects:
-            result = measure(engine, subject, events=events, runs=runs or usual)
-            if subject == "scan":
-                unit = result.get("median")
-            if unit and "median" in result:
-                result["ratio"] = round(result["median"] / unit, 2)
-            results.append(result)
-            print(_line(result), flush=True)
+    unit = None
+    for subject, usual in SUBJECTS[engine]:
+        result = measure(engine, subject, events=events, runs=runs or usual)
+        if subject == "scan":
+            unit = result.get("median")
+        if unit and "median" in result:
+            result["ratio"] = round(result["median"] / unit, 2)
+        results.append(result)
+        print(_line(result), flush=True)
     return results
 
 
@@ -75,13 +84,19 @@ def growth(results: list[dict[str, Any]], *, events: int) -> list[dict[str, Any]
         for engine in ("duckdb", "spark")
     ]
     for share in GROWTH:
+        count = int(events * share)
+        make(count)
         for engine in ("duckdb", "spark"):
-            count = int(events * share)
             scan, exact = (measure(engine, what, events=count, runs=3) for what in ("scan", "aggregate"))
             point = {"raw_rows": count * REPLICAS, "scan": scan.get("median"), "exact": exact.get("median")}
             points.append({"engine": engine, **point})
             print(f"  {engine:8} {count * REPLICAS:>10,} raw rows: scan {point['scan']} s, exact {point['exact']} s", flush=True)
     return sorted(points, key=lambda point: point["raw_rows"])
+
+
+def keep(events: int, results: list[dict[str, Any]], points: list[dict[str, Any]]) -> None:
+    """Write what is known; after each engine, so an interrupted run keeps its figures."""
+    (OUT / "bench.json").write_text(json.dumps({"events": events, "results": results, "growth": points}, indent=1))
 
 
 def plot(results: list[dict[str, Any]], points: list[dict[str, Any]]) -> None:
@@ -121,10 +136,14 @@ def main() -> int:
     events = 300_000 if options.quick else options.events
     OUT.mkdir(exist_ok=True)
     print(f"{events:,} events x {REPLICAS} replicas = {events * REPLICAS:,} raw rows, 8 columns; medians, warm")
-    results = compare(events, runs=2 if options.quick else None)
+    make(events)
+    results: list[dict[str, Any]] = []
+    for engine in SUBJECTS:
+        results += compare(engine, events, runs=2 if options.quick else None)
+        keep(events, results, [])
     wrong, failed = disagreements(results), [r for r in results if "error" in r]
     points = [] if options.no_growth else growth(results, events=events)
-    (OUT / "bench.json").write_text(json.dumps({"events": events, "results": results, "growth": points}, indent=1))
+    keep(events, results, points)
     plot(results, points)
     print("exact answers are equal" if not wrong else f"answers differ: {', '.join(wrong)}")
     print(f"written: {OUT / 'bench.json'}, {OUT / 'bench.png'}")

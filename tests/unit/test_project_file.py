@@ -94,6 +94,8 @@ _OPTIONS = "format: debezium\n      options: "
         ("strategy: auto", "strategy: windw", 12, "did you mean 'window'?"),
         ("lateness: 10d", "lateness: 10 days", 13, "as in 10d"),
         ('"*/15 * * * *"', "hourly", 13, "a cron expression of five fields was expected"),
+        ('"*/15 * * * *"', '"*/15 25 * * *"', 13, "tables[0].materialize.schedule is '*/15 25 * * *'; bad hour; a cron"),
+        ('"*/15 * * * *"', '"0 0 30 2 *"', 13, "bad day-of-month"),
         ("    schema: schema/shop.cql\n", "", 5, "key 'schema' is missing in tables[0]"),
         ("  - name: shop.orders", "  - name: 3", 5, "tables[0].name is 3"),
         ("name: shop\n", "name: shop\nname: shop\n", 2, "key 'name' occurs twice"),

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Dialect, Sql, function, identifier, number
+from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.buckets import BucketDialect
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.types import Kind
 
 
-class DuckDb(Dialect):
+class DuckDb(BucketDialect):
     """Structs compare field by field and `max` takes them; `arg_max` would skip nulls (rule C5), so it is not used."""
 
     name = "duckdb"

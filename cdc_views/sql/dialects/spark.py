@@ -8,14 +8,15 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Dialect, Sql, function, identifier
+from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.buckets import BucketDialect
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.types import Kind
 
 _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
-class Spark(Dialect):
+class Spark(BucketDialect):
     """`max` of a struct compares field by field, nulls first; `max_by` is not used: its ties depend on input order."""
 
     name = "spark"

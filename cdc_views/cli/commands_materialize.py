@@ -1,0 +1,160 @@
+"""`materialize`: bring state up to date, once or by the tables' cron expressions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
+from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.telling import exit_code, tell
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from cdc_views.api import Table
+    from cdc_views.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
+
+_COLUMNS = ("table", "is_new", "raw_version", "facts", "outcome")
+_SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
+
+
+def materialize(
+    once: Annotated[bool, typer.Option("--once", help="Run each table once; this is the default.")] = False,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Keep running, each table by its cron expression.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Build state from all of raw, not from what landed since.")] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
+    ] = 0,
+    engine: EngineOption = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Bring state up to date with what landed since; a table that fails stops no other."""
+    from cdc_views.api import Project
+    from cdc_views.scheduling import job_of
+
+    check_format(format)
+    if schedule and (once or full or wait):
+        option = "--once" if once else "--full" if full else "--wait"
+        raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
+    tables = Project.load(project).select(select or ())
+    jobs = [job_of(table, engine=engine) for table in tables]
+    if schedule:
+        _keep_running(_scheduled(jobs, project), format=format)
+        return
+    failures: list[Exception] = []
+    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, full=full, wait=wait)), format=format)
+    _warn(tables, failures)
+    if failures:
+        raise typer.Exit(max(map(exit_code, failures)))
+
+
+def _run_all(jobs: Iterable[Job], failures: list[Exception], *, full: bool, wait: float) -> Iterator[dict[str, object]]:
+    """Run each job once; what fails is told and goes to `failures`."""
+    for job in jobs:
+        try:
+            outcome = job.run(full=full, wait=wait)
+        except Exception as error:
+            tell(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
+            failures.append(error)
+            continue
+        log.info(f"{job.name}: {outcome.line()}", table=job.name)
+        yield {"table": job.name, **_record(outcome)}
+
+
+def _record(outcome: Outcome) -> dict[str, object]:
+    return {
+        "is_new": outcome.is_new,
+        "raw_version": outcome.raw_version,
+        "facts": outcome.facts,
+        "outcome": outcome.line(),
+    }
+
+
+def _warn(tables: Iterable[Table], failures: list[Exception]) -> None:
+    """Warn of rows that are no events, where all went well: what failed may be what counts them."""
+    if not failures:
+        warn_of_quarantine(*tables)
+
+
+def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
+    """The jobs with a cron expression, told on standard error."""
+    scheduled = [job for job in jobs if job.cron is not None]
+    if not scheduled:
+        names = ", ".join(job.name for job in jobs)
+        advice = 'give one `materialize: {schedule: "*/15 * * * *"}`, or run `cdc-views materialize --once`'
+        raise UsageError(f"{project}: no table has a schedule (of {names}); {advice}")
+    for job in jobs:
+        cron = job.cron.expression if job.cron is not None else None
+        if cron is None:
+            log.warning(f"{job.name}: has no schedule and is not run", table=job.name)
+        else:
+            log.info(f"{job.name}: runs by {cron}, in UTC", table=job.name, schedule=cron)
+    return scheduled
+
+
+def _keep_running(jobs: list[Job], *, format: str) -> None:
+    """Run the schedule; standard output has a row a completed run as it ends, standard error the rest."""
+    from cdc_views.scheduling import SystemClock, run_schedule, run_until_stopped
+
+    def work(stop: Event) -> None:
+        completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
+        if format == "table":  # the widths of its columns would have to wait for the last row
+            for run in completed:
+                print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
+        else:
+            print_rows(_SCHEDULED_COLUMNS, map(_scheduled_row, completed), format=format)
+
+    run_until_stopped(work, on_stop=_say_that_it_stops)
+    log.info("stopped")
+
+
+def _scheduled_row(run: Completed) -> JsonRow:
+    return as_json_rows([{"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)}])[0]
+
+
+def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
+    """The completed runs; whatever else happens is logged."""
+    from cdc_views.scheduling import Completed
+
+    for happening in happenings:
+        if isinstance(happening, Completed):
+            yield happening
+            sys.stdout.flush()
+        else:
+            _log(happening)
+
+
+def _log(happening: Started | Failed | Skipped) -> None:
+    from cdc_views.scheduling import Failed, Started
+
+    name = happening.table
+    if isinstance(happening, Started):
+        missed = "" if happening.since == happening.tick else f", also for those since {_instant(happening.since)}"
+        log.info(f"{name}: run of {_instant(happening.tick)}{missed}", table=name, tick=_instant(happening.tick))
+    elif isinstance(happening, Failed):
+        when = _instant(happening.tick)
+        tell(happening.error, prefix=f"{name}: run of {when} failed and is tried again at the next: ", table=name, tick=when)
+    else:
+        first, last = _instant(happening.first), _instant(happening.last)
+        span = first if first == last else f"{first} to {last}"
+        log.warning(f"{name}: run of {span} skipped: {happening.reason}", table=name, first=first, last=last)
+
+
+def _instant(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _say_that_it_stops() -> None:
+    log.info("stopping after the run at hand; a second signal ends it at once, and what was committed stays")

@@ -1,0 +1,153 @@
+"""`replicas`: on how many nodes each cell fact was seen, and what only some nodes have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
+from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_quarantine
+
+if TYPE_CHECKING:
+    from cdc_views.api import Table
+    from cdc_views.replication import ReplicaReport
+    from cdc_views.replication.listing import PartialFact
+    from cdc_views.schema import TableSchema
+
+_COPIES_COLUMNS = ("copies", "facts", "verdict")
+_NODE_COLUMNS = (
+    "node",
+    "facts",
+    "missing",
+    "oldest_missing",
+    "newest_written",
+    "newest_position",
+    "last_landed",
+    "verdict",
+)
+_COLUMNS = ("part", "copies", *_NODE_COLUMNS)
+_FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
+
+
+def replicas(
+    table: TableArgument,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", metavar="N", help="Replicas of each mutation; default: the project's.")
+    ] = None,
+    nodes: Annotated[
+        list[str] | None, typer.Option("--nodes", metavar="NODE", help="Expect this node besides those seen; may be repeated.")
+    ] = None,
+    missing: Annotated[bool, typer.Option("--missing", help="List the facts that too few nodes have shown.")] = False,
+    only_on: Annotated[
+        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts that this node alone has shown.")
+    ] = None,
+    silent_after: Annotated[
+        str,
+        typer.Option(
+            "--silent-after", metavar="SPAN", help="Call a node silent that landed nothing for so long before the newest landing."
+        ),
+    ] = "1d",
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Print on how many nodes each cell fact was seen and how each node stands; exit code 1 on too few copies."""
+    from cdc_views.api import Project
+    from cdc_views.replication import expected_of, list_partial
+    from cdc_views.replication import replicas as count
+
+    check_format(format)
+    check_selected(table, select)
+    target = Project.load(project).table(table)
+    expected = expected_of(target, factor=replication_factor, nodes=nodes or (), silent_after=silent_after)
+    report = count(target, expected)
+    warn_of_quarantine(target)
+    if missing or only_on is not None:
+        facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
+        print_rows(_FACT_COLUMNS, _fact_rows(target.schema, facts), format=format)
+    elif format == "table":
+        _print_tables(report)
+    else:
+        print_rows(_COLUMNS, as_json_rows(_records(report)), format=format)
+    if report.incomplete:
+        _complain(target, report, is_listed=missing)
+        raise typer.Exit(1)
+
+
+def _print_tables(report: ReplicaReport) -> None:
+    records = list(_records(report))
+    print(f"{report.table}: {report.facts} cell facts; {report.factor} copies of each are expected")
+    print_rows(_COPIES_COLUMNS, as_json_rows(r for r in records if r["part"] == "copies"), format="table")
+    print_rows(_NODE_COLUMNS, as_json_rows(r for r in records if r["part"] == "node"), format="table")
+
+
+def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
+    """One record a number of copies, then one a node."""
+    nothing = dict.fromkeys(_COLUMNS)
+    for copies, facts in report.copies.items():
+        verdict = "too few" if facts and copies < report.factor else "ok"
+        yield {**nothing, "part": "copies", "copies": copies, "facts": facts, "verdict": verdict}
+    for one in report.nodes:
+        newest = None if one.newest_position is None else ":".join(map(str, one.newest_position))
+        yield {
+            "part": "node",
+            "copies": None,
+            "node": one.node,
+            "facts": one.seen,
+            "missing": one.lacking,
+            "oldest_missing": one.oldest_lacking,
+            "newest_written": one.newest_written,
+            "newest_position": newest,
+            "last_landed": _instant(one.last_landed),
+            "verdict": one.standing.value,
+        }
+
+
+def _instant(micros: int | None) -> str | None:
+    from cdc_views.codec.times import timestamp_text
+
+    return None if micros is None else timestamp_text(micros // 1000)
+
+
+def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
+    from cdc_views.codec.jsontext import quote, to_json
+
+    for fact in facts:
+        key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in fact.key.items())
+        yield {
+            "key": f"{{{key}}}",
+            "what": quote(fact.what),
+            "column": "null" if fact.column is None else quote(fact.column.name),
+            "path": _path(schema, fact),
+            "written": str(fact.written),
+            "nodes": json.dumps(fact.nodes, ensure_ascii=False),
+            "missing_on": json.dumps(fact.lacking, ensure_ascii=False),
+        }
+
+
+def _path(schema: TableSchema, fact: PartialFact) -> str:
+    """The path of an element or a field; the bounds of a range."""
+    from cdc_views.cli.explanations import bound_text
+    from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.oracle import path_type
+
+    if fact.start is not None and fact.end is not None:
+        return quote(f"{bound_text(schema, fact.start, is_start=True)}, {bound_text(schema, fact.end, is_start=False)}")
+    if fact.path is None or fact.column is None:
+        return "null"
+    return to_json(path_type(fact.column.type), fact.path)
+
+
+def _complain(table: Table, report: ReplicaReport, *, is_listed: bool) -> None:
+    few = f"{table.name}: {report.incomplete:,} of {report.facts:,} cell facts were seen on fewer than {report.factor} nodes"
+    advice = "" if is_listed else "; --missing lists them"
+    if len(report.nodes) < report.factor:
+        advice = f"; of only {len(report.nodes)} nodes events have landed or were expected (--nodes)"
+    log.error(few + advice)

@@ -1,0 +1,58 @@
+"""Cron expressions in UTC: when a table's next run is due, and which was due last.
+
+Five fields as in Debian's cron; the parser is CronSim's. In UTC no hour is missing or comes twice, so daylight saving
+time does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from cronsim import CronSim, CronSimError
+
+_FIELDS = 5
+_ANY_INSTANT = datetime(2000, 1, 1, tzinfo=timezone.utc)
+_EXAMPLE = 'a cron expression of five fields was expected, as in "*/15 * * * *" (minute, hour, day, month, weekday)'
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A cron expression that has occurrences; its **ticks** are the instants it names, to the minute.
+
+    Raises:
+        ValueError: It is none, or names an instant that never comes, such as 30 February.
+
+    >>> Cron("*/15 * * * *").after(datetime(2026, 11, 21, 10, 0, tzinfo=timezone.utc)).isoformat()
+    '2026-11-21T10:15:00+00:00'
+    """
+
+    expression: str
+
+    def __post_init__(self) -> None:
+        """Refuse what has no ticks."""
+        if len(self.expression.split()) != _FIELDS:
+            raise ValueError(_EXAMPLE)
+        try:
+            self.after(_ANY_INSTANT)
+        except (CronSimError, AssertionError) as error:
+            raise ValueError(f"{_lowered(str(error))}; {_EXAMPLE}") from error
+        except StopIteration as error:
+            raise ValueError(f"it names an instant that never comes; {_EXAMPLE}") from error
+
+    def after(self, instant: datetime) -> datetime:
+        """Return the first tick later than `instant`."""
+        return next(CronSim(self.expression, _in_utc(instant)))
+
+    def latest(self, instant: datetime) -> datetime:
+        """Return the last tick that is not later than `instant`."""
+        return next(CronSim(self.expression, _in_utc(instant) + timedelta(seconds=1), reverse=True))
+
+
+def _in_utc(instant: datetime) -> datetime:
+    """The whole second: CronSim treats fractions differently in its two directions."""
+    return instant.astimezone(timezone.utc).replace(microsecond=0)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:] or "it cannot be read"

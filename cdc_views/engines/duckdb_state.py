@@ -1,0 +1,89 @@
+"""States by DuckDB: facts of several files reduced by SQL, committed by deltalake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from cdc_views.engines.base import Sources, StateWrite
+from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.snapshot import Snapshot
+from cdc_views.errors import EngineError
+from cdc_views.landing.delta import delta_errors, recording
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART, compact, part_of
+from cdc_views.plan.nodes import Source
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.sql.dialects import dialect
+from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.render import Renderer
+
+_BATCH_ROWS = 100_000
+
+
+def snapshot_of_sources(sources: Sources, newest: Snapshot) -> Snapshot:
+    """Return the files of `sources` as one snapshot; `newest` is that of the raw table, whose columns its tail has."""
+    if sources.is_raw:
+        return newest
+    if not sources.files:
+        return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
+    parts = [sources.stored] * bool(sources.base + sources.runs) + [newest.stored] * bool(sources.tail)
+    return Snapshot(sources.raw_version, sources.files, _common(sources, [part for part in parts if part is not None]))
+
+
+def _common(sources: Sources, stored: list[pa.Schema]) -> pa.Schema:
+    """Of each column the type that is furthest from the expected one, so that a reader completes it."""
+    columns = {}
+    for field in sources.raw.relation.arrow_schema():
+        found = [schema.field(field.name) for schema in stored if field.name in schema.names]
+        others = [f for f in found if type_text(f.type) != type_text(field.type)]
+        if found:
+            columns[field.name] = (others or found)[0]
+    return pa.schema(columns.values())
+
+
+def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
+    """See `Engine.write_state`; `tables` are the facts as they stand after FROM."""
+    relation = write.sources.raw.relation
+    part = part_of(relation, prefix=write.prefix, digits=write.digits)
+    plan = compact(relation, part=part, is_base=write.is_base, split=write.sources.split)
+    reduced = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables).sql(prune(lower(plan, strategy="aggregate")))
+    columns = ", ".join(_typed(field) for field in relation.arrow_schema())
+    order = ", ".join(_name(n) for n in (PART, names.KIND, *(names.identity(c) for c in relation.schema.row_key)))
+    sql = f"SELECT {columns}, {_name(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"
+    try:
+        rows = connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+        _commit(write, rows)
+    except duckdb.Error as error:
+        raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
+
+
+def _typed(field: pa.Field) -> str:
+    return f"CAST({_name(field.name)} AS {type_text(field.type)}) AS {_name(field.name)}"
+
+
+def _name(name: str) -> str:
+    return str(identifier(name).sql(dialect="duckdb"))
+
+
+def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
+    name, number = write.transaction
+    with delta_errors(write.target):
+        target, recorded = DeltaTable(write.target, version=write.version), recording({name: number})
+        if not write.replaced:
+            write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=recorded)
+        else:
+            predicate = _predicate(write)
+            write_deltalake(
+                target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded
+            )
+
+
+def _predicate(write: StateWrite) -> str | None:
+    """What the new rows stand in for; everything needs no condition."""
+    if len(write.replaced) != 1:
+        return None
+    return f"{PART} >= '{write.replaced}' AND {PART} < '{chr(ord(write.replaced) + 1)}'"

@@ -1,0 +1,7 @@
+"""State: winners of a raw table, kept in a Delta table, brought up to date by what landed since (rule M1)."""
+
+from __future__ import annotations
+
+from cdc_views.materialize.run import Materialization, materialize, sources_of
+
+__all__ = ["Materialization", "materialize", "sources_of"]

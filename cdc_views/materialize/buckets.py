@@ -1,0 +1,78 @@
+"""Which files of a state a condition on the partition key can reach."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from cdc_views.codec.physical import arrow_type
+from cdc_views.engines.base import Sources
+from cdc_views.materialize.state import BASE, RUN, File, StateTable
+from cdc_views.naming import physical_name
+from cdc_views.plan.compact import is_bytes
+from cdc_views.plan.where import on_partition, parse_where
+from cdc_views.schema import Column, TableSchema
+
+
+def digest(*texts: str) -> str:
+    """Return the digest of a partition key whose columns have these texts; what `plan.expr.Bucket` computes.
+
+    >>> digest("3", "x")[:4]
+    '57a2'
+    """
+    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest()
+
+
+def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
+    """Return `sources` without the state's files that a condition in DuckDB's SQL rules out.
+
+    Facts about the whole table have no key and are always read.
+    """
+    key = one_partition(sources.raw.relation.schema, where)
+    if key is None:
+        return sources
+    wanted = (digest(*key), digest())
+    files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
+    base, runs = (_paths(files, prefix) for prefix in (BASE, RUN))
+    return replace(sources, base=base, runs=runs, parts=tuple(sorted({file.part for file in files})))
+
+
+def _paths(files: list[File], prefix: str) -> tuple[str, ...]:
+    return tuple(file.path for file in files if file.part.startswith(prefix))
+
+
+def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
+    """Return the texts of the only partition key that the condition lets through; None where it names none.
+
+    Only `column = literal` counts, of columns whose stored form is the literal: whole numbers, and texts.
+    """
+    condition = on_partition(schema, parse_where(schema, where))
+    if condition is None or any(is_bytes(column) for column in schema.partition):
+        return None
+    found = dict(_equalities(condition.tree.unnest()))
+    texts = [_stored_text(column, found.get(physical_name(column.name))) for column in schema.partition]
+    return None if None in texts else tuple(text for text in texts if text is not None)
+
+
+def _stored_text(column: Column, literal: exp.Literal | None) -> str | None:
+    """The text of the stored value that equals the literal; None where SQL would convert one of the two first."""
+    if literal is None:
+        return None
+    stored = arrow_type(column.type)
+    if pa.types.is_integer(stored):
+        return str(int(literal.name)) if literal.is_int else None
+    return str(literal.name) if pa.types.is_string(stored) and literal.is_string else None
+
+
+def _equalities(tree: exp.Expression) -> Iterator[tuple[str, exp.Literal]]:
+    for conjunct in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        equality = conjunct.unnest()
+        if not isinstance(equality, exp.EQ):
+            continue
+        for column, value in ((equality.left, equality.right), (equality.right, equality.left)):
+            if isinstance(column, exp.Column) and isinstance(value, exp.Literal):
+                yield column.name, value

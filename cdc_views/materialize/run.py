@@ -1,0 +1,203 @@
+"""`materialize`: bring a state up to date, and keep it cheap to read.
+
+A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
+tail alone. Once the runs weigh a tenth of the base, they and the base are reduced to a new base; before that, many
+small runs are reduced to one. So a fact is rewritten about `1 / REBASE_SHARE` times on its way into the base, however
+large the base is (docs/materialize.md has the figures).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine, Sources, StateWrite
+from cdc_views.errors import UsageError
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.materialize.buckets import pruned
+from cdc_views.materialize.state import BASE, RUN, STEPS, File, StateTable, create_state, open_state, transaction_name
+from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.relation import RawTable
+
+REBASE_SHARE = 0.1
+"""The runs' bytes, in parts of the base's, at which they are merged into it."""
+MOST_RUNS = 8
+"""How many runs are read side by side before they are merged into one."""
+MOST_BROADCAST = 2_000_000
+"""Fresh facts, each with a key, up to which their keys are sent to every worker rather than shuffled."""
+_DIGITS = ((50_000, 0), (800_000, 1), (100_000_000, 2))
+"""A file for each partition digest's first digits: up to so many facts, so many digits (16 files each)."""
+_MOST_DIGITS = 3
+_FAN_OUT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """What one call did.
+
+    Attributes:
+        is_new: Whether the state changed.
+        raw_version: The version of the raw table that the state covers now.
+        facts: Raw facts that were read; None where the raw table's log does not say.
+        is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
+        merged: `""`, `runs` (several became one) or `base` (all became the new base).
+        state_facts: Facts in the state now.
+        state_bytes: Bytes of its files.
+    """
+
+    is_new: bool
+    raw_version: int
+    facts: int | None
+    is_full: bool = False
+    why: str = ""
+    merged: str = ""
+    state_facts: int = 0
+    state_bytes: int = 0
+
+    def line(self) -> str:
+        """One line for people."""
+        if not self.is_new:
+            return f"state is up to date with raw version {self.raw_version}"
+        what = "built" if self.is_full else "brought up to date"
+        read = "" if self.facts is None else f" from {self.facts:,} raw facts"
+        why = f" ({self.why})" if self.why else ""
+        size = f"{self.state_facts:,} facts, {self.state_bytes / 1e6:,.1f} MB"
+        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}"
+
+
+def materialize(engine: Engine, raw: RawTable, location: str, *, full: bool = False) -> Materialization:
+    """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
+
+    Args:
+        engine: What reduces.
+        raw: The raw table, which exists.
+        location: Where the state is, or is to be.
+        full: Build it from all of raw, whatever is there.
+
+    Raises `ConflictError` where other runs kept committing first.
+    """
+    create_state(location, raw.relation)
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(engine, raw, location, full=full)
+        except ConflictError:
+            continue
+    raise ConflictError(f"{location}: other runs keep committing first; run the command again")
+
+
+def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sources | None:
+    """Return the state and the raw files since, which amount to the raw table as it is now; None without a state.
+
+    Files that the condition `where` (DuckDB's SQL) rules out are left out.
+    """
+    table = _open(raw)
+    state = open_state(location, raw.relation, raw_id=str(table.metadata().id))
+    if state is None or state.raw_version is None:
+        return None
+    tail = tail_of(table, after=state.raw_version)
+    if tail.rebuild:
+        return None
+    sources = _sources(raw, state, tail)
+    return pruned(sources, state, where) if where is not None else sources
+
+
+def _open(raw: RawTable) -> DeltaTable:
+    with delta_errors(raw.location):
+        return DeltaTable(raw.location)
+
+
+def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
+    base, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, RUN))
+    fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
+    is_small = fresh < MOST_BROADCAST
+    return Sources(
+        raw, tail.version, state.location, state.version, base, runs, tail.files, state.stored, is_fresh_small=is_small
+    )
+
+
+def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool) -> Materialization:
+    table = _open(raw)
+    raw_id = str(table.metadata().id)
+    state = open_state(location, raw.relation, raw_id=raw_id)
+    if state is None:
+        raise UsageError(f"{location}: the state was deleted while it was brought up to date; run the command again")
+    name = transaction_name(raw_id)
+    done = _built(engine, raw, table, state, name=name) if full else _updated(engine, raw, table, state, name=name)
+    now = open_state(location, raw.relation, raw_id=raw_id)
+    assert now is not None
+    merged = _merged(engine, raw, now, name=name)
+    if merged:
+        now = open_state(location, raw.relation, raw_id=raw_id) or now
+    facts, size = sum(file.rows for file in now.files), sum(file.size for file in now.files)
+    return replace(done, is_new=done.is_new or bool(merged), merged=merged, state_facts=facts, state_bytes=size)
+
+
+def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str) -> Materialization:
+    if state.raw_version is None:
+        why = "it was the state of another raw table" if state.files else ""
+        return _built(engine, raw, table, state, name=name, why=why)
+    tail = tail_of(table, after=state.raw_version)
+    if tail.rebuild:
+        return _built(engine, raw, table, state, name=name, why=tail.rebuild)
+    if not tail.files:
+        return Materialization(False, state.raw_version, 0)
+    write = StateWrite(
+        Sources(raw, tail.version, tail=tail.files),
+        state.location,
+        state.version,
+        RUN,
+        _digits(tail.rows),
+        "",
+        (name, tail.version * STEPS),
+    )
+    engine.write_state(write)
+    return Materialization(True, tail.version, tail.rows)
+
+
+def _built(
+    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, why: str = ""
+) -> Materialization:
+    version = table.version()
+    rows = rows_of(table)
+    sources = Sources(raw, version, is_raw=True)
+    number = max(version * STEPS, (state.mark or 0) + 1)
+    replaced = BASE + RUN if state.files else ""
+    write = StateWrite(sources, state.location, state.version, BASE, _digits(rows), replaced, (name, number), is_base=True)
+    engine.write_state(write)
+    return Materialization(True, version, rows, is_full=True, why=why)
+
+
+def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> str:
+    """Reduce runs, or all, where it is due; returns what was merged."""
+    base, runs = state.of(BASE), state.of(RUN)
+    mark, raw_version = state.mark, state.raw_version
+    assert mark is not None
+    assert raw_version is not None
+    weight, base_weight = sum(file.size for file in runs), sum(file.size for file in base)
+    is_heavy = bool(runs) and weight >= REBASE_SHARE * base_weight
+    if not is_heavy and _side_by_side(runs) <= MOST_RUNS:
+        return ""
+    prefix = BASE if is_heavy else RUN
+    merging = base + runs if is_heavy else runs
+    sources = _sources(raw, state, Tail(raw_version))
+    if not is_heavy:
+        sources = replace(sources, base=())
+    digits = _digits(sum(file.rows for file in merging))
+    replaced = BASE + RUN if is_heavy else RUN
+    transaction = (name, mark + 1)
+    write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction, is_base=is_heavy)
+    engine.write_state(write)
+    return "base" if is_heavy else "runs"
+
+
+def _side_by_side(runs: tuple[File, ...]) -> float:
+    """How many runs a lookup of one key meets on average."""
+    return sum(float(_FAN_OUT) ** (len(RUN) - len(file.part)) for file in runs)
+
+
+def _digits(rows: int | None) -> int:
+    for most, digits in _DIGITS:
+        if rows is not None and rows <= most:
+            return digits
+    return _MOST_DIGITS if rows is not None else 1

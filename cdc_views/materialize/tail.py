@@ -1,0 +1,142 @@
+"""What landed in a raw table since a state was brought up to date: files, read from Delta's log.
+
+Only commits that change data count: OPTIMIZE rewrites files that a state has seen already. A commit that takes data
+away (a DELETE, an overwrite) makes the state say more than raw does, so that it must be built anew; retention, which
+drops only what a state covers, says so in its commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import EngineError
+from cdc_views.landing.delta import delta_errors
+
+RETENTION = "cdc-views retention"
+"""The mark in the commit metadata of a commit that only drops raw events which a state covers."""
+_LOG_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Raw events that a state does not hold yet.
+
+    Attributes:
+        version: The raw table's version up to which this looks.
+        files: Absolute paths of the files to read; they may hold facts that the state has (rule M1).
+        rows: Facts in them; None where the log does not say.
+        rebuild: Why the state cannot be brought up to date from them alone; empty where it can.
+    """
+
+    version: int
+    files: tuple[str, ...] = ()
+    rows: int | None = 0
+    rebuild: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    adds: tuple[Mapping[str, Any], ...]
+    removes: tuple[Mapping[str, Any], ...]
+    is_retention: bool
+
+
+def tail_of(raw: DeltaTable, *, after: int) -> Tail:
+    """Return what `raw`, at the version it is open at, gained since version `after`.
+
+    Where the log is gone, every file of now that `after` had not is taken; where that version is gone as well, the
+    state must be built anew.
+    """
+    version = raw.version()
+    if after >= version:
+        return Tail(version, rebuild="the raw table went back in time" if after > version else "")
+    active = _active(raw)
+    commits = [_commit(raw, number) for number in range(after + 1, version + 1)]
+    if any(commit is None for commit in commits):
+        return _by_difference(raw, active, after=after)
+    added: dict[str, int | None] = {}
+    for commit in commits:
+        assert commit is not None
+        if why := _takes_away(commit):
+            return Tail(version, rebuild=why)
+        added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
+        if any(unquote(gone["path"]) in added for gone in commit.removes):
+            # what landed was rewritten before it was seen: read what it was rewritten to
+            return _by_difference(raw, active, after=after)
+    return _tail(version, {path: added[path] for path in active if path in added}, active)
+
+
+def rows_of(raw: DeltaTable) -> int | None:
+    """Return how many facts the raw table has at the version it is open at; None where its log does not say."""
+    counts = pa.table(raw.get_add_actions(flatten=True)).column("num_records").to_pylist()
+    return None if None in counts else sum(map(int, counts))
+
+
+def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
+    counts = list(rows.values())
+    known = [count for count in counts if count is not None]
+    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(counts) else None)
+
+
+def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
+    try:
+        with delta_errors(raw.table_uri):
+            before = _active(DeltaTable(raw.table_uri, version=after))
+    except EngineError:
+        return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
+    return _tail(raw.version(), {path: None for path in active if path not in before}, active)
+
+
+def _active(raw: DeltaTable) -> dict[str, str]:
+    """Relative path, absolute path of each file."""
+    root = raw.table_uri.rstrip("/") + "/"
+    local = root.removeprefix("file://")
+    found = {}
+    for uri in raw.file_uris():
+        plain = unquote(uri)
+        found[plain.removeprefix(root).removeprefix(local)] = plain
+    return found
+
+
+def _commit(raw: DeltaTable, version: int) -> _Commit | None:
+    path = Path(unquote(raw.table_uri.removeprefix("file://"))) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
+    if not path.is_file():
+        return None
+    adds, removes, is_retention = [], [], False
+    for action in _actions(path):
+        if "add" in action:
+            adds.append(action["add"])
+        elif "remove" in action:
+            removes.append(action["remove"])
+        elif "commitInfo" in action:
+            is_retention = RETENTION in json.dumps(action["commitInfo"])
+    return _Commit(tuple(adds), tuple(removes), is_retention)
+
+
+def _actions(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def _takes_away(commit: _Commit) -> str:
+    if any(add.get("deletionVector") for add in commit.adds):
+        return "events were deleted from the raw table"
+    if commit.is_retention or not any(remove.get("dataChange", True) for remove in commit.removes):
+        return ""
+    return "events were deleted from the raw table"
+
+
+def _rows_in(add: Mapping[str, Any]) -> int | None:
+    stats = json.loads(add["stats"]) if add.get("stats") else {}
+    count = stats.get("numRecords")
+    return int(count) if count is not None else None

@@ -1,0 +1,267 @@
+"""Raw facts → the facts of a state: every winner with its metadata, again in the raw layout (rule M1).
+
+Whatever may come later, view(raw) = view(compact(a) + b) for every split of raw into a and b. Nothing here looks at a
+clock or drops a deletion.
+
+One row per: row key (`row`), partition with static cells (`static`), partition with a deletion (`partition`), range
+tombstone (`range`), and at most one `table`.
+"""
+
+from __future__ import annotations
+
+from cdc_views.facts import FactKind
+from cdc_views.naming import physical_name
+from cdc_views.oracle import path_type
+from cdc_views.plan import names
+from cdc_views.plan.expr import (
+    Agg,
+    Bucket,
+    Call,
+    Each,
+    Expr,
+    Field,
+    Fold,
+    IsEmpty,
+    Item,
+    Keep,
+    Lit,
+    Named,
+    Op,
+    Struct,
+    col,
+    either,
+    not_null,
+    when,
+)
+from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll
+from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, survives
+from cdc_views.plan.reduce import (
+    Cells,
+    attach,
+    display_folds,
+    displayed,
+    reduce_partitions,
+    reduce_rows,
+    with_elements,
+)
+from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.show import beside_partition, range_deletion
+from cdc_views.plan.split import untouched_facts
+from cdc_views.relation import Relation, element_value_type
+from cdc_views.schema import Column
+from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
+
+PART = "_part"
+"""The state's partition column: `b` for the base or `r` for a run, then the first digits of `key_digest`."""
+
+
+def compact(relation: Relation, *, part: Expr, is_base: bool = False, split: Split | None = None) -> Node:
+    """Return the plan of the state of a raw table, in the column order of `state_columns`; `part` fills `_part`.
+
+    `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
+    to read a row that nothing new is about. `split` says that there is a base already: its rows that nothing new is
+    about stay as they are.
+    """
+    request = Reduction(relation, payload=_whole, is_whole=True, split=split)
+    rows = [*_kept_rows(request), _rows(request, is_base=is_base)]
+    parts = [*rows, *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
+    columns = state_columns(relation)
+    shaped = [_shaped(node, columns, kind=kind, part=part) for kind, node in parts]
+    return UnionAll("state", "fact of the state", tuple(shaped))
+
+
+def state_columns(relation: Relation) -> tuple[str, ...]:
+    """Return the names of a state's columns: those of the raw layout, and `_part`."""
+    return (*relation.arrow_schema().names, PART)
+
+
+def part_of(relation: Relation, *, prefix: str, digits: int) -> Expr:
+    """Return what fills `_part`: `prefix`, and `digits` of the partition key's digest."""
+    keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
+    return Bucket(keys, prefix, digits)
+
+
+def is_bytes(column: Column) -> bool:
+    """Whether what tells values of a partition column apart is stored as bytes."""
+    return carries_comparable(column.type) or (isinstance(column.type, Scalar) and column.type.kind is Kind.BLOB)
+
+
+def _whole(kind: LogicalType) -> tuple[str, ...]:
+    return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
+
+
+def _shaped(node: Node, columns: tuple[str, ...], *, kind: FactKind, part: Expr) -> Select:
+    """The node's columns in the state's order; what a kind of fact has not is null."""
+    have = set(node.output())
+    values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
+    values |= {names.KIND: Lit(kind.value), PART: part if kind is not FactKind.TABLE else _no_key(part)}
+    return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
+
+
+def _no_key(part: Expr) -> Expr:
+    assert isinstance(part, Bucket | Lit)
+    return Bucket((), part.prefix, part.digits) if isinstance(part, Bucket) else part
+
+
+def _kept_rows(request: Reduction) -> list[tuple[FactKind, Node]]:
+    """The base's rows that stay as they are."""
+    if request.split is None:
+        return []
+    stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
+    return [(FactKind.ROW, untouched_facts(request, "kept_rows", stored))]
+
+
+def _rows(request: Reduction, *, is_base: bool) -> tuple[FactKind, Node]:
+    rows = reduce_rows(request)
+    if is_base:
+        rows = _settled(request, rows)
+    columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
+    shown = _columns_of(rows, request.schema.regulars, columns, name="row_state")
+    if not is_base:
+        return FactKind.ROW, shown
+    says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
+    kept = either(*(not_null(col(name)) for name in says))
+    return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
+
+
+def _settled(request: Reduction, rows: Node) -> Node:
+    """Rows whose deletion is the largest that covers them (rule D2), without what it hides (D1) or their own hides (D3).
+
+    What was hidden never shows again, whatever comes: the deletion stays. `_own_deleted` is null where the partition's
+    or a range's covers the row as well, and those are kept as facts of their own.
+    """
+    own, covers = col(names.DELETED), reduce_partitions(request, with_statics=False)
+    cover: Expr = Lit(None)
+    if covers is not None:
+        rows = beside_partition(request.schema, rows, covers)
+        cover = Call(Op.GREATEST, (col(names.PARTITION_DELETED), range_deletion(request.schema)))
+    skipped = (names.PARTITION_DELETED, names.RANGES)
+    kept = tuple((name, col(name)) for name in rows.output() if name not in skipped)
+    covered = Select("covered_row_state", "row key", rows, (*kept, (names.COVER, cover)))
+    deleted = Call(Op.GREATEST, (own, col(names.COVER))) if covers is not None else own
+    scope = Field(deleted, WRITTEN)
+    mine = when(survives(Field(own, WRITTEN), Field(col(names.COVER), WRITTEN)), own) if covers is not None else own
+    values: dict[str, Expr] = {name: col(name) for name in covered.output() if name != names.COVER}
+    values |= {names.LIVE: _surviving(col(names.LIVE), scope), names.DELETED: deleted, names.OWN_DELETED: mine}
+    for column in request.schema.regulars:
+        values |= _surviving_cells(column, scope)
+    return Select("settled_rows", "row key", covered, tuple(values.items()))
+
+
+def _surviving(cell: Expr, scope: Expr) -> Expr:
+    return when(survives(Field(cell, WRITTEN), scope), cell)
+
+
+def _surviving_cells(column: Column, scope: Expr) -> dict[str, Expr]:
+    if not column.type.is_multicell:
+        name = physical_name(column.name)
+        return {name: _surviving(col(name), scope)}
+    deletion = names.deletion_of(column.name)
+    inner: Expr = Call(Op.GREATEST, (scope, Field(col(deletion), WRITTEN)))
+    values: dict[str, Expr] = {deletion: _surviving(col(deletion), scope)}
+    if isinstance(column.type, Udt):
+        fields = [name for name, _ in names.field_columns(column.name, column.type)]
+        return values | {name: _surviving(col(name), inner) for name in fields}
+    cells = names.cells_of(column.name)
+    left = Keep(col(cells), survives(Field(Item(), WRITTEN), inner))
+    return values | {cells: when(Call(Op.NOT, (IsEmpty(left),)), left)}
+
+
+def _statics(request: Reduction) -> list[tuple[FactKind, Node]]:
+    schema = request.schema
+    if not schema.statics:
+        return []
+    keys = request.partition_keys()
+    cells = Cells.of(request, schema.statics)
+    source = request.facts("static_facts", kinds=[FactKind.STATIC], columns=(*_partition_inputs(request), *cells.inputs))
+    folds = (*display_folds(schema.partition, keys), *cells.folds)
+    statics: Node = LatestCells("latest_statics", "partition", source, keys, cells.cells, folds)
+    for column in with_elements(request, schema.statics):
+        statics = attach(request, statics, column, keys=keys, kind=FactKind.STATIC)
+    return [(FactKind.STATIC, _columns_of(statics, schema.statics, _keys(statics), name="static_state"))]
+
+
+def _partitions(request: Reduction) -> list[tuple[FactKind, Node]]:
+    """Deletions of partitions; without clustering columns they are those of the one row."""
+    if not request.schema.clustering:
+        return []
+    return [(FactKind.PARTITION, _deletions(request, FactKind.PARTITION, by=()))]
+
+
+def _ranges(request: Reduction) -> list[tuple[FactKind, Node]]:
+    if not request.schema.clustering:
+        return []
+    return [(FactKind.RANGE, _deletions(request, FactKind.RANGE, by=(names.FROM, names.TO)))]
+
+
+def _tables(request: Reduction) -> tuple[FactKind, Node]:
+    """The table's deletion; a group-by without keys has a row even when there is none."""
+    deleted = (names.DELETED, col(names.DELETED))
+    source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
+    latest = Aggregate("latest_truncate", "table", source, (), ((names.DELETED, Agg(Fold.MAX, col(names.DELETED))),))
+    return FactKind.TABLE, Select("table_state", "table", latest, (deleted,), not_null(col(names.DELETED)))
+
+
+def _deletions(request: Reduction, kind: FactKind, *, by: tuple[str, ...]) -> Node:
+    keys = request.partition_keys()
+    bounds = tuple((name, col(name)) for name in by)
+    columns = (*_partition_inputs(request), *bounds, (names.DELETED, request.deletion(col(names.DELETED))))
+    source = request.facts(f"{kind.value}_facts", kinds=[kind], columns=columns, where=not_null(col(names.DELETED)))
+    folds = (*display_folds(request.schema.partition, keys), (names.DELETED, Agg(Fold.MAX, col(names.DELETED))))
+    return Aggregate(f"latest_{kind.value}s", kind.value, source, (*keys, *by), folds)
+
+
+def _partition_inputs(request: Reduction) -> Named:
+    wanted = dict.fromkeys(request.partition_keys() + displayed(request.schema.partition))
+    return tuple((key, col(key)) for key in wanted)
+
+
+def _keys(node: Node) -> Named:
+    """The key columns that a reduced node has."""
+    ours = ("_key_", "_bytes_")
+    return tuple((name, col(name)) for name in node.output() if not name.startswith("_") or name.startswith(ours))
+
+
+def _columns_of(node: Node, columns: tuple[Column, ...], kept: Named, *, name: str) -> Node:
+    """The reduced columns as the raw layout stores them."""
+    stored = {physical_name(column.name): _stored(column) for column in columns}
+    if names.OWN_DELETED in node.output():
+        stored[names.OWN_DELETED] = col(names.OWN_DELETED)
+    return Select(name, node.grain, node, tuple({**dict(kept), **stored}.items()))
+
+
+def _stored(column: Column) -> Expr:
+    if not column.type.is_multicell:
+        return _cell(col(physical_name(column.name)), column.type)
+    deletion = col(names.deletion_of(column.name))
+    if isinstance(column.type, Udt):
+        cells, present = _fields(column, column.type)
+    else:
+        cells = Each(col(names.cells_of(column.name)), _element(column.type))
+        present = not_null(col(names.cells_of(column.name)))
+    return when(either(not_null(deletion), present), Struct((("deletion", deletion), ("cells", cells))))
+
+
+def _fields(column: Column, kind: Udt) -> tuple[Expr, Expr]:
+    fields = names.field_columns(column.name, kind)
+    stored = tuple(
+        (field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True)
+    )
+    present = either(*(not_null(Field(col(name), WRITTEN)) for name, _ in fields))
+    return when(present, Struct(stored)), present
+
+
+def _cell(cell: Expr, kind: LogicalType | None) -> Expr:
+    """A winner with the fields that the raw layout gives its cell; null where there is none."""
+    fields = (WRITTEN, RANK) if kind is None else (WRITTEN, RANK, *_whole(kind))
+    return when(not_null(Field(cell, WRITTEN)), Struct(tuple((name, Field(cell, name)) for name in fields)))
+
+
+def _element(kind: LogicalType) -> Expr:
+    path, value = path_type(kind), element_value_type(kind)
+    fields = ["path", *["key"] * carries_comparable(path), *["path_bytes"] * reads_from_bytes(path), WRITTEN, RANK]
+    fields += _whole(value) if value is not None else ()
+    return Struct(tuple((name, Field(Item(), name)) for name in fields))
+
+
+__all__ = ["PART", "compact", "is_bytes", "part_of", "state_columns"]

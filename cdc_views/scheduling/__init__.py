@@ -1,0 +1,35 @@
+"""When `materialize` runs: by cron expressions, one run at a time per table, across processes and hosts."""
+
+from __future__ import annotations
+
+from cdc_views.scheduling.jobs import Job, Materializable, Outcome, job_of
+from cdc_views.scheduling.lock import Heartbeat, holding
+from cdc_views.scheduling.running import (
+    Clock,
+    Completed,
+    Failed,
+    Happening,
+    Skipped,
+    Started,
+    SystemClock,
+    run_schedule,
+)
+from cdc_views.scheduling.stopping import run_until_stopped
+
+__all__ = [
+    "Clock",
+    "Completed",
+    "Failed",
+    "Happening",
+    "Heartbeat",
+    "Job",
+    "Materializable",
+    "Outcome",
+    "Skipped",
+    "Started",
+    "SystemClock",
+    "holding",
+    "job_of",
+    "run_schedule",
+    "run_until_stopped",
+]

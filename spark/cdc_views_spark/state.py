@@ -1,0 +1,114 @@
+"""States by Spark: facts of several files reduced as a DataFrame, committed by Delta's own writer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+
+from cdc_views.engines.base import Sources, StateWrite
+from cdc_views.errors import EngineError
+from cdc_views.landing.delta import ConflictError, recorded
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART, compact, part_of
+from cdc_views.plan.nodes import Source
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.relation import Relation
+from cdc_views_spark.compile import Compiler
+
+
+def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
+    """Return what a plan's scans read of `sources`."""
+    if sources.split is None:
+        return {}
+    base, fresh = replace(sources, runs=(), tail=()), replace(sources, base=())
+    return {Source.BASE: facts_of_sources(session, base), Source.FRESH: facts_of_sources(session, fresh)}
+
+
+def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
+    """Return the facts of `sources` in the raw layout."""
+    if sources.is_raw:
+        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
+        return _in_layout(stored, sources.raw.relation)
+    parts = []
+    if sources.base or sources.runs:
+        state = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
+        parts.append(_in_layout(_of_files(state, sources), sources.raw.relation))
+    if sources.tail:
+        # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
+        schema = from_arrow_schema(sources.raw.relation.arrow_schema())
+        parts.append(_in_layout(session.read.schema(schema).parquet(*sources.tail), sources.raw.relation))
+    if not parts:
+        return session.createDataFrame(sources.raw.relation.arrow_schema().empty_table())
+    return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+
+
+def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
+    """The base alone, the runs alone, or both: told by the first letter of `_part`, which Delta prunes files by."""
+    if sources.parts:
+        state = state.where(F.col(PART).isin(*sources.parts))
+    if sources.base and sources.runs:
+        return state
+    prefix = "b" if sources.base else "r"
+    return state.where(F.col(PART).startswith(prefix))
+
+
+def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
+    """The columns of the raw layout in order; those that the files do not have yet are null, struct fields too."""
+    return frame.select(*(_column(frame, field.name, field.type) for field in relation.arrow_schema()))
+
+
+def _column(frame: DataFrame, name: str, kind: pa.DataType) -> Column:
+    wanted = from_arrow_type(kind)
+    if name not in frame.columns:
+        return F.lit(None).cast(wanted).alias(name)
+    return F.col(f"`{name}`")
+
+
+def write_state(session: SparkSession, write: StateWrite) -> None:
+    """See `Engine.write_state`.
+
+    Delta skips a write whose transaction number is not above the recorded one, without a word; so what is recorded
+    is looked at afterwards.
+    """
+    relation = write.sources.raw.relation
+    part = part_of(relation, prefix=write.prefix, digits=write.digits)
+    plan = compact(relation, part=part, is_base=write.is_base, split=write.sources.split)
+    compiler = Compiler(facts_of_sources(session, write.sources), parts_of_sources(session, write.sources))
+    facts = compiler.dataframe(prune(lower(plan, strategy="aggregate")))
+    name, number = write.transaction
+    if (recorded(DeltaTable(write.target), name) or -1) >= number:
+        raise ConflictError(f"{write.target}: another run committed first")
+    try:
+        _commit(_laid_out(facts, relation, digits=write.digits), write)
+    except PySparkException as error:
+        if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
+            raise ConflictError(f"{write.target}: another run committed first") from error
+        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+    if recorded(DeltaTable(write.target), name) != number:
+        raise ConflictError(f"{write.target}: another run committed first")
+
+
+def _laid_out(facts: DataFrame, relation: Relation, *, digits: int) -> DataFrame:
+    """One file for each `_part`, rows of a partition side by side; the types that the raw layout has."""
+    typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
+    order = [F.col(f"`{n}`") for n in (PART, names.KIND, *(names.identity(c) for c in relation.schema.row_key))]
+    placed = facts.select(*typed, F.col(PART))
+    if digits:
+        return placed.repartition(F.col(PART)).sortWithinPartitions(*order)
+    return placed.coalesce(1).sortWithinPartitions(*order)
+
+
+def _commit(facts: DataFrame, write: StateWrite) -> None:
+    name, number = write.transaction
+    writer = facts.write.format("delta").mode("overwrite" if write.replaced else "append")
+    writer = writer.option("txnAppId", name).option("txnVersion", number).option("mergeSchema", "true")
+    if len(write.replaced) == 1:
+        following = chr(ord(write.replaced) + 1)
+        writer = writer.option("replaceWhere", f"{PART} >= '{write.replaced}' AND {PART} < '{following}'")
+    writer.partitionBy(PART).save(write.target)

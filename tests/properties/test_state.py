@@ -1,0 +1,227 @@
+"""A state plus what landed since shows what raw shows: on random histories cut anywhere, in any order, with repeats.
+
+CDC_VIEWS_HISTORIES says how many histories a schema gets (200), CDC_VIEWS_SEED which ones (1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from strategies.histories import NOW, Histories, histories
+from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
+from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
+
+from cdc_views.engines.base import Engine, RawTable
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.facts import Fact
+from cdc_views.materialize import materialize, run, sources_of
+from cdc_views.oracle import latest_rows
+from cdc_views.types import MapOf, SetOf, Udt
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+UNSHARED = Subject(
+    table(
+        "unshared",
+        partition={"case": INT, "p": DOUBLE},
+        clustering={"c1": INT, "c2": DECIMAL},
+        descending=("c2",),
+        regulars={
+            "v": BIGINT,
+            "e": SetOf(DECIMAL, frozen=False),
+            "m": MapOf(DOUBLE, INT, frozen=False),
+            "u": Udt("tests", "pair", (("a", INT), ("b", TEXT)), frozen=False),
+            "again": INT,
+        },
+        dropped={"again": 4},
+    )
+)
+"""No static columns, so that rows of the base show without being reduced again; every scope of deletion."""
+
+LOOKED_UP = Subject(table("looked_up", partition={"case": INT}, clustering={"id": TEXT}, regulars={"v": BIGINT}))
+STATED = (*SUBJECTS, UNSHARED)
+EARLIER, LATER = NOW - 1, NOW + 1
+
+
+class Growing:
+    """A raw table that facts land in batch by batch, its state, and what the oracle says of what has landed."""
+
+    def __init__(self, folder: Path, subject: Subject, *, cases: int, seed: int) -> None:
+        self.made: Histories = histories(subject, cases=cases, seed=seed)
+        self.subject, self.state = subject, str(folder / "state")
+        self._rng, self.landed = Random(f"{seed} {subject.name} state"), list[Fact]()
+        self._waiting = list(self.made.facts)
+        self._rng.shuffle(self._waiting)
+        self.raw: RawTable = land(folder, subject.relation, [])
+
+    def land(self, count: int) -> None:
+        """Land so many facts more, with some that landed before."""
+        fresh, self._waiting = self._waiting[:count], self._waiting[count:]
+        batch = fresh + self._rng.sample(self.landed, min(len(self.landed), count // 10))
+        self.landed += fresh
+        write_deltalake(self.raw.location, self.subject.relation.rows(batch, landed_at=0), mode="append")
+
+    def check(self, engine: Engine, *, now: int = NOW, how: str = "") -> None:
+        """Compare the hybrid view with the oracle."""
+        sources = sources_of(self.raw, self.state)
+        assert sources is not None, "there is no state to read"
+        found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
+        expected = latest_rows(self.subject.schema, self.landed, now=now)
+        counts = f"{len(sources.base)} base, {len(sources.runs)} run, {len(sources.tail)} raw files"
+        assert_same(expected, found, of=self.made, how=f"{engine.name} {how} of {counts}")
+
+
+SHARES = {0.4: 0.1, 0.02: 100, 0.03: 100, 0.05: 100, 0.3: 0.1, 0.06: 100}
+"""Parts of the facts, and the share of the base at which runs are merged into it after each."""
+
+
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge runs often, and split files finely, as large tables do."""
+    monkeypatch.setattr(run, "MOST_RUNS", 2)
+    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 1)))
+
+
+@pytest.mark.parametrize(
+    "subject", [s if s is UNSHARED else pytest.param(s, marks=pytest.mark.heavy) for s in STATED], ids=lambda s: s.name
+)
+def test_state_and_tail_show_what_raw_shows(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Growing(tmp_path, subject, cases=CASES // 4, seed=SEED)
+    total, merged = len(growing.made.facts), set[str]()
+    for share, rebase in SHARES.items():
+        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+        growing.land(int(total * share))
+        if (tmp_path / "state").exists():
+            growing.check(duckdb_engine, how="state and tail")
+        merged.add(materialize(duckdb_engine, growing.raw, growing.state).merged)
+        growing.check(duckdb_engine, how="state at rest")
+    assert merged == {"", "runs", "base"}, "the test met no merge of some kind"
+    for now in (EARLIER, LATER):
+        growing.check(duckdb_engine, now=now, how=f"at {now}")
+
+
+def test_a_second_run_commits_nothing(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Growing(tmp_path, UNSHARED, cases=5, seed=SEED)
+    growing.land(40)
+    first = materialize(duckdb_engine, growing.raw, growing.state)
+    version = DeltaTable(growing.state).version()
+    again = materialize(duckdb_engine, growing.raw, growing.state)
+    assert (first.is_new, first.is_full, again.is_new) == (True, True, False)
+    assert DeltaTable(growing.state).version() == version
+
+
+def test_only_what_landed_since_is_read(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
+    growing.land(100)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    DeltaTable(growing.raw.location).optimize.compact()  # a version of its own, without data
+    assert not materialize(duckdb_engine, growing.raw, growing.state).is_new
+    growing.land(10)
+    done = materialize(duckdb_engine, growing.raw, growing.state)
+    assert (done.facts, done.is_full) == (11, False), "10 facts and one repeated"
+    growing.check(duckdb_engine)
+
+
+def test_what_was_rewritten_before_it_was_seen_is_read(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
+    growing.land(60)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land(10)
+    growing.land(10)
+    DeltaTable(growing.raw.location).optimize.compact()
+    DeltaTable(growing.raw.location).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    growing.check(duckdb_engine, how="state and optimized tail")
+    assert not materialize(duckdb_engine, growing.raw, growing.state).is_full
+    growing.check(duckdb_engine)
+
+
+def test_events_deleted_from_raw_leave_the_state(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
+    growing.land(100)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    DeltaTable(growing.raw.location).delete('"case" = 3')
+    growing.landed = [fact for fact in growing.landed if fact.partition[:1] != (3,)]
+    assert sources_of(growing.raw, growing.state) is None, "the state says more than raw does"
+    done = materialize(duckdb_engine, growing.raw, growing.state)
+    assert (done.is_full, done.why) == (True, "events were deleted from the raw table")
+    growing.check(duckdb_engine)
+
+
+def test_a_dropped_and_recreated_raw_table_has_a_state_of_its_own(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Growing(tmp_path, UNSHARED, cases=5, seed=SEED)
+    growing.land(20)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    other = Growing(tmp_path / "other", UNSHARED, cases=6, seed=SEED + 1)
+    other.state = growing.state
+    other.land(30)
+    assert sources_of(other.raw, other.state) is None
+    assert materialize(duckdb_engine, other.raw, other.state).is_full
+    other.check(duckdb_engine)
+
+
+@pytest.mark.parametrize("where", ['"case" = 7', '"case" = 7 AND "id" = \'a\'', '7 = "case" AND v > 2', '"case" IN (7, 8)'])
+@pytest.mark.parametrize("subject", [LOOKED_UP, SUBJECTS[0]], ids=lambda subject: subject.name)
+def test_a_lookup_reads_few_files_and_the_same_rows(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, where: str, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if '"id"' in where and not subject.schema.has("id"):
+        where = where.replace('"id" = \'a\'', "v = 1")
+    small_tables(monkeypatch)
+    growing = Growing(tmp_path, subject, cases=40, seed=SEED)
+    for share, rebase in SHARES.items():
+        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+        growing.land(int(len(growing.made.facts) * share))
+        materialize(duckdb_engine, growing.raw, growing.state)
+    whole, some = (sources_of(growing.raw, growing.state, where=given) for given in (None, where))
+    assert whole is not None
+    assert some is not None
+    if "IN" not in where:
+        assert len(some.files) < len(whole.files) / 3
+    found, expected = (
+        [canonical_row(row) for row in read_rows(duckdb_engine, growing.raw, as_of=NOW, where=where, sources=given)]
+        for given in (some, None)
+    )
+    assert found == expected
+
+
+CORRUPTIONS: dict[str, Callable[[str], None]] = {
+    "rows of some cases are lost": lambda state: DeltaTable(state).delete("_kind = 'row' AND \"case\" < 20") and None,
+    "deletions are lost": lambda state: DeltaTable(state).delete("_kind <> 'row'") and None,
+}
+
+
+@pytest.mark.parametrize("how", CORRUPTIONS)
+def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, how: str) -> None:
+    growing = Growing(tmp_path, SUBJECTS[0], cases=40, seed=SEED)
+    growing.land(len(growing.made.facts) // 2)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land(len(growing.made.facts))
+    CORRUPTIONS[how](growing.state)
+    with pytest.raises(pytest.fail.Exception):
+        growing.check(duckdb_engine)
+
+
+@pytest.mark.spark
+def test_spark_state_and_tail_show_what_raw_shows(
+    spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
+    total, merged = len(growing.made.facts), set[str]()
+    engines: list[Engine] = [spark_engine, spark_engine, duckdb_engine, duckdb_engine, spark_engine]
+    for engine, (share, rebase) in zip(engines, list(SHARES.items()), strict=False):
+        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+        growing.land(int(total * share))
+        merged.add(materialize(engine, growing.raw, growing.state).merged)
+    growing.land(int(total * 0.05))
+    growing.check(spark_engine, how="state and tail")
+    growing.check(duckdb_engine, how="state and tail, both engines' work")
+    assert merged == {"", "runs", "base"}

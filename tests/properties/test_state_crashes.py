@@ -1,0 +1,145 @@
+"""`materialize` in processes of its own, killed at random moments and run by two at once: the same rows in the end.
+
+The events are those that three real Cassandra nodes logged. CDC_VIEWS_KILLS says how often a run is killed (3).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from strategies.reading import SEED
+
+from cdc_views import Project
+from cdc_views.api import Table
+from cdc_views.materialize import sources_of
+from cdc_views.raw_places import state_location
+
+KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
+CASE, TABLE = "wide3", "hid211.orders"
+
+pytestmark = pytest.mark.heavy
+
+
+class Live:
+    """A project whose event file grows, and the rows that it should show in the end."""
+
+    def __init__(self, folder: Path, case: Path, *, engine: str) -> None:
+        self.folder, self._rng = folder, random.Random(SEED)
+        table = {"name": TABLE, "schema": str(case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
+        config = {"name": "crashes", "engine": engine, "warehouse": "warehouse", "tables": [table]}
+        (folder / "cdc_views.yml").write_text(json.dumps(config))
+        lines = [line for n in (1, 2, 3) for line in (case / f"node{n}.jsonl").read_text("utf-8").splitlines()]
+        self._rng.shuffle(lines)
+        self._lines = lines
+        answer = json.loads((case / "expected_early.json").read_text("utf-8"))
+        self.now, self.rows = answer["as_of"], len(answer["rows"])
+        self.table: Table = Project.load(folder / "cdc_views.yml").table(TABLE)
+
+    def land(self, share: float) -> None:
+        """Land a share of what waits, as a file of its own."""
+        count = max(1, int(len(self._lines) * share))
+        batch, self._lines = self._lines[:count], self._lines[count:]
+        file = self.folder / f"events{len(self._lines)}.jsonl"
+        file.write_text("".join(line + "\n" for line in batch), "utf-8")
+        self.table.land(file)
+
+    def start(self, **environment: str) -> subprocess.Popen[bytes]:
+        """Begin a run in a process of its own."""
+        command = [sys.executable, "-m", "cdc_views", "materialize", "--project", str(self.folder / "cdc_views.yml")]
+        settings = {**os.environ, **environment}
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=pipe, start_new_session=True)
+
+    def check(self, *, has_state: bool) -> None:
+        """State and tail, or state at rest, show what raw shows."""
+        assert (sources_of(self.table.raw, state_location(self.table)) is not None) >= has_state
+        hybrid, raw = self.texts(raw_only=False), self.texts(raw_only=True)
+        assert hybrid == raw
+        assert raw
+
+    def texts(self, *, raw_only: bool) -> list[str]:
+        """The rows as JSON, by DuckDB: whoever wrote the state, it reads it."""
+        rows = self.table.query(as_of=self.now, raw_only=raw_only, engine="duckdb").json_rows()
+        return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def _finish(process: subprocess.Popen[bytes]) -> None:
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors.decode()
+
+
+def _how_long(live: Live) -> float:
+    started = time.monotonic()
+    _finish(live.start())
+    return time.monotonic() - started
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engine: str) -> None:
+    live = Live(tmp_path, cassandra_cases / CASE, engine=engine)
+    live.land(0.3)
+    usual = _how_long(live)
+    rng = random.Random(f"{SEED} kills")
+    for _ in range(KILLS if engine == "duckdb" else max(1, KILLS // 3)):
+        live.land(0.1)
+        process = live.start()
+        time.sleep(rng.uniform(0.4, 1.0) * usual)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        live.check(has_state=True)
+    live.land(1.0)
+    _finish(live.start())
+    live.check(has_state=True)
+    assert len(live.texts(raw_only=False)) == live.rows
+    sources = sources_of(live.table.raw, state_location(live.table))
+    assert sources is not None
+    assert not sources.tail
+
+
+def test_two_at_once_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
+    live = Live(tmp_path, cassandra_cases / CASE, engine="duckdb")
+    live.land(0.3)
+    for share in (0.2, 0.2, 1.0):
+        both = [live.start() for _ in range(2)]
+        live.land(share)
+        codes = sorted((process.communicate(timeout=240), process.returncode)[1] for process in both)
+        assert codes in ([0, 0], [0, 3]), "one may find the other's lock, none may fail otherwise"
+        live.check(has_state=True)
+    _finish(live.start())
+    live.check(has_state=True)
+    assert len(live.texts(raw_only=False)) == live.rows
+
+
+def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
+    """The lock is for economy: commits are compare-and-swap."""
+    live = Live(tmp_path, cassandra_cases / CASE, engine="duckdb")
+    live.land(0.4)
+    code = "import sys; from cdc_views import Project; Project.load(sys.argv[1]).table(sys.argv[2]).materialize()"
+    command = [sys.executable, "-c", code, str(tmp_path / "cdc_views.yml"), TABLE]
+    for share in (0.3, 1.0):
+        both = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+        for process in both:
+            _finish(process)
+        live.check(has_state=True)
+        live.land(share)
+    live.table.materialize()
+    live.check(has_state=True)
+    assert len(live.texts(raw_only=False)) == live.rows
+
+
+@pytest.mark.spark
+def test_it_runs_on_processes_of_their_own(tmp_path: Path, cassandra_cases: Path) -> None:
+    """Two executors, each a JVM: nothing may hang on driver and workers sharing memory."""
+    live = Live(tmp_path, cassandra_cases / CASE, engine="spark")
+    for share in (0.5, 0.1):
+        live.land(share)
+        _finish(live.start(CDC_VIEWS_SPARK_MASTER="local-cluster[2,1,1024]"))
+        live.check(has_state=True)

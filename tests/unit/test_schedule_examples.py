@@ -1,0 +1,111 @@
+"""The example files for orchestrators, run against stand-ins that record what they are called with."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny_project import make_project
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+SCHEDULE = {"schedule": "*/15 * * * *"}
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, str | None]]:
+    """A project of one scheduled table, and the (table, full, engine) of each run that was asked for."""
+    make_project(tmp_path, materialize=SCHEDULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CDC_VIEWS_PROJECT", raising=False)
+    found: list[tuple[str, bool, str | None]] = []
+
+    def materialize(table: Any, *, full: bool = False, engine: str | None = None) -> SimpleNamespace:
+        found.append((table.name, full, engine))
+        return SimpleNamespace(is_new=True, raw_version=1, facts=1, line=lambda: "done")
+
+    monkeypatch.setattr("cdc_views.api.Table.materialize", materialize, raising=False)
+    return found
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
+    module = ModuleType(name)
+    vars(module).update(members)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_the_airflow_file_makes_a_dag_with_a_task_for_each_scheduled_table(
+    monkeypatch: pytest.MonkeyPatch, runs: list[tuple[str, bool, str | None]]
+) -> None:
+    dags: list[dict[str, Any]] = []
+    called: list[str] = []
+
+    class Dag:
+        def __init__(self, **settings: Any) -> None:
+            dags.append(settings)
+
+        def __enter__(self) -> Dag:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def task(**settings: Any) -> Any:
+        assert settings["retries"] == 2
+        return lambda function: lambda name: called.append(function(name))
+
+    stand_in(monkeypatch, "airflow")
+    stand_in(monkeypatch, "airflow.sdk", DAG=Dag, task=task)
+    runpy.run_path(str(EXAMPLES / "airflow_dag.py"))
+    (dag,) = dags
+    assert (dag["dag_id"], dag["schedule"], dag["catchup"], dag["max_active_runs"]) == (
+        "materialize.shop.orders",
+        "*/15 * * * *",
+        False,
+        1,
+    )
+    assert dag["start_date"].tzinfo is not None
+    assert (called, runs) == (["done"], [("shop.orders", False, None)])
+
+
+def test_the_dagster_file_makes_a_job_and_a_schedule_for_each_scheduled_table(
+    monkeypatch: pytest.MonkeyPatch, runs: list[tuple[str, bool, str | None]]
+) -> None:
+    lines: list[str] = []
+    context = SimpleNamespace(log=SimpleNamespace(info=lines.append))
+    stand_in(
+        monkeypatch,
+        "dagster",
+        op=lambda **settings: lambda function: lambda: function(context),
+        job=lambda name: lambda function: (name, function),
+        RetryPolicy=SimpleNamespace,
+        OpExecutionContext=object,
+        ScheduleDefinition=lambda **settings: settings,
+        Definitions=lambda schedules: schedules,
+    )
+    (schedule,) = runpy.run_path(str(EXAMPLES / "dagster_job.py"))["defs"]
+    name, job = schedule["job"]
+    assert (name, schedule["cron_schedule"], schedule["execution_timezone"]) == ("materialize_shop_orders", "*/15 * * * *", "UTC")
+    job()
+    assert (lines, runs) == (["done"], [("shop.orders", False, None)])
+
+
+def test_tables_without_a_schedule_are_left_to_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_project(tmp_path)
+    stand_in(monkeypatch, "dagster", Definitions=lambda schedules: schedules, ScheduleDefinition=object)
+    assert runpy.run_path(str(EXAMPLES / "dagster_job.py"))["defs"] == []
+
+
+def test_the_spark_job_runs_the_tables_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], runs: list[tuple[str, bool, str | None]]
+) -> None:
+    opened: list[str] = []
+    builder = SimpleNamespace(getOrCreate=lambda: opened.append("session"))
+    stand_in(monkeypatch, "pyspark.sql", SparkSession=SimpleNamespace(builder=builder))
+    monkeypatch.setattr(sys, "argv", ["materialize.py", "--table", "shop.orders", "--full"])
+    runpy.run_path(str(ROOT / "spark" / "jobs" / "materialize.py"), run_name="__main__")
+    assert (opened, runs, capsys.readouterr().out) == (["session"], [("shop.orders", True, "spark")], "shop.orders: done\n")
