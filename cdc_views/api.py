@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.maintaining import Upkeep
     from cdc_views.materialize import Materialization
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.raw.base import RawFormat, Verdict
+    from cdc_views.rebuilding import Rebuilt
     from cdc_views.relation import RawTable, Relation
     from cdc_views.replication import ReplicaReport
     from cdc_views.result import Result
@@ -256,14 +258,14 @@ class Table:
         from cdc_views.conditions import check_condition
         from cdc_views.materializing import sources_for
         from cdc_views.raw_places import readable
-        from cdc_views.reading import blaming_condition, bounds_of, checked_limit
+        from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
         from cdc_views.replication import confirmed_only
         from cdc_views.result import Result
 
         check_condition(where)
-        options = {"where": where, "limit": checked_limit(limit), "strategy": self._strategy(strategy)}
+        options = {"where": where, "limit": checked_limit(limit), "strategy": strategy_of(self, strategy)}
         options |= (bounds := bounds_of(self, landed=landed_as_of, written=written_as_of))
-        wanted = self._columns(columns)
+        wanted = columns_of(self, columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
             sources = None if raw_only or confirmed else sources_for(self, raw, options)
@@ -303,6 +305,24 @@ class Table:
         with blaming_files(self.raw.location):
             return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
 
+    def rebuild(self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False) -> Rebuilt:
+        """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""
+        from cdc_views.rebuilding import rebuild_table
+
+        return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run)
+
+    def switch_back(self) -> int:
+        """Read the state before the last switch again; returns its generation."""
+        from cdc_views.rebuilding import switch_back
+
+        return switch_back(self)
+
+    def maintain(self, *, retention_hours: int = 168, dry_run: bool = False) -> list[Upkeep]:
+        """Merge small files and remove what nothing reads any more; see `cdc_views.maintaining.maintain_table`."""
+        from cdc_views.maintaining import maintain_table
+
+        return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
+
     def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
         """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""
         from cdc_views.replication import expected_of, replicas
@@ -321,9 +341,10 @@ class Table:
     def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
         """Return the statement that creates the view, by default in the dialect of the project's engine."""
         from cdc_views.applying import view_sql
+        from cdc_views.reading import strategy_of
 
         self.adapt()
-        return view_sql(self, dialect or self.project.config.engine.value, strategy=self._strategy(strategy))
+        return view_sql(self, dialect or self.project.config.engine.value, strategy=strategy_of(self, strategy))
 
     def apply(self, *, engine: str | None = None) -> str:
         """Create or replace the view in the engine's catalog; returns the statement that did it."""
@@ -369,25 +390,6 @@ class Table:
             if not self.schema.has(name):
                 known = [column.name for column in self.schema.columns]
                 raise UnknownColumnError(table=f"{self.project.file}: {key}: {self.name}", column=name, known=known)
-
-    def _columns(self, columns: Iterable[str]) -> tuple[str, ...]:
-        wanted = tuple(columns) or tuple(column.name for column in self.schema.columns)
-        for name in wanted:
-            self.schema.column(name)
-            if wanted.count(name) > 1:
-                raise UsageError(f"{self.name}: column {name!r} is asked for twice; name it once")
-        return wanted
-
-    def _strategy(self, strategy: str | Strategy | None) -> Strategy:
-        from cdc_views.strategy import Strategy
-
-        if strategy is None:
-            return self.config.view.strategy
-        try:
-            return Strategy(strategy)
-        except ValueError as error:
-            known = [member.value for member in Strategy]
-            raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error
 
 
 def _read(raw: RawTable, *, as_of: int, columns: tuple[str, ...], options: Mapping[str, Any]) -> Read:

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.generations import Generations
 from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
@@ -35,10 +36,16 @@ def raw_of(table: Table) -> RawTable:
     return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
 
 
-def state_location(table: Table) -> str:
-    """Return where the table's state is, or will be."""
+def generations_of(table: Table) -> Generations:
+    """Return the generations of the table's state."""
     name = default_raw_table(table.name).removeprefix("raw/")
-    return _local(table, str(table.project.warehouse / _STATE / name))
+    return Generations(Path(_local(table, str(table.project.warehouse / _STATE / name))))
+
+
+def state_location(table: Table) -> str:
+    """Return where the state that is read is, or will be."""
+    generations = generations_of(table)
+    return generations.location(generations.current)
 
 
 def _local(table: Table, path: str) -> str:

@@ -1,13 +1,14 @@
-"""Whose fault it is when a read fails: the caller's words, damaged files, or the engine."""
+"""What a caller of a read asks for, checked; and whose fault it is when one fails: the caller's, files', the engine's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.errors import EngineError, UnsupportedError, UsageError, did_you_mean
 from cdc_views.instants import Instant, epoch_micros
+from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
     from cdc_views.api import Table
@@ -62,3 +63,24 @@ def checked_limit(limit: int | None) -> int | None:
     if limit is not None and not 0 <= limit <= _MOST_ROWS:
         raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
     return limit
+
+
+def columns_of(table: Table, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the columns asked for, all where none is; raises `UsageError` for one named twice or unknown."""
+    wanted = tuple(columns) or tuple(column.name for column in table.schema.columns)
+    for name in wanted:
+        table.schema.column(name)
+        if wanted.count(name) > 1:
+            raise UsageError(f"{table.name}: column {name!r} is asked for twice; name it once")
+    return wanted
+
+
+def strategy_of(table: Table, strategy: str | Strategy | None) -> Strategy:
+    """Return the strategy asked for, by default the view's; raises `UsageError` with a suggestion."""
+    if strategy is None:
+        return table.config.view.strategy
+    try:
+        return Strategy(strategy)
+    except ValueError as error:
+        known = [member.value for member in Strategy]
+        raise UsageError(f"there is no strategy {str(strategy)!r}{did_you_mean(str(strategy), known)}") from error

@@ -11,6 +11,7 @@ from cdc_views.cli import (
     commands_project,
     commands_query,
     commands_replicas,
+    commands_state,
 )
 
 app = typer.Typer(
@@ -29,6 +30,8 @@ app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
 app.command("materialize")(commands_materialize.materialize)
+app.command("rebuild")(commands_state.rebuild)
+app.command("maintain")(commands_state.maintain)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
 app.command("fidelity")(commands_query.fidelity)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -13,8 +12,8 @@ import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
-from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_sources, write_state
+from cdc_views.engines.duckdb_types import is_same_type, type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.plan.nodes import Source
@@ -70,7 +69,7 @@ class DuckDbEngine:
         snapshot = snapshot_of_sources(write.sources, snapshot_of(raw))
         if snapshot.arrow is not None:
             self._connection.register(_REGISTERED, snapshot.arrow)
-        tables = {Source.ALL: from_clause(snapshot, raw), **_parts(write.sources, snapshot)}
+        tables = {Source.ALL: from_clause(snapshot, raw), **_parts(write.sources)}
         write_state(self._connection, write, tables=tables)
 
     def apply(self, view: ViewDefinition) -> str:
@@ -123,7 +122,7 @@ def view_statement(view: ViewDefinition) -> str:
         view=ViewSql(view.schema, view.name),
         table=from_clause(snapshot, view.raw),
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
-        tables=None if sources is None else _parts(sources, snapshot),
+        tables=None if sources is None else _parts(sources),
         split=None if sources is None else sources.shown_split,
     )
 
@@ -134,14 +133,12 @@ def _pinned(asked: Read | ViewDefinition, newest: Snapshot) -> Snapshot:
 
 def _sql_over(snapshot: Snapshot, read: Read) -> str:
     table = from_clause(snapshot, read.raw)
-    tables = _parts(read.sources, snapshot) if read.sources is not None else None
+    tables = _parts(read.sources) if read.sources is not None else None
     return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table, tables=tables)
 
 
-def _parts(sources: Sources, snapshot: Snapshot) -> dict[Source, str]:
-    """What a plan's scans read: the state's base, and the other files."""
-    parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
-    return {part: from_clause(replace(snapshot, files=files), sources.raw) for part, files in parts.items() if files}
+def _parts(sources: Sources) -> dict[Source, str]:
+    return {part: from_clause(snapshot, sources.raw) for part, snapshot in parts_of_sources(sources).items()}
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
@@ -167,7 +164,7 @@ def raw_sql(raw: RawTable) -> str:
 
 def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
     """Return SQL for a column that the files lack or have with other fields; None where they have it as it is."""
-    if stored is None or (field.name in stored.names and type_text(stored.field(field.name).type) == type_text(field.type)):
+    if stored is None or (field.name in stored.names and is_same_type(stored.field(field.name).type, field.type)):
         return None
     value = f'"{field.name}"' if field.name in stored.names else "NULL"
     return f"CAST({value} AS {type_text(field.type)})"

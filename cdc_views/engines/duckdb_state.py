@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.duckdb_types import is_same_type, type_text
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors, recording
@@ -25,24 +26,37 @@ _BATCH_ROWS = 100_000
 
 
 def snapshot_of_sources(sources: Sources, newest: Snapshot) -> Snapshot:
-    """Return the files of `sources` as one snapshot; `newest` is that of the raw table, whose columns its tail has."""
+    """Return the files of `sources` as one snapshot; `newest` is that of the raw table."""
     if sources.is_raw:
         return newest
     if not sources.files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
-    parts = [sources.stored] * bool(sources.base + sources.runs) + [newest.stored] * bool(sources.tail)
-    return Snapshot(sources.raw_version, sources.files, _common(sources, [part for part in parts if part is not None]))
+    return Snapshot(sources.raw_version, sources.files, _stored(sources, sources.files))
 
 
-def _common(sources: Sources, stored: list[pa.Schema]) -> pa.Schema:
-    """Of each column the type that is furthest from the expected one, so that a reader completes it."""
-    columns = {}
+def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
+    """Return what the scans of a plan read: the state's base, and the other files."""
+    parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
+    return {
+        part: Snapshot(sources.raw_version, files, _stored(sources, files)) for part, files in parts.items() if files
+    }
+
+
+def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
+    """The columns that the files really have: those of Delta's schema may be younger than all of them.
+
+    Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
+    are written together, and there may be hundreds of them: one tells of all.
+    """
+    base = set(sources.base[1:])
+    schemas = [pq.read_schema(file) for file in files if file not in base]
+    columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
-        found = [schema.field(field.name) for schema in stored if field.name in schema.names]
-        others = [f for f in found if type_text(f.type) != type_text(field.type)]
+        found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
+        others = [other for other in found if not is_same_type(other.type, field.type)]
         if found:
             columns[field.name] = (others or found)[0]
-    return pa.schema(columns.values())
+    return pa.schema(list(columns.values()))
 
 
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:

@@ -24,16 +24,17 @@ from cdc_views_spark.state import facts_of_sources, parts_of_sources, write_stat
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
     """Return the engine; the entry point `cdc_views.engines` names this function."""
-    return SparkEngine(open_session(warehouse=warehouse))
+    is_running = SparkSession.getActiveSession() is not None
+    return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 
 
 class SparkEngine:
-    """Runs plans on a session; closing the engine stops the session it was given."""
+    """Runs plans on a session; closing the engine stops the session, unless it is somebody else's (`stops`)."""
 
     name = "spark"
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
+    def __init__(self, session: SparkSession, *, stops: bool = True) -> None:
+        self._session, self._stops = session, stops
 
     def __enter__(self) -> SparkEngine:
         return self
@@ -110,8 +111,9 @@ class SparkEngine:
         return statement
 
     def close(self) -> None:
-        """Stop the session."""
-        self._session.stop()
+        """Stop the session where it is ours."""
+        if self._stops:
+            self._session.stop()
 
 
 def _delta(raw: RawTable) -> str:

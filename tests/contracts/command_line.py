@@ -47,7 +47,7 @@ class CommandLine:
     def query(self, table: str, *more: str) -> list[dict[str, Any]]:
         """Return the rows of a table; the command must succeed."""
         answer = self("query", table, "--format", "jsonl", *more)
-        assert (answer.code, answer.err) == (0, "")
+        assert (answer.code, answer.err) == (0, ""), answer.err
         return answer.rows
 
 

@@ -125,6 +125,7 @@ def test_the_confirmed_view_of_real_events(run: CommandLine, cassandra_cases: Pa
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark_engine")
 def test_the_confirmed_view_on_spark(run: CommandLine, cassandra_cases: Path) -> None:
     case = RealCase(run, cassandra_cases, QUICK)
     lines = case.lines()

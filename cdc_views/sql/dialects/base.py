@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
+import sqlglot
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
@@ -363,7 +364,11 @@ class Dialect:
 
     def table(self, reference: str) -> Sql:
         """Return the raw table in a FROM clause; `reference` is text in this dialect."""
-        return exp.to_table(reference, dialect=self.sqlglot_name)
+        if not reference.startswith("("):
+            return exp.to_table(reference, dialect=self.sqlglot_name)
+        query = sqlglot.parse_one(f"SELECT 1 FROM {reference}", read=self.sqlglot_name)
+        found: Sql = query.args["from_"].this
+        return found
 
     def cannot(self, what: str) -> NoReturn:
         """Raise `UnsupportedError` for something this dialect cannot do."""

@@ -1,0 +1,79 @@
+"""`rebuild` and `maintain`: a state made anew beside the old one, and the upkeep of files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError
+
+_DIFFERENCES = ("key", "column", "before", "after")
+_UPKEEP = ("table", "what", "location", "merged", "removed", "bytes")
+
+
+def rebuild(
+    table: TableArgument,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Switch although rows differ.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
+    engine: EngineOption = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Build state from scratch beside the old one, compare all cells, print what differs, and switch where nothing does.
+
+    Exit code 1 where rows differ and `--accept` was not given; the old state stays.
+    """
+    from cdc_views.api import Project
+
+    check_format(format)
+    target = Project.load(project).table(table)
+    if back:
+        if dry_run or accept:
+            raise UsageError("--back goes with no other option: it switches to a state that is there already")
+        log.info(f"{table}: generation {target.switch_back()} of the state is read again")
+        return
+    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run)
+    found = done.comparison
+    print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
+    log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
+    if done.is_switched:
+        log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
+    elif not found.is_equal:
+        log.warning(f"{table}: the state stays generation {done.before}; `rebuild {table} --accept` switches all the same")
+    if not (found.is_equal or done.is_switched):
+        raise typer.Exit(1)
+
+
+def _key(key: dict[str, str]) -> str:
+    return "{" + ", ".join(f'"{name}": {text}' for name, text in key.items()) + "}"
+
+
+def maintain(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; change nothing.")] = False,
+    retention_hours: Annotated[
+        int, typer.Option("--retention-hours", metavar="HOURS", help="How long replaced files stay, for readers; default: 168.")
+    ] = 168,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Merge small files, and remove those that nothing reads any more; no event is lost."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    tables = Project.load(project).select(select or ())
+    rows = [
+        {"table": table.name, **asdict(upkeep)}
+        for table in tables
+        for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
+    ]
+    print_rows(_UPKEEP, as_json_rows(rows), format=format)

@@ -1,0 +1,74 @@
+"""The generations of a table's state: folders 1, 2, … and a file that says which one is read.
+
+Switching replaces that file by a rename, which is atomic: a reader sees one generation or the other, and the one before
+stays until `maintain` takes it away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc_views.errors import EngineError, UsageError
+
+_CURRENT = "current"
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """Those of one table, in the folder `root`."""
+
+    root: Path
+
+    @property
+    def current(self) -> int:
+        """The generation that is read; the first where nothing was switched."""
+        file = self.root / _CURRENT
+        if not file.exists():
+            return _FIRST
+        text = file.read_text("ascii").strip()
+        if not text.isdigit():
+            raise EngineError(f"{file}: holds {text!r}; the number of a generation was expected, one of {self.numbers}")
+        return int(text)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The generations that are there."""
+        return sorted(int(path.name) for path in self.root.iterdir() if path.name.isdigit()) if self.root.is_dir() else []
+
+    def location(self, number: int) -> str:
+        """Return where a generation is, or is to be."""
+        return str(self.root / str(number))
+
+    @property
+    def following(self) -> int:
+        """A number that no generation has."""
+        return max([self.current, *self.numbers]) + 1
+
+    @property
+    def previous(self) -> int:
+        """The newest generation before the current one; raises `UsageError` where there is none."""
+        before = [number for number in self.numbers if number < self.current]
+        if not before:
+            raise UsageError(f"{self.root}: there is no generation before {self.current} to go back to")
+        return before[-1]
+
+    def switch(self, number: int) -> None:
+        """Make a generation the one that is read."""
+        if number not in self.numbers:
+            raise UsageError(f"{self.root}: there is no generation {number}; there are {self.numbers}")
+        beside = self.root / f"{_CURRENT}.{os.getpid()}"
+        with beside.open("w", encoding="ascii") as file:
+            file.write(f"{number}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self.root / _CURRENT)
+
+    def remove(self, number: int) -> None:
+        """Delete a generation; never the current one."""
+        if number == self.current:
+            raise UsageError(f"{self.root}: generation {number} is the one that is read")
+        shutil.rmtree(self.location(number))
