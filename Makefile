@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-live test-long lint bench docs clean lock
+.PHONY: help install demo test test-fast test-live test-long lint bench bench-state docs clean lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter
 
 bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy
 	@$(BIN)/python tests/bench/run.py
+
+bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
+	@$(BIN)/python tests/bench/state.py
 
 docs: $(STAMP) ## check that the documents' links and examples hold
 	@$(BIN)/python -m pytest -q tests/unit/test_docs.py

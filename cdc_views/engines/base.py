@@ -27,6 +27,7 @@ class Sources:
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
+        has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
     """
 
     raw: RawTable
@@ -40,11 +41,14 @@ class Sources:
     is_raw: bool = False
     parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
+    has_scopes: bool = True
 
     @property
     def split(self) -> Split | None:
         """How the facts are split; None where there is no base."""
-        return Split(bool(self.runs + self.tail), self.is_fresh_small) if self.base else None
+        if not self.base:
+            return None
+        return Split(bool(self.runs + self.tail), self.is_fresh_small, self.has_scopes)
 
     @property
     def shown_split(self) -> Split | None:

@@ -17,7 +17,7 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
 from cdc_views.materialize.state import BASE, RUN, STEPS, File, StateTable, create_state, open_state, transaction_name
-from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
 from cdc_views.relation import RawTable
 
 REBASE_SHARE = 0.1
@@ -112,7 +112,16 @@ def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
     is_small = fresh < MOST_BROADCAST
     return Sources(
-        raw, tail.version, state.location, state.version, base, runs, tail.files, state.stored, is_fresh_small=is_small
+        raw,
+        tail.version,
+        state.location,
+        state.version,
+        base,
+        runs,
+        tail.files,
+        state.stored,
+        is_fresh_small=is_small,
+        has_scopes=any(map(may_hold_scopes, runs + tail.files)),
     )
 
 

@@ -28,11 +28,13 @@ class Split:
     """Facts of a state with a base: only keys that the facts since then touch need reducing.
 
     A fact about a row touches the row, any other the whole partition. `is_fresh_small` says that the touched keys
-    fit into each worker's memory; `has_fresh` that there are facts besides the base at all.
+    fit into each worker's memory; `has_fresh` that there are facts besides the base at all; `has_scopes` that some of
+    them may be about more than a row.
     """
 
     has_fresh: bool = True
     is_fresh_small: bool = True
+    has_scopes: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def touched_facts(
         return base
     fresh = request.scan(f"{name}_since", kinds=wanted, columns=columns, where=where, source=Source.FRESH)
     parts: list[Node] = [fresh, _joined(request, base, _touched_rows(request), kind=JoinKind.SEMI)]
-    if request.schema.clustering:
+    if request.schema.clustering and request.split.has_scopes:
         # a row touched both ways comes twice, which changes nothing
         parts.append(_joined(request, base, _touched_partitions(request), kind=JoinKind.SEMI))
     return UnionAll(name, base.grain, tuple(parts))
@@ -55,7 +55,7 @@ def untouched_facts(request: Reduction, name: str, columns: Named) -> Node:
     rows: Node = request.scan(name, kinds=[FactKind.ROW], columns=columns, source=Source.BASE)
     if request.split.has_fresh:
         rows = _joined(request, rows, _touched_rows(request), kind=JoinKind.ANTI)
-        if request.schema.clustering:
+        if request.schema.clustering and request.split.has_scopes:
             rows = _joined(request, rows, _touched_partitions(request), kind=JoinKind.ANTI)
     return rows
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -16,10 +18,13 @@ from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART, compact, part_of
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
+
+MOST_FILES = 4
+"""How many files of the base may hold one bucket, before rows that stay are moved together again."""
 
 
 def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
@@ -79,13 +84,14 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     relation = write.sources.raw.relation
     part = part_of(relation, prefix=write.prefix, digits=write.digits)
     plan = compact(relation, part=part, is_base=write.is_base, split=write.sources.split)
+    root = prune(lower(plan, strategy="aggregate"))
+    assert isinstance(root, UnionAll), "a state's plan is a union of kinds of facts"
     compiler = Compiler(facts_of_sources(session, write.sources), parts_of_sources(session, write.sources))
-    facts = compiler.dataframe(prune(lower(plan, strategy="aggregate")))
     name, number = write.transaction
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")
     try:
-        _commit(_laid_out(facts, relation, digits=write.digits), write)
+        _commit(_facts(compiler, root, write), write)
     except PySparkException as error:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConflictError(f"{write.target}: another run committed first") from error
@@ -94,14 +100,37 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
         raise ConflictError(f"{write.target}: another run committed first")
 
 
-def _laid_out(facts: DataFrame, relation: Relation, *, digits: int) -> DataFrame:
+def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
+    """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
+    kept, *others = root.parts
+    if not (write.is_base and others and _stays_in_place(write)):
+        return _laid_out(compiler.dataframe(root), write)
+    moved = compiler.dataframe(replace(root, parts=tuple(others)))
+    in_place = _typed(compiler.dataframe(kept), write.sources.raw.relation)
+    return in_place.unionAll(_laid_out(moved, write))
+
+
+def _stays_in_place(write: StateWrite) -> bool:
+    """Whether the base is split as the new one will be, and not yet into too many files for that."""
+    if write.sources.split is None or not write.digits:
+        return False
+    parts = Counter(Path(file).parent.name for file in write.sources.base)
+    is_alike = all(len(name) == len(f"{PART}={write.prefix}") + write.digits for name in parts)
+    return is_alike and max(parts.values()) < MOST_FILES
+
+
+def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
     """One file for each `_part`, rows of a partition side by side; the types that the raw layout has."""
-    typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
+    relation = write.sources.raw.relation
     order = [F.col(f"`{n}`") for n in (PART, names.KIND, *(names.identity(c) for c in relation.schema.row_key))]
-    placed = facts.select(*typed, F.col(PART))
-    if digits:
-        return placed.repartition(F.col(PART)).sortWithinPartitions(*order)
-    return placed.coalesce(1).sortWithinPartitions(*order)
+    placed = _typed(facts, relation)
+    spread = placed.repartition(F.col(PART)) if write.digits else placed.coalesce(1)
+    return spread.sortWithinPartitions(*order)
+
+
+def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
+    typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
+    return facts.select(*typed, F.col(PART))
 
 
 def _commit(facts: DataFrame, write: StateWrite) -> None:

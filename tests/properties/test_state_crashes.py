@@ -24,6 +24,8 @@ from cdc_views.raw_places import state_location
 
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
 CASE, TABLE = "wide3", "hid211.orders"
+NARROW, NARROW_TABLE = "names3", "hid311.OrderItems"
+"""A table that Spark plans fast."""
 
 pytestmark = pytest.mark.heavy
 
@@ -31,9 +33,10 @@ pytestmark = pytest.mark.heavy
 class Live:
     """A project whose event file grows, and the rows that it should show in the end."""
 
-    def __init__(self, folder: Path, case: Path, *, engine: str) -> None:
+    def __init__(self, folder: Path, cases: Path, *, engine: str) -> None:
         self.folder, self._rng = folder, random.Random(SEED)
-        table = {"name": TABLE, "schema": str(case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
+        name, case = (TABLE, cases / CASE) if engine == "duckdb" else (NARROW_TABLE, cases / NARROW)
+        table = {"name": name, "schema": str(case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
         config = {"name": "crashes", "engine": engine, "warehouse": "warehouse", "tables": [table]}
         (folder / "cdc_views.yml").write_text(json.dumps(config))
         lines = [line for n in (1, 2, 3) for line in (case / f"node{n}.jsonl").read_text("utf-8").splitlines()]
@@ -41,7 +44,7 @@ class Live:
         self._lines = lines
         answer = json.loads((case / "expected_early.json").read_text("utf-8"))
         self.now, self.rows = answer["as_of"], len(answer["rows"])
-        self.table: Table = Project.load(folder / "cdc_views.yml").table(TABLE)
+        self.table: Table = Project.load(folder / "cdc_views.yml").table(name)
 
     def land(self, share: float) -> None:
         """Land a share of what waits, as a file of its own."""
@@ -84,7 +87,7 @@ def _how_long(live: Live) -> float:
 
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engine: str) -> None:
-    live = Live(tmp_path, cassandra_cases / CASE, engine=engine)
+    live = Live(tmp_path, cassandra_cases, engine=engine)
     live.land(0.3)
     usual = _how_long(live)
     rng = random.Random(f"{SEED} kills")
@@ -105,7 +108,7 @@ def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engin
 
 
 def test_two_at_once_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
-    live = Live(tmp_path, cassandra_cases / CASE, engine="duckdb")
+    live = Live(tmp_path, cassandra_cases, engine="duckdb")
     live.land(0.3)
     for share in (0.2, 0.2, 1.0):
         both = [live.start() for _ in range(2)]
@@ -120,7 +123,7 @@ def test_two_at_once_make_one_state(tmp_path: Path, cassandra_cases: Path) -> No
 
 def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
     """The lock is for economy: commits are compare-and-swap."""
-    live = Live(tmp_path, cassandra_cases / CASE, engine="duckdb")
+    live = Live(tmp_path, cassandra_cases, engine="duckdb")
     live.land(0.4)
     code = "import sys; from cdc_views import Project; Project.load(sys.argv[1]).table(sys.argv[2]).materialize()"
     command = [sys.executable, "-c", code, str(tmp_path / "cdc_views.yml"), TABLE]
@@ -138,7 +141,7 @@ def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path
 @pytest.mark.spark
 def test_it_runs_on_processes_of_their_own(tmp_path: Path, cassandra_cases: Path) -> None:
     """Two executors, each a JVM: nothing may hang on driver and workers sharing memory."""
-    live = Live(tmp_path, cassandra_cases / CASE, engine="spark")
+    live = Live(tmp_path, cassandra_cases, engine="spark")
     for share in (0.5, 0.1):
         live.land(share)
         _finish(live.start(CDC_VIEWS_SPARK_MASTER="local-cluster[2,1,1024]"))
