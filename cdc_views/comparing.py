@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.codec.jsontext import to_json
+from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.plan.build import Ask, output_names
 from cdc_views.relation import Relation
@@ -76,17 +77,13 @@ def _numbered(table: pa.Table) -> pa.Table:
 
 
 def _statement(keys: list[str], values: list[str]) -> str:
-    on = " AND ".join(f"b.{_quoted(key)} IS NOT DISTINCT FROM a.{_quoted(key)}" for key in keys)
-    differs = [f"b.{_quoted(value)} IS DISTINCT FROM a.{_quoted(value)}" for value in values]
+    on = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
+    differs = [f"b.{quoted(value)} IS DISTINCT FROM a.{quoted(value)}" for value in values]
     where = " OR ".join(["b._number IS NULL", "a._number IS NULL", *differs])
     return (
         "SELECT b._number AS b, a._number AS a FROM before_rows AS b FULL JOIN after_rows AS a "
         f"ON {on} WHERE {where} ORDER BY coalesce(b._number, a._number), b._number IS NULL"
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[dict[str, Any]]) -> Iterator[Difference]:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from cdc_views.plan.compact import BASE
 from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
@@ -23,7 +24,6 @@ class Sources:
         base: Files of the state's base, in which each key occurs once.
         runs: Further files of the state.
         tail: Files of the raw table that the state does not cover.
-        stored: The state's columns.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
@@ -37,7 +37,6 @@ class Sources:
     base: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
-    stored: pa.Schema | None = None
     is_raw: bool = False
     parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
@@ -73,7 +72,6 @@ class StateWrite:
         digits: How finely the new files are split by partition key.
         replaced: First letters of `_part` of the files that these replace; empty to append.
         transaction: Name and number that the commit records.
-        is_base: Whether `sources` are all facts there are, so that the result is a base.
     """
 
     sources: Sources
@@ -83,7 +81,11 @@ class StateWrite:
     digits: int
     replaced: str
     transaction: tuple[str, int]
-    is_base: bool = False
+
+    @property
+    def is_base(self) -> bool:
+        """Whether `sources` are all facts there are, so that the result is a base."""
+        return self.prefix == BASE
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class DuckDbEngine:
 
     def read(self, read: Read) -> pa.Table:
         """See `Engine.read`."""
-        snapshot = _pinned(read, snapshot_of(read.raw))
+        snapshot = _pinned(read)
         return self.run(_sql_over(snapshot, read), snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
@@ -61,12 +61,12 @@ class DuckDbEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        return _sql_over(_pinned(read, snapshot_of(read.raw)), read)
+        return _sql_over(_pinned(read), read)
 
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
         raw = write.sources.raw
-        snapshot = snapshot_of_sources(write.sources, snapshot_of(raw))
+        snapshot = snapshot_of_sources(write.sources)
         if snapshot.arrow is not None:
             self._connection.register(_REGISTERED, snapshot.arrow)
         tables = {Source.ALL: from_clause(snapshot, raw), **_parts(write.sources)}
@@ -74,9 +74,10 @@ class DuckDbEngine:
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
-        if _pinned(view, snapshot_of(view.raw)).arrow is not None:
+        snapshot = _pinned(view)
+        if snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
-        statement = view_statement(view)
+        statement = _view_statement(view, snapshot)
         with _for_views(self._connection, self._database) as connection:
             try:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
@@ -114,7 +115,11 @@ def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iter
 
 def view_statement(view: ViewDefinition) -> str:
     """Return the CREATE VIEW statement over the files of now: the raw table's, or a state's and those since."""
-    snapshot, sources = _pinned(view, snapshot_of(view.raw)), view.sources
+    return _view_statement(view, _pinned(view))
+
+
+def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
+    sources = view.sources
     return generate(
         view.raw.relation,
         dialect_name="duckdb",
@@ -127,8 +132,8 @@ def view_statement(view: ViewDefinition) -> str:
     )
 
 
-def _pinned(asked: Read | ViewDefinition, newest: Snapshot) -> Snapshot:
-    return newest if asked.sources is None else snapshot_of_sources(asked.sources, newest)
+def _pinned(asked: Read | ViewDefinition) -> Snapshot:
+    return snapshot_of(asked.raw) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
 def _sql_over(snapshot: Snapshot, read: Read) -> str:

@@ -10,25 +10,23 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.duckdb_types import is_same_type, type_text
-from cdc_views.engines.snapshot import Snapshot
+from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
+from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors, recording
-from cdc_views.plan import names
-from cdc_views.plan.compact import PART, compact, part_of
+from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Source
-from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql.dialects import dialect
-from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
 
 _BATCH_ROWS = 100_000
 
 
-def snapshot_of_sources(sources: Sources, newest: Snapshot) -> Snapshot:
-    """Return the files of `sources` as one snapshot; `newest` is that of the raw table."""
+def snapshot_of_sources(sources: Sources) -> Snapshot:
+    """Return the files of `sources` as one snapshot."""
     if sources.is_raw:
-        return newest
+        return snapshot_of(sources.raw)
     if not sources.files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
     return Snapshot(sources.raw_version, sources.files, _stored(sources, sources.files))
@@ -62,12 +60,10 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
     """See `Engine.write_state`; `tables` are the facts as they stand after FROM."""
     relation = write.sources.raw.relation
-    part = part_of(relation, prefix=write.prefix, digits=write.digits)
-    plan = compact(relation, part=part, is_base=write.is_base, split=write.sources.split)
-    reduced = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables).sql(prune(lower(plan, strategy="aggregate")))
+    reduced = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables).sql(plan_of(write))
     columns = ", ".join(_typed(field) for field in relation.arrow_schema())
-    order = ", ".join(_name(n) for n in (PART, names.KIND, *(names.identity(c) for c in relation.schema.row_key)))
-    sql = f"SELECT {columns}, {_name(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"
+    order = ", ".join(map(quoted, order_of(relation)))
+    sql = f"SELECT {columns}, {quoted(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"
     try:
         rows = connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
         _commit(write, rows)
@@ -76,11 +72,7 @@ def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tab
 
 
 def _typed(field: pa.Field) -> str:
-    return f"CAST({_name(field.name)} AS {type_text(field.type)}) AS {_name(field.name)}"
-
-
-def _name(name: str) -> str:
-    return str(identifier(name).sql(dialect="duckdb"))
+    return f"CAST({quoted(field.name)} AS {type_text(field.type)}) AS {quoted(field.name)}"
 
 
 def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
@@ -90,14 +82,7 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
         if not write.replaced:
             write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=recorded)
         else:
-            predicate = _predicate(write)
+            predicate = replaced_by(write)
             write_deltalake(
                 target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded
             )
-
-
-def _predicate(write: StateWrite) -> str | None:
-    """What the new rows stand in for; everything needs no condition."""
-    if len(write.replaced) != 1:
-        return None
-    return f"{PART} >= '{write.replaced}' AND {PART} < '{chr(ord(write.replaced) + 1)}'"

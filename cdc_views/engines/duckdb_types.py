@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from cdc_views.sql.dialects.base import identifier
+
 _SCALARS = {
     pa.int8(): "TINYINT",
     pa.int16(): "SMALLINT",
@@ -43,6 +45,11 @@ def is_same_type(stored: pa.DataType, expected: pa.DataType) -> bool:
         return type_text(stored) == type_text(expected)
     except KeyError:
         return False
+
+
+def quoted(name: str) -> str:
+    """Return an identifier as DuckDB takes it."""
+    return str(identifier(name).sql(dialect="duckdb"))
 
 
 def _field(field: pa.Field) -> str:

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type
 from cdc_views.engines.base import Sources
-from cdc_views.materialize.state import BASE, RUN, File, StateTable
+from cdc_views.materialize.state import File, StateTable
 from cdc_views.naming import physical_name
-from cdc_views.plan.compact import is_bytes
+from cdc_views.plan.compact import BASE, RUN, is_bytes
 from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.schema import Column, TableSchema
 

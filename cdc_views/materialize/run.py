@@ -16,8 +16,9 @@ from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
-from cdc_views.materialize.state import BASE, RUN, STEPS, File, StateTable, create_state, open_state, transaction_name
+from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
 from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
+from cdc_views.plan.compact import BASE, RUN
 from cdc_views.relation import RawTable
 
 REBASE_SHARE = 0.1
@@ -119,7 +120,6 @@ def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         base,
         runs,
         tail.files,
-        state.stored,
         is_fresh_small=is_small,
         has_scopes=any(map(may_hold_scopes, runs + tail.files)),
     )
@@ -172,7 +172,7 @@ def _built(
     sources = Sources(raw, version, is_raw=True)
     number = max(version * STEPS, (state.mark or 0) + 1)
     replaced = BASE + RUN if state.files else ""
-    write = StateWrite(sources, state.location, state.version, BASE, _digits(rows), replaced, (name, number), is_base=True)
+    write = StateWrite(sources, state.location, state.version, BASE, _digits(rows), replaced, (name, number))
     engine.write_state(write)
     return Materialization(True, version, rows, is_full=True, why=why)
 
@@ -195,7 +195,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> s
     digits = _digits(sum(file.rows for file in merging))
     replaced = BASE + RUN if is_heavy else RUN
     transaction = (name, mark + 1)
-    write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction, is_base=is_heavy)
+    write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction)
     engine.write_state(write)
     return "base" if is_heavy else "runs"
 

@@ -22,8 +22,6 @@ from cdc_views.relation import LAYOUT_VERSION, Relation
 
 STEPS = 1 << 20
 """How many commits of a state may follow each other at one raw version."""
-BASE, RUN = "b", "r"
-"""First letter of `_part`: the base holds each key once; runs are what was reduced since, one after the other."""
 _MARK = "cdc-views state"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
@@ -47,7 +45,6 @@ class StateTable:
 
     location: str
     version: int
-    stored: pa.Schema
     mark: int | None
     files: tuple[File, ...]
 
@@ -103,7 +100,7 @@ def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable 
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
     mark = recorded(table, transaction_name(raw_id))
-    return StateTable(location, table.version(), pa.schema(table.schema().to_arrow()), mark, files)
+    return StateTable(location, table.version(), mark, files)
 
 
 def _check(location: str, table: DeltaTable, relation: Relation) -> None:

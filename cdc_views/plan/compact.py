@@ -9,6 +9,8 @@ tombstone (`range`), and at most one `table`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdc_views.facts import FactKind
 from cdc_views.naming import physical_name
 from cdc_views.oracle import path_type
@@ -52,10 +54,12 @@ from cdc_views.schema import Column
 from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 PART = "_part"
-"""The state's partition column: `b` for the base or `r` for a run, then the first digits of `key_digest`."""
+"""The state's partition column: `BASE` or `RUN`, then the first digits of the partition key's digest."""
+BASE, RUN = "b", "r"
+"""The base holds each key once; runs are what was reduced since, one after the other."""
 
 
-def compact(relation: Relation, *, part: Expr, is_base: bool = False, split: Split | None = None) -> Node:
+def compact(relation: Relation, *, part: Bucket, is_base: bool = False, split: Split | None = None) -> UnionAll:
     """Return the plan of the state of a raw table, in the column order of `state_columns`; `part` fills `_part`.
 
     `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
@@ -75,7 +79,7 @@ def state_columns(relation: Relation) -> tuple[str, ...]:
     return (*relation.arrow_schema().names, PART)
 
 
-def part_of(relation: Relation, *, prefix: str, digits: int) -> Expr:
+def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
     """Return what fills `_part`: `prefix`, and `digits` of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
     return Bucket(keys, prefix, digits)
@@ -90,17 +94,12 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: FactKind, part: Expr) -> Select:
+def _shaped(node: Node, columns: tuple[str, ...], *, kind: FactKind, part: Bucket) -> Select:
     """The node's columns in the state's order; what a kind of fact has not is null."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
-    values |= {names.KIND: Lit(kind.value), PART: part if kind is not FactKind.TABLE else _no_key(part)}
+    values |= {names.KIND: Lit(kind.value), PART: part if kind is not FactKind.TABLE else replace(part, keys=())}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
-
-
-def _no_key(part: Expr) -> Expr:
-    assert isinstance(part, Bucket | Lit)
-    return Bucket((), part.prefix, part.digits) if isinstance(part, Bucket) else part
 
 
 def _kept_rows(request: Reduction) -> list[tuple[FactKind, Node]]:
@@ -264,4 +263,4 @@ def _element(kind: LogicalType) -> Expr:
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
 
 
-__all__ = ["PART", "compact", "is_bytes", "part_of", "state_columns"]
+__all__ = ["BASE", "PART", "RUN", "compact", "is_bytes", "part_of", "state_columns"]

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from deltalake import write_deltalake
 
-from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.duckdb_types import quoted, type_text
 from cdc_views.landing import create_raw
 from cdc_views.landing.delta import delta_errors
 from cdc_views.plan import names
@@ -17,7 +17,6 @@ from cdc_views.relation import RawTable
 from cdc_views.replication.counting import Reader
 from cdc_views.replication.places import Place
 from cdc_views.replication.statements import field_name
-from cdc_views.sql.dialects.base import identifier
 
 
 def quorum(factor: int) -> int:
@@ -46,17 +45,15 @@ def confirmed_raw(raw: RawTable, *, factor: int, format_name: str, landed_as_of:
 def _in_layout(reader: Reader, place: Place, factor: int) -> str:
     """SQL that puts the fields of a place's structs together again, as the raw layout has them."""
     schema, layout = reader.raw.relation.schema, reader.raw.relation.arrow_schema()
-    struct = f"STRUCT_PACK({', '.join(f'{_name(f)} := {_name(field_name(f))}' for f in place.fields)})"
+    struct = f"STRUCT_PACK({', '.join(f'{quoted(f)} := {quoted(field_name(f))}' for f in place.fields)})"
     nested = f"[{struct}]" if place.is_array else struct
     for step in reversed(place.steps[1:]):
-        nested = f"STRUCT_PACK({_name(step)} := {nested})"
-    given = {name: _name(name) for name in (*place.keys(schema), *place.shown(schema))}
+        nested = f"STRUCT_PACK({quoted(step)} := {nested})"
+    given = {name: quoted(name) for name in (*place.keys(schema), *place.shown(schema))}
     given |= {names.KIND: f"'{place.kind.value}'", names.LANDED: "make_timestamptz(0)", place.steps[0]: nested}
     # what the place has not is null; a cast completes a struct with nulls
-    columns = (f"CAST({given.get(f.name, 'NULL')} AS {type_text(f.type)}) AS {_name(f.name)}" for f in layout)
+    columns = (f"CAST({given.get(f.name, 'NULL')} AS {type_text(f.type)}) AS {quoted(f.name)}" for f in layout)
     facts = reader.statements.confirmed(place, quorum=quorum(factor))
     return f"SELECT {', '.join(columns)} FROM ({facts}) AS _confirmed"
 
 
-def _name(name: str) -> str:
-    return str(identifier(name).sql(dialect="duckdb"))

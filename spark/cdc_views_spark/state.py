@@ -14,12 +14,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
+from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan import names
-from cdc_views.plan.compact import PART, compact, part_of
+from cdc_views.plan.compact import BASE, PART, RUN
 from cdc_views.plan.nodes import Source, UnionAll
-from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
 
@@ -59,8 +58,7 @@ def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
         state = state.where(F.col(PART).isin(*sources.parts))
     if sources.base and sources.runs:
         return state
-    prefix = "b" if sources.base else "r"
-    return state.where(F.col(PART).startswith(prefix))
+    return state.where(F.col(PART).startswith(BASE if sources.base else RUN))
 
 
 def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
@@ -81,11 +79,7 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     Delta skips a write whose transaction number is not above the recorded one, without a word; so what is recorded
     is looked at afterwards.
     """
-    relation = write.sources.raw.relation
-    part = part_of(relation, prefix=write.prefix, digits=write.digits)
-    plan = compact(relation, part=part, is_base=write.is_base, split=write.sources.split)
-    root = prune(lower(plan, strategy="aggregate"))
-    assert isinstance(root, UnionAll), "a state's plan is a union of kinds of facts"
+    root = plan_of(write)
     compiler = Compiler(facts_of_sources(session, write.sources), parts_of_sources(session, write.sources))
     name, number = write.transaction
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
@@ -122,7 +116,7 @@ def _stays_in_place(write: StateWrite) -> bool:
 def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
     """One file for each `_part`, rows of a partition side by side; the types that the raw layout has."""
     relation = write.sources.raw.relation
-    order = [F.col(f"`{n}`") for n in (PART, names.KIND, *(names.identity(c) for c in relation.schema.row_key))]
+    order = [F.col(f"`{name}`") for name in order_of(relation)]
     placed = _typed(facts, relation)
     spread = placed.repartition(F.col(PART)) if write.digits else placed.coalesce(1)
     return spread.sortWithinPartitions(*order)
@@ -137,7 +131,6 @@ def _commit(facts: DataFrame, write: StateWrite) -> None:
     name, number = write.transaction
     writer = facts.write.format("delta").mode("overwrite" if write.replaced else "append")
     writer = writer.option("txnAppId", name).option("txnVersion", number).option("mergeSchema", "true")
-    if len(write.replaced) == 1:
-        following = chr(ord(write.replaced) + 1)
-        writer = writer.option("replaceWhere", f"{PART} >= '{write.replaced}' AND {PART} < '{following}'")
+    if (replaced := replaced_by(write)) is not None:
+        writer = writer.option("replaceWhere", replaced)
     writer.partitionBy(PART).save(write.target)

@@ -1,0 +1,31 @@
+"""What a commit of a state computes, and where it puts it: the same for every engine."""
+
+from __future__ import annotations
+
+from cdc_views.engines.base import StateWrite
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART, compact, part_of
+from cdc_views.plan.nodes import UnionAll
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.relation import Relation
+
+
+def plan_of(write: StateWrite) -> UnionAll:
+    """Return the lowered plan: one part for each kind of fact, the rows that stay as they are first if there is a split."""
+    relation = write.sources.raw.relation
+    part = part_of(relation, prefix=write.prefix, digits=write.digits)
+    plan = prune(lower(compact(relation, part=part, is_base=write.is_base, split=write.sources.split), strategy="aggregate"))
+    assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
+    return plan
+
+
+def order_of(relation: Relation) -> tuple[str, ...]:
+    """Return the columns that rows of a state are sorted by, so that a partition's lie side by side."""
+    return (PART, names.KIND, *(names.identity(column) for column in relation.schema.row_key))
+
+
+def replaced_by(write: StateWrite) -> str | None:
+    """Return the condition on the rows that the new ones stand in for; None for everything."""
+    if len(write.replaced) != 1:
+        return None
+    return f"{PART} >= '{write.replaced}' AND {PART} < '{chr(ord(write.replaced) + 1)}'"
