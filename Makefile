@@ -36,7 +36,7 @@ test: lint ## everything that runs without a server (what CI runs)
 	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests
 
 test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
-	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-40} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
 	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
 test-live: $(STAMP) ## against real servers (come with the producers)

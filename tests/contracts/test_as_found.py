@@ -18,6 +18,8 @@ from found_tables import DATA, Event, as_columns, as_records, cells_type, connec
 from cdc_views import Project
 from cdc_views.relation_read import facts_of
 
+pytestmark = pytest.mark.heavy
+
 CQL = """\
 CREATE TYPE ks.addr (street text, zip int);
 CREATE TABLE ks.d (pk int, ck1 int, ck2 text, st text static, b blob, big bigint, bo boolean, d decimal, fl frozen<list<int>>,

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from command_line import CommandLine, table, write_project
 
+pytestmark = pytest.mark.heavy
+
 DATA = Path(__file__).parents[1] / "data"
 DEFAULT = "debezium_pg_default"
 SCHEMAS = "debezium_pg_schemas_enabled"
 TEXTS = "debezium_pg_decimal_string_time_isostring_binary_hex"
 FLAT = "debezium_pg_ExtractNewRecordState"
 POSTGRES = [DEFAULT, SCHEMAS, TEXTS, FLAT]
-ONE_QUICK = [DEFAULT, *(pytest.param(file, marks=pytest.mark.heavy) for file in POSTGRES[1:])]
 Row = dict[str, Any]
 
 ONE: Row = {
@@ -90,7 +91,7 @@ def test_postgres_rows_at_the_end_of_a_stream(run: CommandLine, file: str) -> No
     assert shown(run.query(name)) == shown([as_sent(file, ONE)])
 
 
-@pytest.mark.parametrize("file", ONE_QUICK)
+@pytest.mark.parametrize("file", POSTGRES)
 def test_postgres_rows_before_and_after_a_key_changes(run: CommandLine, file: str) -> None:
     name = postgres()
     own = [line for line in lines_of(file, "t_types") if '"status"' not in line]
@@ -103,7 +104,7 @@ def test_postgres_rows_before_and_after_a_key_changes(run: CommandLine, file: st
     assert shown(run.query(name)) == shown(after)
 
 
-@pytest.mark.parametrize("file", ONE_QUICK)
+@pytest.mark.parametrize("file", POSTGRES)
 def test_order_and_repetition_do_not_matter(run: CommandLine, file: str) -> None:
     name = postgres()
     own = [line for line in lines_of(file, "t_types") if '"vc2":"renamed"' not in line]
@@ -133,7 +134,7 @@ def test_a_stream_of_several_tables_quarantines_the_others_events_and_lands_its_
     assert shown(run.query(name)) == shown([as_sent(TEXTS, ONE)])
 
 
-@pytest.mark.parametrize("file", ONE_QUICK)
+@pytest.mark.parametrize("file", POSTGRES)
 def test_full_identity_a_transaction_a_truncation_and_a_new_column(run: CommandLine, file: str) -> None:
     name = postgres("t_full")
     own = lines_of(file, "t_full")

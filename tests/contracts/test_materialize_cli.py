@@ -23,6 +23,8 @@ from command_line import Answer, CommandLine, table, write_project
 from cdc_views import Project
 from cdc_views.scheduling import holding, job_of
 
+pytestmark = pytest.mark.heavy
+
 CQL = "CREATE TABLE shop.{} (id int PRIMARY KEY, state text);\n"
 ORDERS, ITEMS = "shop.orders", "shop.items"
 EVERY_MINUTE = {"schedule": "* * * * *"}
@@ -224,7 +226,6 @@ def owe_a_run() -> None:
     job_of(Project.load().table(ORDERS)).remember(datetime.now(timezone.utc) - timedelta(hours=1))
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_scheduler_that_is_told_to_stop_ends_with_0(run: CommandLine, number: signal.Signals) -> None:
     make({"schedule": "0 0 1 1 *"})
@@ -250,7 +251,6 @@ def test_a_scheduler_finishes_the_run_at_hand_before_it_ends(run: CommandLine) -
     assert done(run("materialize", "--select", ORDERS, "--format", "jsonl")) == [(ORDERS, False, 0)]
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_ends_it_at_once_and_the_next_run_goes_on(run: CommandLine, number: signal.Signals, code: int) -> None:
     land(run)
@@ -264,7 +264,6 @@ def test_a_second_signal_ends_it_at_once_and_the_next_run_goes_on(run: CommandLi
     assert done(run("materialize", "--select", ORDERS, "--format", "jsonl")) == [(ORDERS, True, 1)]
 
 
-@pytest.mark.heavy
 def test_a_killed_scheduler_leaves_no_lock_and_its_tick_is_caught_up(run: CommandLine) -> None:
     land(run)
     owe_a_run()

@@ -10,6 +10,8 @@ import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable, write_deltalake
 
+pytestmark = pytest.mark.heavy
+
 NAME = "shop.orders"
 CQL = "CREATE TABLE shop.orders (id int, line int, state text, note text, PRIMARY KEY (id, line));\n"
 

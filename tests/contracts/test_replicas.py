@@ -17,6 +17,8 @@ from cdc_views.raw.base import SourceLine
 from cdc_views.raw.cassandra_mutation import CassandraMutation
 from cdc_views.schema_readers import read_schema
 
+pytestmark = pytest.mark.heavy
+
 REAL = {"types3": "hid111.typed", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic", "wide3": "hid211.orders"}
 QUICK = "names3"
 NODES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -73,7 +75,7 @@ class RealCase:
 OK = dict.fromkeys(NODES, "ok")
 
 
-@pytest.mark.parametrize("name", [n if n == QUICK else pytest.param(n, marks=pytest.mark.heavy) for n in REAL])
+@pytest.mark.parametrize("name", list(REAL))
 def test_of_real_events_every_node_has_every_fact_until_a_file_is_cut(run: CommandLine, cassandra_cases: Path, name: str) -> None:
     case = RealCase(run, cassandra_cases, name)
     lines = case.lines()
@@ -85,11 +87,10 @@ def test_of_real_events_every_node_has_every_fact_until_a_file_is_cut(run: Comma
     assert case.run("replicas", case.table, "--missing", "--format", "jsonl").rows == []
 
 
-CUTS = [(NODES[0], 0), (NODES[1], 0.3), (NODES[2], 0.9)]
-MORE_CUTS = [(node, share) for node in NODES for share in (0, 0.3, 0.9) if (node, share) not in CUTS]
+CUTS = [(node, share) for node in NODES for share in (0, 0.3, 0.9)]
 
 
-@pytest.mark.parametrize(("node", "share"), [*CUTS, *(pytest.param(*cut, marks=pytest.mark.heavy) for cut in MORE_CUTS)])
+@pytest.mark.parametrize(("node", "share"), CUTS)
 def test_a_node_whose_file_is_cut_or_gone_is_named(
     run: CommandLine, cassandra_cases: Path, node: str, share: float
 ) -> None:
@@ -240,11 +241,10 @@ def test_with_more_nodes_than_replicas_a_node_holds_the_partitions_it_has_shown(
     assert run("replicas", ORDERS, "--replication-factor", "2").code == 0
 
 
-HOSTILE = ["a\nb", "x'); DROP TABLE raw_events; --"]
-MORE_HOSTILE = ['a"b', "\\", "é", "", "%s", "$1", "\U0001f600 "]
+HOSTILE = ["a\nb", "x'); DROP TABLE raw_events; --", 'a"b', "\\", "é", "", "%s", "$1", "\U0001f600 "]
 
 
-@pytest.mark.parametrize("node", [*HOSTILE, *(pytest.param(name, marks=pytest.mark.heavy) for name in MORE_HOSTILE)])
+@pytest.mark.parametrize("node", HOSTILE)
 def test_nodes_of_any_name(run: CommandLine, node: str) -> None:
     land(run, *on((node, "z"), OPEN), *on((node,), NOTE, key=2))
     assert set(node_rows(run("replicas", ORDERS, "--format", "jsonl"))) == {node, "z"}

@@ -51,6 +51,7 @@ def test_state_shows_what_cassandra_showed(run: CommandLine, cassandra_cases: Pa
         assert len(at_rest) == len(json.loads((folder / f"expected_{which}.json").read_text())["rows"])
 
 
+@pytest.mark.heavy
 def test_a_view_reads_state_and_what_landed_since(run: CommandLine, cassandra_cases: Path) -> None:
     name, folder = CASES["names3"], cassandra_cases / "names3"
     first, second, third = captured(folder, name)
@@ -71,6 +72,7 @@ def test_a_view_reads_state_and_what_landed_since(run: CommandLine, cassandra_ca
     assert "warehouse/state/" in run("generate", "--dialect", "duckdb").out
 
 
+@pytest.mark.heavy
 def test_losers_are_asked_of_raw(run: CommandLine, cassandra_cases: Path) -> None:
     """What landed or was written later cannot be taken out of a state."""
     name, folder = CASES["names3"], cassandra_cases / "names3"

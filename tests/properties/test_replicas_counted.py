@@ -26,7 +26,9 @@ from cdc_views.replication.listing import PartialFact, Wanted, partial_facts
 from cdc_views.replication.places import Place, places
 from cdc_views.schema import TableSchema
 
-SUBJECTS = [NARROW, READDED, *(pytest.param(s, marks=pytest.mark.heavy) for s in (WIDE, PLAIN, FIELDS, KEYS))]
+pytestmark = pytest.mark.heavy
+
+SUBJECTS = [NARROW, READDED, WIDE, PLAIN, FIELDS, KEYS]
 CASES = 30
 FORMAT = "cassandra-mutation"
 Landed = tuple[Histories, RawTable]
@@ -159,9 +161,8 @@ def test_one_replica_confirms_everything(duckdb_engine: Engine, landed_of: Lande
     assert_same(latest_rows(READDED.schema, made.facts, now=NOW), found, of=made, how="confirmed by one")
 
 
-IDENTITY = [(NARROW, "written"), (NARROW, "rank"), (NARROW, "path")]
-IDENTITY += [pytest.param(WIDE, field, marks=pytest.mark.heavy) for field in ("value", "key", "at")]
-IDENTITY += [pytest.param(PLAIN, "bytes", marks=pytest.mark.heavy)]
+IDENTITY = [(NARROW, "written"), (NARROW, "rank"), (NARROW, "path"), (WIDE, "value"), (WIDE, "key"), (WIDE, "at")]
+IDENTITY += [(PLAIN, "bytes")]
 
 
 @pytest.mark.parametrize(("subject", "field"), IDENTITY, ids=lambda v: name_of(v) or v)

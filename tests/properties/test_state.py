@@ -26,6 +26,8 @@ from cdc_views.types import MapOf, SetOf, Udt
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
 
+pytestmark = pytest.mark.heavy
+
 UNSHARED = Subject(
     table(
         "unshared",
@@ -87,9 +89,7 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 1)))
 
 
-@pytest.mark.parametrize(
-    "subject", [s if s is UNSHARED else pytest.param(s, marks=pytest.mark.heavy) for s in STATED], ids=lambda s: s.name
-)
+@pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
 def test_state_and_tail_show_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -321,6 +321,7 @@ def test_help_lists_every_command(capsys: Captured) -> None:
         assert name in out
 
 
+@pytest.mark.heavy
 def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     write_lines(Path("a.jsonl"), *(event(n) for n in range(3000)))
     assert main(["land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders"]) == 0
