@@ -19,7 +19,7 @@ from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 _APPLIED = "_cdc_views/applied"
 

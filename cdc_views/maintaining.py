@@ -17,7 +17,7 @@ from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.raw_places import generations_of
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 LEAST_HOURS = 1
 """Files younger than this may be part of a commit that another process is making."""

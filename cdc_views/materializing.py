@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
     from cdc_views.engines.base import Sources
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
+    from cdc_views.table import Table
 
 
 def materialize_table(table: Table, *, full: bool, engine: str | None) -> Materialization:

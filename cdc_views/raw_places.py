@@ -15,8 +15,8 @@ from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
     from cdc_views.found import Adaptation
+    from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
 _DERIVED, _STATE = "derived", "state"

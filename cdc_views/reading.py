@@ -11,7 +11,7 @@ from cdc_views.instants import Instant, epoch_micros
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB

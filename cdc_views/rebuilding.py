@@ -13,7 +13,7 @@ from cdc_views.materialize import materialize, sources_of
 from cdc_views.raw_places import NOTHING_LANDED, generations_of
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 _LOOKS = 10
 

@@ -14,8 +14,8 @@ from cdc_views.cli.progress import shown_progress
 from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
     from cdc_views.landing import LandingReport, Rejection
+    from cdc_views.table import Table
 
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")

@@ -20,8 +20,8 @@ from cdc_views.errors import UsageError
 if TYPE_CHECKING:
     from threading import Event
 
-    from cdc_views.api import Table
     from cdc_views.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
+    from cdc_views.table import Table
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])

@@ -15,7 +15,7 @@ from cdc_views.cli.quarantined import warn_of_quarantine
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 _PLAN_COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
 _APPLY_COLUMNS = ("table", "view", "engine", "state")

@@ -15,10 +15,10 @@ from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_ro
 from cdc_views.cli.quarantined import warn_of_quarantine
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
     from cdc_views.replication import ReplicaReport
     from cdc_views.replication.listing import PartialFact
     from cdc_views.schema import TableSchema
+    from cdc_views.table import Table
 
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
 _NODE_COLUMNS = (

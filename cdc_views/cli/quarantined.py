@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cdc_views.cli.log import log
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 
 def warn_of_quarantine(*tables: Table) -> None:

@@ -15,10 +15,10 @@ from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.replication.report import NodeReport, ReplicaReport, Standing
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
     from cdc_views.relation import RawTable
     from cdc_views.replication.counting import Expected
     from cdc_views.replication.listing import PartialFact
+    from cdc_views.table import Table
 
 __all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
 

@@ -14,7 +14,7 @@ from cdc_views.project.paths import default_raw_table
 from cdc_views.scheduling.lock import holding
 
 if TYPE_CHECKING:
-    from cdc_views.api import Table
+    from cdc_views.table import Table
 
 _LOCKS = "locks"
 _COMPLETED = "completed.json"
