@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
+from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
     AnyOver,
     Call,
@@ -46,6 +47,8 @@ class Showing:
     shape: Shape
     is_settled: bool = False
     """Whether deletions were applied to the rows already, as to those of a state's base."""
+    tells_expiry: bool = False
+    """Whether to say when expiry next changes a row (`expiry`)."""
 
     @property
     def scope(self) -> Expr:
@@ -68,6 +71,7 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
         *_keys(request.schema.row_key),
         *_values(request, request.schema.regulars + request.schema.statics),
         (names.IS_ROW, Lit(True)),
+        *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
     )
     visible = Select("visible_rows", "visible row", judged, columns, _row_exists(request))
     if not request.schema.statics or partitions is None:
@@ -244,6 +248,21 @@ def _value(request: Showing, column: Column) -> Named:
     return tuple((name, when(_any_shows(column), value)) for name, value in forms)
 
 
+def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
+    """When expiry next changes the row; cells of whole-row sources do not expire (rule S1)."""
+    if not request.tells_expiry:
+        return ()
+    expiries: list[Expr] = []
+    if has_marker:
+        expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
+    for column in () if request.shape.rows_always_have_markers else columns:
+        if column.type.is_multicell and not isinstance(column.type, Udt):
+            expiries.append(elements_expiry(col(names.cells_of(column.name))))
+        else:
+            expiries += [cell_expiry(col(name), col(names.shows(name))) for name in _cell_columns(column)]
+    return ((names.SOONEST, soonest(expiries)),)
+
+
 def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
     assert isinstance(column.type, Udt)
     return names.field_columns(column.name, column.type)
@@ -265,6 +284,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     live = either(*(_any_shows(c) for c in statics))
     own = dict(_values(request, statics))
     known: dict[str, Expr] = {**dict(_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
+    known |= dict(_expiry(request, statics, has_marker=False))
     candidates = Select(
         "static_rows",
         "partition with live statics",
