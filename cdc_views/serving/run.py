@@ -102,12 +102,13 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
     serving = open_serving(location, raw.relation, raw_id=raw_id)
     note = _note(serving, raw, state, now=now)
-    due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note)
+    finest = digits_for(sum(file.rows for file in state.files))
+    due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
     if not due.parts and not due.why:
         assert serving.raw_version is not None
         return Served(False, serving.raw_version, note.clock, serving.rows)
     if due.why:
-        note = replace(note, digits=digits_for(sum(file.rows for file in state.files)))
+        note = replace(note, digits=finest)
     number = max(state.raw_version * STEPS, (serving.mark if serving.mark is not None else -1) + 1)
     write = ServingWrite(
         _of_buckets(at_rest(raw, state), state, due.parts),
@@ -132,7 +133,7 @@ def _note(serving: ServingTable, raw: RawTable, state: StateTable, *, now: int) 
     return Note(clock, setting_of(raw.relation), state_id, digits)
 
 
-def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note) -> _Due:
+def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
     """What landed since the serving table's version of raw, or has expired since it was written."""
     if serving.raw_version is None:
         return _Due(why="it held nothing of this raw table")
@@ -142,6 +143,8 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
         return _Due(why="the state is another one")
     if serving.note.setting != note.setting:
         return _Due(why="the schema, or what columns are shown as, changed")
+    if finest > serving.note.digits:
+        return _Due(why="it grew and gets more buckets")
     tail = tail_of(table, after=serving.raw_version)
     why = tail.rebuild or _dropped(table, after=serving.raw_version)
     if why:
@@ -165,7 +168,9 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
 def _dropped(raw: DeltaTable, *, after: int) -> str:
     """Why what landed since cannot be known from the files of now: some were dropped, as the state holds them."""
     with delta_errors(raw.table_uri):
-        commits = raw.history(raw.version() - after)
+        commits = raw.history(raw.version() - after) if raw.version() > after else []
+    if len(commits) < raw.version() - after:
+        return "the raw table's log does not reach back to the last run"
     return "raw events were dropped since" if any(RETENTION in repr(commit) for commit in commits) else ""
 
 

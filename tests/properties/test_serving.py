@@ -20,7 +20,7 @@ from test_state import UNSHARED, Growing, small_tables
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UsageError
-from cdc_views.materialize import materialize, run
+from cdc_views.materialize import materialize
 from cdc_views.relation import RawTable, Relation
 from cdc_views.schema import DroppedColumn
 from cdc_views.serving import Served, serve
@@ -104,6 +104,19 @@ def test_a_row_that_expires_leaves_though_nobody_wrote_to_it(duckdb_engine: Duck
     # at 20 the static columns of partition 2 show as a row of their own (rule W3)
     assert counted == {0: (True, 3), 9: (False, 3), 10: (True, 2), 11: (False, 2), 20: (True, 2)}
     assert opened(kept.serving, kept.raw).soonest == (("p", None),)
+
+
+def test_a_table_that_grew_gets_more_buckets(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, UNSHARED, cases=20)
+    kept.land(60)
+    kept.run(duckdb_engine, NOW)
+    small_tables(monkeypatch)
+    kept.land(60)
+    assert kept.run(duckdb_engine, NOW).why == "it grew and gets more buckets"
+    assert len(opened(kept.serving, kept.raw).soonest) > 1
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
 
 
 def test_an_earlier_clock_counts_as_the_last(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
@@ -223,12 +236,28 @@ def test_what_is_not_ours_is_left_alone(duckdb_engine: DuckDbEngine, tmp_path: P
 def test_spark_and_duckdb_keep_one_serving_table(
     spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """State by DuckDB, since Spark's is tested elsewhere and takes its time."""
     small_tables(monkeypatch)
-    monkeypatch.setattr(run, "REBASE_SHARE", 0.5)
     kept = Kept(tmp_path, NARROW, cases=20)
     engines: list[Engine] = [spark_engine, duckdb_engine, spark_engine]
-    for engine, (share, now) in zip(engines, ((0.5, NOW - 1), (0.1, NOW), (0.1, NOW + 1)), strict=True):
+    for engine, (share, now) in zip(engines, ((0.5, NOW - 1), (0.02, NOW), (0.02, NOW + 1)), strict=True):
         kept.land(int(len(kept.made.facts) * share))
-        done = kept.run(engine, now)
+        materialize(duckdb_engine, kept.raw, kept.state)
+        done = serve(engine, kept.raw, kept.state, kept.serving, now=now)
         assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"by {engine.name}")
     assert done.buckets
+    assert not serve(spark_engine, kept.raw, kept.state, kept.serving, now=NOW + 1).is_new
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
+def test_spark_writes_the_same_rows_of_every_type(
+    spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject
+) -> None:
+    kept = Kept(tmp_path, subject, cases=20)
+    kept.land(len(kept.made.facts))
+    materialize(duckdb_engine, kept.raw, kept.state)
+    for engine in (duckdb_engine, spark_engine):
+        serve(engine, kept.raw, kept.state, kept.serving, now=NOW, full=True)
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW, how=f"by {engine.name}")
