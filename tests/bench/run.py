@@ -118,7 +118,8 @@ def plot(results: list[dict[str, Any]], points: list[dict[str, Any]]) -> None:
     left.set_xlabel("time, in full scans of the same files")
     for engine, style, color in (("duckdb", "o-", "#b8860b"), ("spark", "s--", "#3b6ea5")):
         mine = [p for p in points if p["engine"] == engine and p["exact"]]
-        right.plot([p["raw_rows"] / 1e6 for p in mine], [p["exact"] for p in mine], style, color=color, label=f"{engine} exact view")
+        exact = [p["exact"] for p in mine]
+        right.plot([p["raw_rows"] / 1e6 for p in mine], exact, style, color=color, label=f"{engine} exact view")
         scans = [p["scan"] for p in mine]
         right.plot([p["raw_rows"] / 1e6 for p in mine], scans, style, color=color, alpha=0.4, label=f"{engine} full scan")
     right.set_xlabel("raw rows, millions")
