@@ -26,12 +26,15 @@ class Sources:
         raw_version: Its version that they amount to.
         state: Location of the state, empty for none, and its version.
         base: Files of the state's base, in which each key occurs once.
+        plain: Those of them that hold rows which show what is stored, whatever the clock says.
         runs: Further files of the state.
         tail: Files of the raw table that the state does not cover.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
+        is_fresh_newer: Whether each fact of runs and tail was written after every fact of the base.
+        has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
     """
 
     raw: RawTable
@@ -39,24 +42,35 @@ class Sources:
     state: str = ""
     state_version: int = -1
     base: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     is_raw: bool = False
     parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
     has_scopes: bool = True
+    has_truncates: bool = False
+    is_fresh_newer: bool = False
 
     @property
     def split(self) -> Split | None:
-        """How the facts are split; None where there is no base."""
-        if not self.base:
+        """How the facts are split; None where there is no base, or nothing of it is known to stay."""
+        if not self.base or self.has_truncates:
             return None
-        return Split(bool(self.runs + self.tail), self.is_fresh_small, self.has_scopes)
+        return Split(
+            has_fresh=bool(self.runs + self.tail),
+            is_fresh_small=self.is_fresh_small,
+            has_scopes=self.has_scopes,
+            has_plain=bool(self.plain),
+            has_judged=len(self.plain) < len(self.base),
+            is_fresh_newer=self.is_fresh_newer,
+        )
 
     @property
-    def shown_split(self) -> Split | None:
-        """As `split`, None also where rows of the base cannot show without their partition's static columns."""
-        return None if self.raw.relation.schema.statics else self.split
+    def judged(self) -> tuple[str, ...]:
+        """Files of the base whose facts the clock decides about, or that are no rows."""
+        plain = set(self.plain)
+        return tuple(file for file in self.base if file not in plain)
 
     @property
     def files(self) -> tuple[str, ...]:

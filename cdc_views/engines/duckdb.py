@@ -145,7 +145,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=from_clause(snapshot, view.raw),
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=None if sources is None else _parts(sources),
-        split=None if sources is None else sources.shown_split,
+        split=None if sources is None else sources.split,
     )
 
 

@@ -67,9 +67,8 @@ class ServingWrite:
 
 def plan_of(write: ServingWrite) -> Node:
     """Return the lowered plan of the rows."""
-    rows = serving_rows(
-        write.relation, as_of=write.as_of, digits=write.digits, parts=write.parts, split=write.sources.shown_split
-    )
+    split = write.sources.split
+    rows = serving_rows(write.relation, as_of=write.as_of, digits=write.digits, parts=write.parts, split=split)
     return prune(lower(rows, strategy="aggregate"))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cdc_views.engines.base import StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import PART, compact, part_of
-from cdc_views.plan.nodes import UnionAll
+from cdc_views.plan.compact import KEPT, PART, compact, part_of
+from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
 
@@ -17,6 +17,12 @@ def plan_of(write: StateWrite) -> UnionAll:
     plan = prune(lower(compact(relation, part=part, is_base=write.is_base, split=write.sources.split), strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
+
+
+def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """Return the parts of a state's plan: rows that stay as the base has them, and the others."""
+    kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
+    return kept, tuple(part for part in root.parts if part not in kept)
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:

@@ -16,9 +16,10 @@ from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
+from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
-from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
-from cdc_views.plan.compact import BASE, RUN
+from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.plan.compact import BASE, PART, PLAIN, RUN
 from cdc_views.relation import RawTable
 
 REBASE_SHARE = 0.1
@@ -124,20 +125,29 @@ def _open(raw: RawTable) -> DeltaTable:
 
 
 def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    base, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, RUN))
+    judged, plain, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, PLAIN, RUN))
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
-    is_small = fresh < MOST_BROADCAST
+    reach = reach_of(runs + tail.files)
     return Sources(
         raw,
         tail.version,
         state.location,
         state.version,
-        base,
+        judged + plain,
+        plain if _has_every_column(raw, state) else (),
         runs,
         tail.files,
-        is_fresh_small=is_small,
-        has_scopes=any(map(may_hold_scopes, runs + tail.files)),
+        is_fresh_small=fresh < MOST_BROADCAST,
+        has_scopes=reach.has_scopes,
+        has_truncates=reach.has_truncates,
+        is_fresh_newer=bool(plain) and reach.is_after(reach_of(judged + plain)),
     )
+
+
+def _has_every_column(raw: RawTable, state: StateTable) -> bool:
+    """Whether no column was dropped, whose cells alone may be why a plain row exists (rules W2, W6)."""
+    known = {*raw.relation.arrow_schema().names, PART}
+    return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool) -> Materialization:
@@ -194,7 +204,7 @@ def _built(
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> str:
     """Reduce runs, or all, where it is due; returns what was merged."""
-    base, runs = state.of(BASE), state.of(RUN)
+    base, runs = state.of(BASE) + state.of(PLAIN), state.of(RUN)
     mark, raw_version = state.mark, state.raw_version
     assert mark is not None
     assert raw_version is not None
@@ -206,7 +216,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> s
     merging = base + runs if is_heavy else runs
     sources = _sources(raw, state, Tail(raw_version))
     if not is_heavy:
-        sources = replace(sources, base=())
+        sources = replace(sources, base=(), plain=())
     digits = _digits(sum(file.rows for file in merging))
     replaced = BASE + RUN if is_heavy else RUN
     transaction = (name, mark + 1)

@@ -40,13 +40,15 @@ class File:
 class StateTable:
     """A state at one version.
 
-    `mark` is the transaction number, None where the state holds nothing of this raw table.
+    `mark` is the transaction number, None where the state holds nothing of this raw table; `columns` are all that it
+    ever had.
     """
 
     location: str
     version: int
     mark: int | None
     files: tuple[File, ...]
+    columns: tuple[str, ...] = ()
 
     @property
     def raw_version(self) -> int | None:
@@ -100,7 +102,7 @@ def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable 
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
     mark = recorded(table, transaction_name(raw_id))
-    return StateTable(location, table.version(), mark, files)
+    return StateTable(location, table.version(), mark, files, tuple(field.name for field in table.schema().fields))
 
 
 def _check(location: str, table: DeltaTable, relation: Relation) -> None:

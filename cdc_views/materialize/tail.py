@@ -15,13 +15,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
-from cdc_views.facts import FactKind
 from cdc_views.landing.delta import delta_errors
-from cdc_views.plan.names import KIND
 
 RETENTION = "cdc-views retention"
 """The mark in the commit metadata of a commit that only drops raw events which a state covers."""
@@ -81,19 +78,6 @@ def rows_of(raw: DeltaTable) -> int | None:
     """Return how many facts the raw table has at the version it is open at; None where its log does not say."""
     counts = pa.table(raw.get_add_actions(flatten=True)).column("num_records").to_pylist()
     return None if None in counts else sum(map(int, counts))
-
-
-def may_hold_scopes(path: str) -> bool:
-    """Whether a file may hold facts about more than a row, by the statistics in its footer."""
-    if "://" in path:
-        return True
-    footer = pq.read_metadata(path)
-    leaves = [footer.schema.column(index).path for index in range(footer.num_columns)]
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(leaves.index(KIND)).statistics
-        if statistics is None or not statistics.has_min_max or {statistics.min, statistics.max} != {FactKind.ROW.value}:
-            return True
-    return False
 
 
 def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:

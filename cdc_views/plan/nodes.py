@@ -34,6 +34,10 @@ class Source(str, Enum):
     ALL = "all"
     BASE = "base"
     """The state's base: each key once, the deletions that cover a row in its own."""
+    PLAIN = "plain"
+    """Those rows of the base that show what is stored, whatever the clock says."""
+    JUDGED = "judged"
+    """The other facts of the base."""
     FRESH = "fresh"
     """The state's runs, and what landed since."""
 

@@ -184,8 +184,10 @@ def _of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> 
     wanted = {part[1:] for part in parts}
     begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
     kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
-    base, runs = (tuple(path for path in paths if path in kept) for paths in (sources.base, sources.runs))
-    return replace(sources, base=base, runs=runs, parts=tuple(sorted({f.part for f in state.files if f.path in kept})))
+    all_of = (sources.base, sources.plain, sources.runs)
+    base, plain, runs = (tuple(path for path in paths if path in kept) for paths in all_of)
+    found = tuple(sorted({f.part for f in state.files if f.path in kept}))
+    return replace(sources, base=base, plain=plain, runs=runs, parts=found)
 
 
 def _begins(text: str, wanted: set[str]) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
@@ -20,6 +23,8 @@ from cdc_views.sql.dialects.spark import Spark
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.state import facts_of_sources, parts_of_sources
 
+_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
+
 
 def write_serving(session: SparkSession, write: ServingWrite) -> None:
     """See `Engine.write_serving`.
@@ -31,13 +36,25 @@ def write_serving(session: SparkSession, write: ServingWrite) -> None:
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")
     try:
-        _commit(_rows(session, write), write)
+        with _plain_timestamps(session):
+            _commit(_rows(session, write), write)
     except PySparkException as error:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConflictError(f"{write.target}: another run committed first") from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
     if recorded(DeltaTable(write.target), name) != number:
         raise ConflictError(f"{write.target}: another run committed first")
+
+
+@contextmanager
+def _plain_timestamps(session: SparkSession) -> Iterator[None]:
+    """Timestamps in Parquet's own type while this lasts: of Spark's INT96 other readers do not see that it is in UTC."""
+    before = session.conf.get(_TIMESTAMPS)
+    session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        session.conf.set(_TIMESTAMPS, str(before))
 
 
 def _rows(session: SparkSession, write: ServingWrite) -> DataFrame:

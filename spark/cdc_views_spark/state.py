@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
+from cdc_views.engines.state_plan import kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import BASE, PART, RUN
+from cdc_views.plan.compact import BASE, PART, PLAIN, RUN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
@@ -30,8 +32,13 @@ def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Da
     """Return what a plan's scans read of `sources`."""
     if sources.split is None:
         return {}
-    base, fresh = replace(sources, runs=(), tail=()), replace(sources, base=())
-    return {Source.BASE: facts_of_sources(session, base), Source.FRESH: facts_of_sources(session, fresh)}
+    parts = {
+        Source.BASE: replace(sources, runs=(), tail=()),
+        Source.PLAIN: replace(sources, base=sources.plain, runs=(), tail=()),
+        Source.JUDGED: replace(sources, base=sources.judged, plain=(), runs=(), tail=()),
+        Source.FRESH: replace(sources, base=(), plain=()),
+    }
+    return {part: facts_of_sources(session, of_it) for part, of_it in parts.items()}
 
 
 def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
@@ -53,12 +60,13 @@ def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
 
 
 def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
-    """The base alone, the runs alone, or both: told by the first letter of `_part`, which Delta prunes files by."""
+    """Those files of the state, told by the first letter of `_part`, which Delta prunes files by."""
     if sources.parts:
         state = state.where(F.col(PART).isin(*sources.parts))
-    if sources.base and sources.runs:
+    letters = {Path(file).parent.name.removeprefix(f"{PART}=")[:1] for file in sources.base + sources.runs}
+    if letters == {BASE, PLAIN, RUN}:
         return state
-    return state.where(F.col(PART).startswith(BASE if sources.base else RUN))
+    return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
 
 
 def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
@@ -96,12 +104,12 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
     """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
-    kept, *others = root.parts
-    if not (write.is_base and others and _stays_in_place(write)):
+    kept, others = kept_and_moved(root)
+    if not (write.is_base and kept and others and _stays_in_place(write)):
         return _laid_out(compiler.dataframe(root), write)
-    moved = compiler.dataframe(replace(root, parts=tuple(others)))
-    in_place = _typed(compiler.dataframe(kept), write.sources.raw.relation)
-    return in_place.unionAll(_laid_out(moved, write))
+    moved = _laid_out(compiler.dataframe(replace(root, parts=others)), write)
+    in_place = (_typed(compiler.dataframe(part), write.sources.raw.relation) for part in kept)
+    return reduce(DataFrame.unionAll, in_place, moved)
 
 
 def _stays_in_place(write: StateWrite) -> bool:

@@ -103,7 +103,7 @@ def test_a_row_that_expires_leaves_though_nobody_wrote_to_it(duckdb_engine: Duck
         assert_serves(duckdb_engine, kept.serving, kept.raw, now=now)
     # at 20 the static columns of partition 2 show as a row of their own (rule W3)
     assert counted == {0: (True, 3), 9: (False, 3), 10: (True, 2), 11: (False, 2), 20: (True, 2)}
-    assert opened(kept.serving, kept.raw).soonest == (("p", None),)
+    assert opened(kept.serving, kept.raw).soonest == (("s", None),)
 
 
 def test_a_table_that_grew_gets_more_buckets(
@@ -260,4 +260,4 @@ def test_spark_writes_the_same_rows_of_every_type(
     materialize(duckdb_engine, kept.raw, kept.state)
     for engine in (duckdb_engine, spark_engine):
         serve(engine, kept.raw, kept.state, kept.serving, now=NOW, full=True)
-        assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW, how=f"by {engine.name}")
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW, how=f"by {engine.name}", by=engine)

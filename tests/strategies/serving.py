@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.engines.base import Sources
+from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.plan.build import Ask, build, output_names
@@ -21,13 +21,18 @@ from cdc_views.sql.casts import casts_of
 Texts = list[tuple[str | None, ...]]
 
 
-def viewed(engine: DuckDbEngine, raw: RawTable, *, now: int, version: int | None = None) -> Texts:
-    """Return the view's rows over raw at an instant, each column as text, sorted; of raw as of a version of it."""
+def viewed(
+    engine: DuckDbEngine, raw: RawTable, *, now: int, version: int | None = None, by: Engine | None = None
+) -> Texts:
+    """Return the view's rows over raw at an instant, each column as text, sorted; of raw as of a version of it.
+
+    `by` computes them, by default `engine`, which tells them: views of two engines differ at the ends of some types.
+    """
     table = DeltaTable(raw.location, version=version)
     ask = Ask(raw.relation, as_of=now)
     names, outputs = serving_names(raw.relation.schema), output_names(ask)
     plan = Select("shown", "visible row", build(ask), tuple((names[name], col(output)) for name, output in outputs))
-    rows = engine.rows(plan, Sources(raw, table.version(), tail=tuple(table.file_uris())))
+    rows = (by or engine).rows(plan, Sources(raw, table.version(), tail=tuple(table.file_uris())))
     casts = {names[name]: kind.sql(dialect="duckdb") for name, kind in casts_of(raw.relation).items()}
     shown = [f"CAST({quoted(n)} AS {casts[n]})" if n in casts else quoted(n) for n in rows.column_names]
     return _texts(engine, rows, shown)
@@ -56,14 +61,16 @@ def opened(location: str, raw: RawTable) -> ServingTable:
     return open_serving(location, raw.relation, raw_id=str(DeltaTable(raw.location).metadata().id))
 
 
-def assert_serves(engine: DuckDbEngine, location: str, raw: RawTable, *, now: int | None = None, how: str = "") -> None:
+def assert_serves(
+    engine: DuckDbEngine, location: str, raw: RawTable, *, now: int | None = None, how: str = "", by: Engine | None = None
+) -> None:
     """Fail unless the table shows what raw shows at `now`; None: as of the version and the clock that it says it shows."""
     table = opened(location, raw)
     assert table.note is not None, "a serving table that was never written shows nothing"
     if now is None:
         expected = viewed(engine, raw, now=table.note.clock, version=table.raw_version)
     else:
-        expected = viewed(engine, raw, now=now)
+        expected = viewed(engine, raw, now=now, by=by)
     found = served(engine, location, raw)
     missing, extra = [row for row in expected if row not in found], [row for row in found if row not in expected]
     told = f"{raw.relation.schema.name} {how}: {len(expected)} rows expected, {len(found)} found"
