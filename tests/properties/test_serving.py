@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import NOW
+from strategies.histories import MAX_SECONDS, NOW
 from strategies.reading import CASES, SEED
-from strategies.schemas import NARROW, SUBJECTS, Subject
+from strategies.schemas import FIELDS, NARROW, SUBJECTS, Subject
 from strategies.serving import assert_serves, opened, served
 from strategies.writing import Writer
 from test_state import UNSHARED, Growing, small_tables
@@ -20,7 +20,7 @@ from test_state import UNSHARED, Growing, small_tables
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UsageError
-from cdc_views.materialize import materialize
+from cdc_views.materialize import materialize, run
 from cdc_views.relation import RawTable, Relation
 from cdc_views.schema import DroppedColumn
 from cdc_views.serving import Served, serve
@@ -69,6 +69,21 @@ def test_a_serving_table_shows_what_raw_shows(
         assert not any(one.why for one in done[1:]), "only a truncate needs all of it"
         assert all(one.is_new for one in done), "something expired whenever the clock moved"
     assert not kept.run(duckdb_engine, NOW + 2).is_new
+
+
+@pytest.mark.parametrize("subject", [NARROW, FIELDS, UNSHARED], ids=lambda s: s.name)
+def test_whatever_expires_is_noticed(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket for each partition, and only the clock moves: a row whose expiry is missed has nobody else to renew it."""
+    monkeypatch.setattr(run, "_DIGITS", ((100_000_000, 3),))
+    kept = Kept(tmp_path, subject, cases=30)
+    kept.land(len(kept.made.facts))
+    written = []
+    for now in (NOW - 2, NOW - 1, NOW, NOW + 1, NOW + 2, MAX_SECONDS):
+        written.append(kept.run(duckdb_engine, now).buckets)
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"at {now}")
+    assert all(0 < count < 30 for count in written[2:]), "each instant changes some partitions, and none all of them"
 
 
 def test_only_buckets_that_changed_are_written(

@@ -1,6 +1,6 @@
 """Any order of landing, materializing, merging, rebuilding and waiting: view(raw) = view(state + tail) = serving table.
 
-Hypothesis picks the steps. CDC_VIEWS_HISTORIES (200) divided by 100 is how many runs of 25 steps it makes.
+Hypothesis picks the steps. CDC_VIEWS_HISTORIES (200) divided by 60 is how many runs of 15 steps it makes.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _counts(location: str) -> list[int]:
 
 TestWarehouse = Warehouse.TestCase
 TestWarehouse.settings = settings(
-    max_examples=max(1, CASES // 100),
-    stateful_step_count=25,
+    max_examples=max(1, CASES // 60),
+    stateful_step_count=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
