@@ -31,9 +31,7 @@ def project(case: Path, name: str, serving: Any = True, **more: Any) -> list[lis
 
 
 @pytest.mark.parametrize("case", [c if c == "names3" else pytest.param(c, marks=pytest.mark.heavy) for c in CASES])
-def test_it_shows_what_cassandra_showed(
-    run: CommandLine, duckdb_engine: DuckDbEngine, cassandra_cases: Path, case: str
-) -> None:
+def test_it_shows_what_cassandra_showed(run: CommandLine, duckdb_engine: DuckDbEngine, cassandra_cases: Path, case: str) -> None:
     name, folder = CASES[case], cassandra_cases / case
     answers = [json.loads((folder / f"expected_{which}.json").read_text()) for which in ("early", "late")]
     shop = Project.load("cdc_views.yml") if (nodes := project(folder, name)) else None

@@ -91,9 +91,9 @@ def test_runs_at_once_make_one_serving_table(duckdb_engine: DuckDbEngine, tmp_pa
     live.land(0.4)
     command = [sys.executable, "-c", _RUN, str(tmp_path / "cdc_views.yml"), TABLE]
     for share in (0.3, 1.0):
-        several = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+        several = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
         codes = [_finished(process) for process in several]
-        assert codes == [0, 0, 0]
+        assert codes == [0, 0]
         live.check_serving(duckdb_engine, at_rest=True)
         live.land(share)
     live.table.materialize()

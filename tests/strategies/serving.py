@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -18,12 +19,12 @@ from cdc_views.relation import RawTable
 from cdc_views.serving.table import ServingTable, open_serving
 from cdc_views.sql.casts import casts_of
 
+_ZERO = re.compile(r"-0\.0(?!\d)")
+"""DuckDB's `max` of a struct forgets the sign of a zero, so its views show none; `query` reads the bytes."""
 Texts = list[tuple[str | None, ...]]
 
 
-def viewed(
-    engine: DuckDbEngine, raw: RawTable, *, now: int, version: int | None = None, by: Engine | None = None
-) -> Texts:
+def viewed(engine: DuckDbEngine, raw: RawTable, *, now: int, version: int | None = None, by: Engine | None = None) -> Texts:
     """Return the view's rows over raw at an instant, each column as text, sorted; of raw as of a version of it.
 
     `by` computes them, by default `engine`, which tells them: views of two engines differ at the ends of some types.
@@ -52,8 +53,8 @@ def served(engine: DuckDbEngine, location: str, raw: RawTable) -> Texts:
 def _texts(engine: DuckDbEngine, rows: pa.Table, columns: Sequence[str]) -> Texts:
     engine.connection.register("rows_to_tell", rows)
     texts = ", ".join(f"CAST({column} AS VARCHAR)" for column in columns)
-    found: Texts = engine.connection.sql(f"SELECT {texts} FROM rows_to_tell").fetchall()
-    return sorted(found, key=repr)
+    found = engine.connection.sql(f"SELECT {texts} FROM rows_to_tell").fetchall()
+    return sorted((tuple(text and _ZERO.sub("0.0", text) for text in row) for row in found), key=repr)
 
 
 def opened(location: str, raw: RawTable) -> ServingTable:
