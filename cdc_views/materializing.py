@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UsageError
+from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Sources
@@ -14,18 +17,27 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 
-def materialize_table(table: Table, *, full: bool, engine: str | None) -> Materialization:
+def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
     from cdc_views.landing import exists, open_raw
     from cdc_views.materialize import materialize
     from cdc_views.raw_places import NOTHING_LANDED, state_location
+    from cdc_views.serving import serve
+
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now)
+    location = table.serving_location
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
     open_raw(table.raw, format_name=table.format.name)
     with table.project.engine(engine) as opened:
-        return materialize(opened, table.raw, state_location(table), full=full)
+        state = state_location(table)
+        done = materialize(opened, table.raw, state, full=full)
+        if location is None:
+            return done
+        served = serve(opened, table.raw, state, location, now=clock, full=full)
+    return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
 
 
 def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any]) -> Sources | None:

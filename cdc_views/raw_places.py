@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
-_DERIVED, _STATE = "derived", "state"
+_DERIVED, _STATE, _SERVING = "derived", "state", "serving"
 
 
 def location_of(table: Table) -> str:
@@ -48,11 +48,17 @@ def state_location(table: Table) -> str:
     return generations.location(generations.current)
 
 
-def _local(table: Table, path: str) -> str:
+def serving_location(table: Table) -> str | None:
+    """Return where the serving table is, or is to be; None where the project file asks for none."""
+    name = table.config.serving_name
+    return None if name is None else _local(table, str(table.project.warehouse / _SERVING / name), what="serving table")
+
+
+def _local(table: Table, path: str, *, what: str = "raw table") -> str:
     if letter := unfit_letter(path):
         raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
     if Path(path).is_file():
-        raise ConfigError(f"{table.project.file}: the raw table of {table.name}, {path}, is a file; name a folder")
+        raise ConfigError(f"{table.project.file}: the {what} of {table.name}, {path}, is a file; name a folder")
     return path
 
 

@@ -202,8 +202,20 @@ class Table:
                 exact = opened.read(_read(facts, as_of=clock, columns=wanted, options={**options, "sources": sources}))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
 
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
-        """Bring the table's state up to date with what landed since; `full` builds it from all of raw.
+    @property
+    def serving_location(self) -> str | None:
+        """Path of the serving table; None where the project file asks for none."""
+        from cdc_views.raw_places import serving_location
+
+        return serving_location(self)
+
+    def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
+        """Bring the table's state up to date with what landed since, then its serving table if it is to have one.
+
+        Args:
+            full: Build both from all of raw.
+            engine: Where to run; default: the project's engine.
+            now: The instant whose rows the serving table shows (rule C4); default: the clock. State knows no clock.
 
         Raises:
             UsageError: Nothing has landed yet.
@@ -211,7 +223,7 @@ class Table:
         """
         from cdc_views.materializing import materialize_table
 
-        return materialize_table(self, full=full, engine=engine)
+        return materialize_table(self, full=full, engine=engine, now=now)
 
     def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
         """Return every candidate for the cells of one row, and the rule that decided against each loser.

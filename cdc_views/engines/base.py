@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from cdc_views.plan.compact import BASE
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
+
+if TYPE_CHECKING:
+    from cdc_views.engines.serving import ServingWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,12 @@ class Engine(Protocol):
 
     def write_state(self, write: StateWrite) -> None:
         """Compact facts into a state, in one commit; raises `ConflictError` when somebody else committed first."""
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """Compute rows of a serving table and put them in place, in one commit; raises as `write_state` does."""
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """Return the rows of a plan whose scans read `sources`."""
 
     def apply(self, view: ViewDefinition) -> str:
         """Create or replace a view with friendly types; returns the statement that did it."""

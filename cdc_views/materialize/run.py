@@ -46,6 +46,7 @@ class Materialization:
         merged: `""`, `runs` (several became one) or `base` (all became the new base).
         state_facts: Facts in the state now.
         state_bytes: Bytes of its files.
+        told: The line for people where there is more to tell than of the state.
     """
 
     is_new: bool
@@ -56,9 +57,12 @@ class Materialization:
     merged: str = ""
     state_facts: int = 0
     state_bytes: int = 0
+    told: str = ""
 
     def line(self) -> str:
         """One line for people."""
+        if self.told:
+            return self.told
         if not self.is_new:
             return f"state is up to date with raw version {self.raw_version}"
         what = "built" if self.is_full else "brought up to date"
@@ -102,6 +106,17 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
         return None
     sources = _sources(raw, state, tail)
     return pruned(sources, state, where) if where is not None else sources
+
+
+def at_rest(raw: RawTable, state: StateTable) -> Sources:
+    """Return the state's files, which amount to the raw table as of the version that the state covers."""
+    assert state.raw_version is not None
+    return _sources(raw, state, Tail(state.raw_version))
+
+
+def digits_for(facts: int) -> int:
+    """Return by how many digits of the partition key's digest so many facts are split."""
+    return _digits(facts)
 
 
 def _open(raw: RawTable) -> DeltaTable:

@@ -27,7 +27,8 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
-    `split` says that the facts are a state's base and others.
+    `split` says that the facts are a state's base and others. `tells_expiry` adds when expiry next changes a row
+    (`plan.expiry`), and what identifies its partition.
     """
 
     relation: Relation
@@ -40,6 +41,7 @@ class Ask:
     is_exact: bool = False
     is_ordered: bool = False
     split: Split | None = None
+    tells_expiry: bool = False
 
 
 def build(ask: Ask) -> Node:
@@ -83,7 +85,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.schema, needed, now, shape)
+    showing = Showing(ask.relation.schema, needed, now, shape, tells_expiry=ask.tells_expiry)
     table = reduce_table(reduction) if shape.has_truncates else None
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):
@@ -126,6 +128,8 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     outputs: dict[str, Expr] = {_output_name(ask, c): col(_output_name(ask, c)) for c in asked}
     if ask.is_exact:
         outputs[names.IS_ROW] = col(names.IS_ROW)
+    if ask.tells_expiry:
+        outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
     if ask.is_ordered:
         outputs.update({f"_order_{i}": col(name) for i, (name, _) in enumerate(order)})
     columns: Named = tuple(outputs.items())

@@ -17,6 +17,8 @@ COVER, OWN_DELETED = "_cover", "_own_deleted"
 IS_ROW = "_is_row"
 HAS_ROW = "_has_row"
 ELEMENT = "_element"
+SOONEST = "_soonest"
+"""When expiry next changes a row, as `plan.expiry` says it; null for never."""
 
 
 def identity(column: Column) -> str:

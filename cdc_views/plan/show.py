@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
+from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
     AnyOver,
     Call,
@@ -48,6 +49,8 @@ class Showing:
     """Whether deletions were applied to the rows already, as to those of a state's base."""
     is_plain: bool = False
     """Whether the rows exist, and their single cells show where they have a value (`compact`)."""
+    tells_expiry: bool = False
+    """Whether to say when expiry next changes a row (`expiry`)."""
 
     @property
     def scope(self) -> Expr:
@@ -71,6 +74,7 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
         *shown_keys(request.schema.row_key),
         *shown_values(request, request.schema.regulars + request.schema.statics),
         (names.IS_ROW, Lit(True)),
+        *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
     )
     visible = Select("visible_rows", "visible row", judged, columns, None if request.is_plain else _row_exists(request))
     if not request.schema.statics or partitions is None:
@@ -261,6 +265,21 @@ def _value(request: Showing, column: Column) -> Named:
     return tuple((name, when(_any_shows(column), value)) for name, value in forms)
 
 
+def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
+    """When expiry next changes the row. Of a plain row only elements expire; of a whole-row source nothing does (S1)."""
+    if not request.tells_expiry:
+        return ()
+    expiries: list[Expr] = []
+    if has_marker and not request.is_plain:
+        expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
+    for column in () if request.shape.rows_always_have_markers else columns:
+        if column.type.is_multicell and not isinstance(column.type, Udt):
+            expiries.append(elements_expiry(col(names.cells_of(column.name))))
+        elif not request.is_plain:
+            expiries += [cell_expiry(col(name), col(names.shows(name))) for name, _ in cell_columns(column)]
+    return ((names.SOONEST, soonest(expiries)),)
+
+
 def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
     assert isinstance(column.type, Udt)
     return names.field_columns(column.name, column.type)
@@ -282,6 +301,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     live = either(*(_any_shows(c) for c in statics))
     own = dict(shown_values(request, statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
+    known |= dict(_expiry(request, statics, has_marker=False))
     candidates = Select(
         "static_rows",
         "partition with live statics",
