@@ -60,19 +60,24 @@ class Showing:
 
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
     """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
-    covered = _covered(request, rows, partitions=partitions, table=table)
+    has_statics = bool(request.schema.statics) and partitions is not None
+    visible = visible_rows(request, _covered(request, rows, partitions=partitions, table=table), has_statics=has_statics)
+    if not has_statics or partitions is None:
+        return visible
+    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+
+
+def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
+    """Return the rows of row keys that exist (the selection's condition), from rows that know what covers them."""
     judged = _judged(request, covered, columns=_judged_columns(request), scope=request.scope)
-    if request.schema.statics and partitions is not None:
+    if has_statics:
         judged = _judged(request, judged, columns=request.schema.statics, scope=_static_scope(request))
     columns = (
         *_keys(request.schema.row_key),
         *_values(request, request.schema.regulars + request.schema.statics),
         (names.IS_ROW, Lit(True)),
     )
-    visible = Select("visible_rows", "visible row", judged, columns, _row_exists(request))
-    if not request.schema.statics or partitions is None:
-        return visible
-    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+    return Select("visible_rows", "visible row", judged, columns, _row_exists(request))
 
 
 def _judged_columns(request: Showing) -> tuple[Column, ...]:
@@ -147,9 +152,13 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
     return Select("covered_partitions", "partition", beside, columns)
 
 
-def range_deletion(schema: TableSchema) -> Expr:
-    """The largest write time among the partition's range tombstones that cover the row; null without one."""
+def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
+    """The largest write time among the partition's range tombstones that cover the row; null without one.
+
+    `counts` (over `Item()`) says which of them count.
+    """
     inside = both(
+        counts,
         _within(schema, Field(Item(), names.FROM), is_start=True),
         _within(schema, Field(Item(), names.TO), is_start=False),
     )
@@ -260,18 +269,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 
     A window rather than an outer join: engines push a predicate on the partition key through both.
     """
-    statics = request.schema.statics
-    judged = _judged(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
-    live = either(*(_any_shows(c) for c in statics))
-    own = dict(_values(request, statics))
-    known: dict[str, Expr] = {**dict(_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
-    candidates = Select(
-        "static_rows",
-        "partition with live statics",
-        judged,
-        tuple((name, known.get(name, Lit(None))) for name in visible.output()),
-        live,
-    )
+    candidates = static_rows(request, partitions, like=visible.output())
     together = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
     partition = tuple(col(names.identity(c)) for c in request.schema.partition)
     ranked = Select(
@@ -282,3 +280,14 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     )
     keep = either(col(names.IS_ROW), Call(Op.NOT, (col(names.HAS_ROW),)))
     return Select("shown_rows", "visible row", ranked, tuple((n, col(n)) for n in together.output()), keep)
+
+
+def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
+    """Return what partitions with live statics (the selection's condition) would show alone, in the columns `like`."""
+    statics = request.schema.statics
+    judged = _judged(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
+    live = either(*(_any_shows(c) for c in statics))
+    known: dict[str, Expr] = {**dict(_keys(request.schema.partition)), **dict(_values(request, statics))}
+    known[names.IS_ROW] = Lit(False)
+    columns = tuple((name, known.get(name, Lit(None))) for name in like)
+    return Select("static_rows", "partition with live statics", judged, columns, live)
