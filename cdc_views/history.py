@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.codec.times import instant_text
-from cdc_views.instants import Instant, epoch_micros, epoch_seconds
+from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import RawTable, Relation
@@ -123,6 +123,7 @@ def history_of(
     columns: Sequence[str] = (),
     as_of: Instant | None = None,
     landed_as_of: Instant | None = None,
+    written_as_of: Instant | None = None,
     limit: int | None = None,
     engine: str | None = None,
     strategy: str | Strategy | None = None,
@@ -134,8 +135,9 @@ def history_of(
         key: Only this row or partition; as for `Table.explain`. Default: all rows.
         where: Only versions for which this condition holds; as for `Table.query`.
         columns: Names of the columns wanted beside the row key, which comes first; default: all.
-        as_of: Where the clock that decides what has expired ends; default: now.
+        as_of: Where the clock that decides what has expired ends; default: now. It leaves nothing out.
         landed_as_of: The history as it was known then: without what landed later.
+        written_as_of: Without what was written later.
         limit: At most so many versions.
         engine: Where to run; default: the project's engine.
         strategy: As for `Table.query`.
@@ -147,15 +149,15 @@ def history_of(
     from cdc_views.conditions import check_condition
     from cdc_views.engines.base import Read
     from cdc_views.raw_places import readable
-    from cdc_views.reading import blaming_condition, checked_limit, columns_of, strategy_of
+    from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
 
     check_condition(where)
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
-    landed = None if landed_as_of is None else epoch_micros(landed_as_of, option="landed_as_of")
+    landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
-        read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, is_history=True)
+        read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, written, is_history=True)
         with table.project.engine(engine) as opened, blaming_condition(where):
             exact = opened.read(read)
     if is_one_row:  # not the statics alone: whether the partition has other rows was not read

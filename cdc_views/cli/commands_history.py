@@ -31,6 +31,7 @@ _WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help
 _LandedOption = Annotated[
     str | None, typer.Option("--landed-as-of", metavar="INSTANT", help="As it was known then: without what landed later.")
 ]
+_WrittenOption = Annotated[str | None, typer.Option("--written-as-of", metavar="INSTANT", help="Without what was written later.")]
 
 
 def history(
@@ -41,6 +42,7 @@ def history(
     limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="At most N versions.")] = None,
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
+    written_as_of: _WrittenOption = None,
     engine: EngineOption = None,
     strategy: StrategyOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -61,6 +63,7 @@ def history(
         limit=limit,
         as_of=as_of,
         landed_as_of=landed_as_of,
+        written_as_of=written_as_of,
         engine=engine,
         strategy=strategy,
     )

@@ -107,6 +107,7 @@ def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         wanted=frozenset(c.name for c in needed),
         payload=lambda kind: _payload(shape, kind),
         landed_as_of=ask.landed_as_of,
+        written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
         skips_unwanted=shape.rows_always_have_markers,
         as_of=ask.as_of,

@@ -29,7 +29,6 @@ from cdc_views.plan.timeline import Timeline
 from cdc_views.raw.base import WriteOrder
 
 _PARTITION_DELETIONS, _TABLE_DELETIONS = "_partition_deletions", "_table_deletions"
-_UNTIL_NOW = Call(Op.LE, (Field(Item(), WRITTEN), col(names.INSTANT)))
 
 
 def scope_instants(request: Timeline) -> Node:
@@ -56,20 +55,26 @@ def covered_by_instant(request: Timeline, source: Node, *, of_rows: bool) -> Sel
     covers: list[Expr] = [col(names.DELETED)] if of_rows else []
     if request.schema.clustering:
         source = _beside(source, _scopes(request), on=request.owners(FactKind.PARTITION))
-        partition = _largest(_PARTITION_DELETIONS)
+        partition = _largest(request, _PARTITION_DELETIONS)
         computed.append((names.PARTITION_DELETED, partition))
-        covers += [partition, range_deletion(request.schema, counts=_UNTIL_NOW)]
+        covers += [partition, range_deletion(request.schema, counts=_counts(request))]
     if request.relation.order is not WriteOrder.MICROS:
         source = _beside(source, _truncates(request), on=())
-        computed.append((names.TABLE_DELETED, _largest(_TABLE_DELETIONS)))
-        covers.append(_largest(_TABLE_DELETIONS))
+        computed.append((names.TABLE_DELETED, _largest(request, _TABLE_DELETIONS)))
+        covers.append(_largest(request, _TABLE_DELETIONS))
     if of_rows:
         computed.append((names.SCOPE, Call(Op.GREATEST, tuple(covers)) if len(covers) > 1 else covers[0]))
     return Select(f"covered_{'rows' if of_rows else 'partitions'}_by_instant", source.grain, source, (*kept, *computed))
 
 
-def _largest(deletions: str) -> Expr:
-    return Greatest(Each(Keep(col(deletions), _UNTIL_NOW), Field(Item(), WRITTEN)))
+def _counts(request: Timeline) -> Expr:
+    counts = request.so_far(Field(Item(), WRITTEN))
+    assert counts is not None
+    return counts
+
+
+def _largest(request: Timeline, deletions: str) -> Expr:
+    return Greatest(Each(Keep(col(deletions), _counts(request)), Field(Item(), WRITTEN)))
 
 
 def _beside(source: Node, deletions: Node, *, on: tuple[str, ...]) -> Join:

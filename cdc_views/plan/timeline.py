@@ -79,7 +79,11 @@ class Timeline(Reduction):
 
     def in_time(self, written: Expr) -> Expr | None:
         """See `Reduction.in_time`: what was written at the instant."""
-        return Call(Op.EQ, (written, col(names.INSTANT)))
+        return both(Call(Op.EQ, (written, col(names.INSTANT))), Reduction.in_time(self, written))
+
+    def so_far(self, written: Expr) -> Expr | None:
+        """Return whether what was written then counts at the instant."""
+        return both(Call(Op.LE, (written, col(names.INSTANT))), Reduction.in_time(self, written))
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
         """Return one row per fact and instant of it; `columns` may use the instant."""

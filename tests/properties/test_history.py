@@ -12,7 +12,8 @@ from strategies.histories import NOW, Histories, histories
 from strategies.reading import SEED, canonical_row, land, read_rows
 from strategies.schemas import KEYS, LOGGED, NARROW, READDED, SUBJECTS, WIDE, Subject
 from strategies.telling import fact_text
-from strategies.timeline import Told, read_versions, told, true_versions
+from strategies.timeline import Told, read_versions, told, true_versions, written_by
+from strategies.values import LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
@@ -160,6 +161,16 @@ def test_columns_and_limits_are_those_asked_for(duckdb_engine: DuckDbEngine, lan
     assert [*map(told, read_versions(duckdb_engine, raw, as_of=NOW, limit=7))] == [*map(told, every[:7])]
     kept = [v for v in every if isinstance(v.row["v"], int) and v.row["v"] > 0]
     assert [*map(told, read_versions(duckdb_engine, raw, as_of=NOW, where="v > 0"))] == [*map(told, kept)]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("limit", [LEAST + 3, 4, 1_700_000_000_000_003])
+def test_what_was_written_or_landed_later_can_be_left_out(duckdb_engine: DuckDbEngine, landed_of: LandedOf, limit: int) -> None:
+    made, raw = landed_of(NARROW)
+    facts = written_by(made.early, limit)
+    expected = true_versions(NARROW.schema, facts, as_of=NOW, order=NARROW.order)
+    found = read_versions(duckdb_engine, raw, as_of=NOW, landed_as_of=0, written_as_of=limit)
+    assert Counter(map(told, found)) == Counter(expected)
 
 
 def _frozen(monkeypatch: pytest.MonkeyPatch) -> None:
