@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Sources
+    from cdc_views.engines.base import Engine, Sources
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
     from cdc_views.table import Table
@@ -16,16 +16,32 @@ if TYPE_CHECKING:
 
 def materialize_table(table: Table, *, full: bool, engine: str | None) -> Materialization:
     """See `Table.materialize`."""
-    from cdc_views.landing import exists, open_raw
+    _check_landed(table)
+    with table.project.engine(engine) as opened:
+        return _materialized(opened, table, full=full)
+
+
+def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materialization:
+    """See `Table.materialize`; on an engine that is open."""
+    _check_landed(table)
+    return _materialized(engine, table, full=full)
+
+
+def _materialized(engine: Engine, table: Table, *, full: bool) -> Materialization:
     from cdc_views.materialize import materialize
-    from cdc_views.raw_places import NOTHING_LANDED, state_location
+    from cdc_views.raw_places import state_location
+
+    return materialize(engine, table.raw, state_location(table), full=full)
+
+
+def _check_landed(table: Table) -> None:
+    from cdc_views.landing import exists, open_raw
+    from cdc_views.raw_places import NOTHING_LANDED
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
     open_raw(table.raw, format_name=table.format.name)
-    with table.project.engine(engine) as opened:
-        return materialize(opened, table.raw, state_location(table), full=full)
 
 
 def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any]) -> Sources | None:
