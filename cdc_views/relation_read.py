@@ -45,6 +45,11 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
     return (kind == FactKind.TABLE.value) | (mine & of_partition)
 
 
+def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
+    """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
+    return (ds.field("_kind") == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
+
+
 def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
     condition = ds.scalar(True)
     for column, value in zip(columns, values, strict=True):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdc_views.engines.base import Read
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
+    from cdc_views.history import History
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.maintaining import Upkeep
     from cdc_views.materialize import Materialization
@@ -245,6 +246,12 @@ class Table:
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with blaming_files(self.raw.location):
             return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
+
+    def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
+        """Return one row per version of a row, with the span in which it was valid; see `cdc_views.history.history_of`."""
+        from cdc_views.history import history_of
+
+        return history_of(self, key, **asked)
 
     def rebuild(self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False) -> Rebuilt:
         """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""

@@ -6,6 +6,7 @@ import typer
 
 from cdc_views.cli import (
     commands_events,
+    commands_history,
     commands_later,
     commands_materialize,
     commands_project,
@@ -34,6 +35,7 @@ app.command("rebuild")(commands_state.rebuild)
 app.command("maintain")(commands_state.maintain)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
+app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 commands_later.add_to(app)

@@ -126,6 +126,8 @@ class Read:
     is_ordered: bool = True
     sources: Sources | None = None
     """Read these facts instead of the raw table's newest."""
+    is_history: bool = False
+    """Rows are versions, with what each is valid from and to (`plan.history`), read from raw alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
@@ -23,6 +22,7 @@ from cdc_views.plan.compact import BASE, PART, PLAIN, RUN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.layout import in_layout
 
 MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
@@ -45,15 +45,15 @@ def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
     """Return the facts of `sources` in the raw layout."""
     if sources.is_raw:
         stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return _in_layout(stored, sources.raw.relation)
+        return in_layout(stored, sources.raw.relation)
     parts = []
     if sources.base or sources.runs:
         state = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
-        parts.append(_in_layout(_of_files(state, sources), sources.raw.relation))
+        parts.append(in_layout(_of_files(state, sources), sources.raw.relation))
     if sources.tail:
         # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
         schema = from_arrow_schema(sources.raw.relation.arrow_schema())
-        parts.append(_in_layout(session.read.schema(schema).parquet(*sources.tail), sources.raw.relation))
+        parts.append(in_layout(session.read.schema(schema).parquet(*sources.tail), sources.raw.relation))
     if not parts:
         return session.createDataFrame(sources.raw.relation.arrow_schema().empty_table())
     return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
@@ -67,18 +67,6 @@ def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
     if letters == {BASE, PLAIN, RUN}:
         return state
     return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
-
-
-def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
-    """The columns of the raw layout in order; those that the files do not have yet are null, struct fields too."""
-    return frame.select(*(_column(frame, field.name, field.type) for field in relation.arrow_schema()))
-
-
-def _column(frame: DataFrame, name: str, kind: pa.DataType) -> Column:
-    wanted = from_arrow_type(kind)
-    if name not in frame.columns:
-        return F.lit(None).cast(wanted).alias(name)
-    return F.col(f"`{name}`")
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
