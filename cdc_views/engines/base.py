@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from cdc_views.plan.compact import BASE
+from cdc_views.plan.late import KnownBy
 from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
@@ -28,6 +29,8 @@ class Sources:
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
+        purged: Files of what the state's partitions have purged; tables that purge nothing have none.
+        late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
     """
 
     raw: RawTable
@@ -41,6 +44,15 @@ class Sources:
     parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
     has_scopes: bool = True
+    purged: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+
+    @property
+    def late_by(self) -> KnownBy | None:
+        """How facts of the tail, or of raw, that are late are known (rule M2); None where none can be."""
+        if self.is_raw:
+            return KnownBy.EVENT if self.late else None
+        return KnownBy.PARTITION if self.tail and self.purged else None
 
     @property
     def split(self) -> Split | None:
@@ -72,6 +84,8 @@ class StateWrite:
         digits: How finely the new files are split by partition key.
         replaced: First letters of `_part` of the files that these replace; empty to append.
         transaction: Name and number that the commit records.
+        horizon: Of a base: seconds since the epoch; what ended at or before it is left out (rule M2). None: nothing is.
+        keeps_late: Of several letters replaced: late facts are not.
     """
 
     sources: Sources
@@ -81,6 +95,8 @@ class StateWrite:
     digits: int
     replaced: str
     transaction: tuple[str, int]
+    horizon: int | None = None
+    keeps_late: bool = False
 
     @property
     def is_base(self) -> bool:

@@ -26,18 +26,21 @@ _BATCH_ROWS = 100_000
 def snapshot_of_sources(sources: Sources) -> Snapshot:
     """Return the files of `sources` as one snapshot."""
     if sources.is_raw:
-        return snapshot_of(sources.raw)
+        return snapshot_of(sources.raw, version=sources.raw_version)
     if not sources.files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
-    return Snapshot(sources.raw_version, sources.files, _stored(sources, sources.files))
+    return snapshot_of_files(sources, sources.files)
+
+
+def snapshot_of_files(sources: Sources, files: tuple[str, ...]) -> Snapshot:
+    """Return some of the files of `sources`, at least one, as a snapshot."""
+    return Snapshot(sources.raw_version, files, _stored(sources, files))
 
 
 def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
     """Return what the scans of a plan read: the state's base, and the other files."""
     parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
-    return {
-        part: Snapshot(sources.raw_version, files, _stored(sources, files)) for part, files in parts.items() if files
-    }
+    return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
 
 
 def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:

@@ -35,8 +35,10 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
+from cdc_views.plan.late import KnownBy, late_facts
 from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, survives
+from cdc_views.plan.purge import PURGED_KIND, Purge, without_ended
 from cdc_views.plan.reduce import (
     Cells,
     attach,
@@ -57,20 +59,37 @@ PART = "_part"
 """The state's partition column: `BASE` or `RUN`, then the first digits of the partition key's digest."""
 BASE, RUN = "b", "r"
 """The base holds each key once; runs are what was reduced since, one after the other."""
+PURGED, LATE = "p", "too_late"
+"""What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
 
 
-def compact(relation: Relation, *, part: Bucket, is_base: bool = False, split: Split | None = None) -> UnionAll:
+def compact(
+    relation: Relation,
+    *,
+    part: Bucket,
+    is_base: bool = False,
+    split: Split | None = None,
+    purge: Purge | None = None,
+    late: KnownBy | None = None,
+) -> UnionAll:
     """Return the plan of the state of a raw table, in the column order of `state_columns`; `part` fills `_part`.
 
     `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
     to read a row that nothing new is about. `split` says that there is a base already: its rows that nothing new is
-    about stay as they are.
+    about stay as they are. `purge` says what leaves a base; `late` how facts that come too late are known, if any can be.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     rows = [*_kept_rows(request), _rows(request, is_base=is_base)]
     parts = [*rows, *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
     columns = state_columns(relation)
-    shaped = [_shaped(node, columns, kind=kind, part=part) for kind, node in parts]
+    others: list[Select] = []
+    if purge is not None:
+        parts, purged = without_ended(request, parts, purge)
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(part, prefix=PURGED)))
+    if late is not None:
+        found = late_facts(relation, late)
+        others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
+    shaped = [_shaped(node, columns, kind=kind.value, part=part) for kind, node in parts] + others
     return UnionAll("state", "fact of the state", tuple(shaped))
 
 
@@ -94,11 +113,11 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: FactKind, part: Bucket) -> Select:
+def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) -> Select:
     """The node's columns in the state's order; what a kind of fact has not is null."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
-    values |= {names.KIND: Lit(kind.value), PART: part if kind is not FactKind.TABLE else replace(part, keys=())}
+    values |= {names.KIND: Lit(kind), PART: part if kind != FactKind.TABLE.value else replace(part, keys=())}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
@@ -263,4 +282,4 @@ def _element(kind: LogicalType) -> Expr:
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
 
 
-__all__ = ["BASE", "PART", "RUN", "compact", "is_bytes", "part_of", "state_columns"]
+__all__ = ["BASE", "LATE", "PART", "PURGED", "RUN", "compact", "is_bytes", "part_of", "state_columns"]
