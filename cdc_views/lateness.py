@@ -8,11 +8,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.codec.comparable import partition_identity
+from cdc_views.engines.base import Sources
 from cdc_views.facts import Bound, Fact, FactKind, Origin
 from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing.delta import delta_errors
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_ALWAYS = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,13 @@ def has_purged(table: Table) -> bool:
     return state is not None and bool(state.of(PURGED))
 
 
+def late_of(table: Table) -> list[LatePart]:
+    """See `Table.late`."""
+    state = state_of(table)
+    found = [] if state is None else list(late_parts(table.raw, state))
+    return sorted(found, key=lambda part: (part.landed_at, part.written))
+
+
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
     """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
     relation = raw.relation
@@ -124,19 +132,24 @@ def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, .
     return found
 
 
-def latest_expiry(files: tuple[str, ...]) -> int | None:
-    """Return the last second (exclusive) at which something purged was still alive; None where nothing purged ever was.
+def sees_purged(sources: Sources, as_of: int) -> bool:
+    """Whether a read at the clock `as_of` (epoch seconds) would see alive what the state has purged as expired."""
+    until = latest_expiry(sources.purged)
+    return until is not None and as_of < until
 
-    `files` are those of what a state has purged. An earlier clock must read raw.
+
+def latest_expiry(files: tuple[str, ...]) -> int | None:
+    """Return the second at which the last of what was purged expired; None where nothing purged had an expiry.
+
+    `files` are those of what a state has purged.
     """
     ranks = [rank for file in files if (rank := _largest_rank(file)) is not None]
     return unrank(max(ranks))[1] if ranks else None
 
 
 def _largest_rank(file: str) -> int | None:
-    column = pq.ParquetFile(file).read(columns=[f"{names.LIVE}.rank"])
-    ranks = column[names.LIVE].combine_chunks().field("rank")
-    found: int | None = pa.compute.max(ranks).as_py()
+    stored = pq.ParquetFile(file).read(columns=[f"{names.LIVE}.rank"])
+    found: int | None = pc.max(pc.struct_field(stored[names.LIVE], "rank")).as_py()
     return found
 
 

@@ -9,14 +9,16 @@ from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Sources
+    from cdc_views.instants import Instant
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
     from cdc_views.table import Table
 
 
-def materialize_table(table: Table, *, full: bool, engine: str | None) -> Materialization:
+def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
     from cdc_views.landing import exists, open_raw
+    from cdc_views.lateness import forgetting_of
     from cdc_views.materialize import materialize
     from cdc_views.raw_places import NOTHING_LANDED, state_location
 
@@ -24,22 +26,26 @@ def materialize_table(table: Table, *, full: bool, engine: str | None) -> Materi
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
     open_raw(table.raw, format_name=table.format.name)
+    forgetting = forgetting_of(table, now=now)
     with table.project.engine(engine) as opened:
-        return materialize(opened, table.raw, state_location(table), full=full)
+        return materialize(opened, table.raw, state_location(table), full=full, forgetting=forgetting)
 
 
-def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any]) -> Sources | None:
+def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
     """Return state and the raw events since, None where only raw can answer.
 
-    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1).
+    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
+    has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
     """
     from cdc_views.landing import exists
+    from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
     from cdc_views.raw_places import state_location
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         return None
-    return sources_of(raw, state_location(table), where=options["where"])
+    sources = sources_of(raw, state_location(table), where=options["where"])
+    return None if sources is not None and as_of is not None and sees_purged(sources, as_of) else sources
 
 
 def view_sources(table: Table) -> Sources | None:

@@ -21,6 +21,7 @@ def rebuild(
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
     accept: Annotated[bool, typer.Option("--accept", help="Switch although rows differ.")] = False,
+    with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -36,11 +37,11 @@ def rebuild(
     check_format(format)
     target = Project.load(project).table(table)
     if back:
-        if dry_run or accept:
+        if dry_run or accept or with_late:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
-    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run)
+    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
     found = done.comparison
     print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")

@@ -63,7 +63,8 @@ class Ages:
     def land(self, facts: Iterable[Fact]) -> None:
         """Facts land, and are judged by what was purged until now."""
         for fact in facts:
-            in_time, late = split(fact, through=None if fact.kind is FactKind.TABLE else self.through.get(identity(self.schema, fact)))
+            is_whole_table = fact.kind is FactKind.TABLE
+            in_time, late = split(fact, through=None if is_whole_table else self.through.get(identity(self.schema, fact)))
             self.counted.append(in_time)
             if says_something(late):
                 self.late.append(late)
@@ -77,7 +78,7 @@ class Ages:
         for key, facts in partitions.items():
             purged = [part.written for part in _winners(self.schema, facts) if _has_ended(part, horizon)]
             if purged:
-                self.through[key] = max(purged + [self.through.get(key, purged[0])])
+                self.through[key] = max(*purged, self.through.get(key, purged[0]))
 
 
 def _has_ended(part: Cell | Liveness | Deletion, horizon: int) -> bool:
