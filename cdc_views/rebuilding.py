@@ -21,12 +21,16 @@ _LOOKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A new generation of a state, how it compares with what was read until then, and whether it is read now."""
+    """A new generation of a state, how it compares with what was read until then, and whether it is read now.
+
+    `late` facts were found on the way to have landed too late (rule M2).
+    """
 
     generation: int
     before: int
     comparison: Comparison
     is_switched: bool
+    late: int = 0
 
 
 def rebuild_table(
@@ -49,10 +53,11 @@ def rebuild_table(
     generations = generations_of(table)
     before, number = generations.current, generations.following
     forgetting, old = forgetting_of(table), generations.location(before)
+    late = 0
     with table.project.engine(engine) as opened:
         if has_purged(table) and not with_late:
             # what landed since is judged by what was purged until now, and both go over to the new generation
-            materialize(opened, table.raw, old, forgetting=forgetting)
+            late = materialize(opened, table.raw, old, forgetting=forgetting).late
             forgetting = replace(forgetting, memory=old)
         materialize(opened, table.raw, generations.location(number), full=True, forgetting=forgetting)
         comparison = _compared(table, opened, before=old, after=generations.location(number))
@@ -61,7 +66,7 @@ def rebuild_table(
         generations.switch(number)
     else:
         generations.remove(number)
-    return Rebuilt(number, before, comparison, is_switched)
+    return Rebuilt(number, before, comparison, is_switched, late)
 
 
 def switch_back(table: Table) -> int:

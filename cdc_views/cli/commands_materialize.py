@@ -13,7 +13,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
-from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
 from cdc_views.cli.telling import exit_code, tell
 from cdc_views.errors import CheckFailedError, UsageError
 
@@ -76,7 +76,7 @@ def _run_all(
             failures.append(error)
             continue
         log.info(f"{job.name}: {outcome.line()}", table=job.name)
-        _warn_of_late(job.name, outcome)
+        warn_of_late(job.name, outcome.late)
         late.append(outcome.late)
         yield {"table": job.name, **_record(outcome)}
 
@@ -89,12 +89,6 @@ def _record(outcome: Outcome) -> dict[str, object]:
         "late": outcome.late,
         "outcome": outcome.line(),
     }
-
-
-def _warn_of_late(name: str, outcome: Outcome) -> None:
-    if outcome.late:
-        what = f"{outcome.late:,} facts landed after the lateness horizon and are not shown"
-        log.warning(f"{name}: {what}; `cdc-views late {name}` lists them", table=name)
 
 
 def _warn(tables: Iterable[Table], failures: list[Exception]) -> None:
@@ -145,7 +139,7 @@ def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
 
     for happening in happenings:
         if isinstance(happening, Completed):
-            _warn_of_late(happening.table, happening.outcome)
+            warn_of_late(happening.table, happening.outcome.late)
             yield happening
             sys.stdout.flush()
         else:

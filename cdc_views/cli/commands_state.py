@@ -11,6 +11,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_late
 from cdc_views.errors import UsageError
 
 _DIFFERENCES = ("key", "column", "before", "after")
@@ -43,6 +44,7 @@ def rebuild(
         return
     done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
     found = done.comparison
+    warn_of_late(table, done.late)
     print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if done.is_switched:

@@ -103,6 +103,11 @@ class StateWrite:
         """Whether `sources` are all facts there are, so that the result is a base."""
         return self.prefix == BASE
 
+    @property
+    def purges(self) -> bool:
+        """Whether something may leave, or has left before and must be remembered (rule M2)."""
+        return self.is_base and (self.horizon is not None or bool(self.sources.purged))
+
 
 @dataclass(frozen=True, slots=True)
 class Read:

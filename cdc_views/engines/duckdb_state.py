@@ -63,7 +63,9 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
     """See `Engine.write_state`; `tables` are the facts as they stand after FROM."""
     relation = write.sources.raw.relation
-    reduced = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables).sql(plan_of(write))
+    # a purge looks at each fact twice: at what stays of it, and at what leaves
+    renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables, computes_once=write.purges)
+    reduced = renderer.sql(plan_of(write))
     columns = ", ".join(_typed(field) for field in relation.arrow_schema())
     order = ", ".join(map(quoted, order_of(relation)))
     sql = f"SELECT {columns}, {quoted(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"

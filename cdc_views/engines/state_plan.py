@@ -16,8 +16,7 @@ def plan_of(write: StateWrite) -> UnionAll:
     """Return the lowered plan: one part for each kind of fact, the rows that stay as they are first if there is a split."""
     relation, sources = write.sources.raw.relation, write.sources
     part = part_of(relation, prefix=write.prefix, digits=write.digits)
-    purges = write.is_base and (write.horizon is not None or bool(sources.purged))
-    purge = Purge(write.horizon, remembers=bool(sources.purged)) if purges else None
+    purge = Purge(write.horizon, remembers=bool(sources.purged)) if write.purges else None
     state = compact(relation, part=part, is_base=write.is_base, split=sources.split, purge=purge, late=sources.late_by)
     plan = prune(lower(state, strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
