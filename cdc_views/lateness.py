@@ -78,7 +78,7 @@ def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:
     if lateness is None:
         return NOTHING
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
-    return Forgetting(clock - lateness_seconds(lateness))
+    return Forgetting(max(0, clock - lateness_seconds(lateness)))  # nothing ended at 0 or before
 
 
 def state_of(table: Table) -> StateTable | None:

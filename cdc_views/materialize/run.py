@@ -226,7 +226,7 @@ def _built(
 ) -> Materialization:
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(PURGED))
-    if remembers and not why:
+    if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # no further than what was judged: what landed since is the next tail
         with delta_errors(raw.location):
             table = DeltaTable(raw.location, version=memory.raw_version)

@@ -15,7 +15,7 @@ from properties.test_state import UNSHARED, small_tables
 from strategies.aging import Aging
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, assert_same
-from strategies.schemas import SUBJECTS, Subject
+from strategies.schemas import INT, SUBJECTS, TEXT, Subject, table
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
@@ -30,6 +30,12 @@ pytestmark = pytest.mark.heavy
 
 SHARES = {0.4: 0.1, 0.05: 100, 0.3: 0.1, 0.06: 100}
 """Parts of the facts, and the share of the base at which runs are merged into it after each."""
+
+
+ALONE = Subject(table("alone", partition={"case": INT}, regulars={"v": INT, "w": TEXT}))
+"""A partition is a row."""
+AGED = [*(s for s in SUBJECTS if s.name not in ("plain", "fields")), UNSHARED, ALONE]
+"""Of the two, which have a column of each of many types, the others have all that matters here."""
 
 
 class RandomAging(Aging):
@@ -61,13 +67,13 @@ class RandomAging(Aging):
         assert self.quarantined() == self.late(), "what is late is in quarantine, once, and nothing else is"
 
 
-@pytest.mark.parametrize("subject", [*SUBJECTS, UNSHARED], ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", AGED, ids=lambda s: s.name)
 def test_a_purged_state_and_its_tail_show_what_was_not_late(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_tables(monkeypatch)
     aging = RandomAging(tmp_path, subject)
-    aging.draw(cases=max(6, CASES // 10))
+    aging.draw(cases=max(6, CASES // (25 if subject.name == "wide" else 12)))
     for share, rebase in SHARES.items():
         monkeypatch.setattr(run, "REBASE_SHARE", rebase)
         aging.land_some(share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,12 +163,15 @@ def test_of_a_fact_only_the_parts_that_are_late_are(aging: Aging, duckdb_engine:
 
 
 def test_the_state_shrinks(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
-    dead = [at_server(WRITE.delete(p, c, at=11), OLD) for p in range(5) for c in range(200)]
+    texts = Random(1)
+    dead = [
+        WRITE.insert(p, c, at=11, expiry=(5, OLD), w=f"{texts.randrange(1 << 256):x}") for p in range(5) for c in range(200)
+    ]
     aging.land(*dead, WRITE.insert(1, 500, at=12, v=1))
     kept = aging.materialize(duckdb_engine, KEEPS)
     purged = aging.materialize(duckdb_engine, full=True)
     assert (kept.state_facts, purged.state_facts) == (1001, 1 + 5)
-    assert purged.state_bytes < kept.state_bytes
+    assert purged.state_bytes < kept.state_bytes / 2
 
 
 def test_what_lives_stays_though_it_is_older_than_what_was_purged(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
@@ -216,6 +220,40 @@ def test_two_runs_at_once_quarantine_a_fact_once(
     assert aging.materialize(duckdb_engine).late == 0
     assert others == [1]
     assert aging.quarantined() == aging.late()
+
+
+def test_files_of_raw_that_were_merged_and_removed_are_not_needed(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
+    aging.land(at_server(WRITE.delete(1, 1, at=11), OLD))
+    aging.materialize(duckdb_engine)
+    aging.land(WRITE.insert(1, 1, at=10, v=7), WRITE.insert(1, 2, at=12, v=8))
+    aging.materialize(duckdb_engine)
+    raw = DeltaTable(aging.raw.location)
+    raw.optimize.compact()
+    raw.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert aging.materialize(duckdb_engine, full=True).is_full
+    assert shown(aging, duckdb_engine) == [(2, 8)]
+    assert aging.quarantined() == aging.late()
+
+
+def test_when_events_were_deleted_from_raw_what_was_late_stays_out(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
+    aging.land(at_server(WRITE.delete(1, 1, at=11), OLD))
+    aging.materialize(duckdb_engine)
+    aging.land(WRITE.insert(1, 1, at=10, v=7), WRITE.insert(1, 2, at=12, v=8), WRITE.insert(2, 1, at=3, v=9))
+    aging.materialize(duckdb_engine)
+    DeltaTable(aging.raw.location).delete('"p" = 2')
+    done = aging.materialize(duckdb_engine)
+    assert (done.is_full, done.why, done.late) == (True, "events were deleted from the raw table", 0)
+    assert [(row["p"], row["v"]) for row in aging.rows(duckdb_engine)] == [(1, 8)]
+    assert aging.quarantined() == aging.late()
+    DeltaTable(aging.raw.location).delete('"p" = 1')
+    aging.materialize(duckdb_engine)
+    assert not aging.quarantined(), "what is erased from raw is erased here"
+
+
+def test_a_horizon_before_the_epoch_purges_nothing(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
+    aging.land(at_server(WRITE.delete(1, 1, at=11), 1), WRITE.insert(1, 2, at=12, v=1, expiry=(1, 1)))
+    aging.materialize(duckdb_engine, Forgetting(0))
+    assert not aging.state.of(PURGED)
 
 
 def test_an_earlier_clock_is_told_what_was_purged(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
