@@ -31,13 +31,14 @@ def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materializati
 
 
 def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | None = None) -> Materialization:
+    from cdc_views.lateness import forgetting_of
     from cdc_views.materialize import materialize
     from cdc_views.raw_places import state_location
     from cdc_views.serving import serve
 
-    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now)
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     state, location = state_location(table), table.serving_location
-    done = materialize(engine, table.raw, state, full=full)
+    done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
     if location is None:
         return done
     served = serve(engine, table.raw, state, location, now=clock, full=full)
@@ -54,18 +55,21 @@ def _check_landed(table: Table) -> None:
     open_raw(table.raw, format_name=table.format.name)
 
 
-def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any]) -> Sources | None:
+def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
     """Return state and the raw events since, None where only raw can answer.
 
-    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1).
+    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
+    has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
     """
     from cdc_views.landing import exists
+    from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
     from cdc_views.raw_places import state_location
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         return None
-    return sources_of(raw, state_location(table), where=options["where"])
+    sources = sources_of(raw, state_location(table), where=options["where"])
+    return None if sources is not None and as_of is not None and sees_purged(sources, as_of) else sources
 
 
 def view_sources(table: Table) -> Sources | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdc_views.found import Adaptation
     from cdc_views.history import History
     from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.lateness import LatePart
     from cdc_views.maintaining import Upkeep
     from cdc_views.materialize import Materialization
     from cdc_views.project import TableConfig
@@ -198,7 +199,7 @@ class Table:
         wanted = columns_of(self, columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
-            sources = None if raw_only or confirmed else sources_for(self, raw, options)
+            sources = None if raw_only or confirmed else sources_for(self, raw, options, as_of=None if as_of is None else clock)
             with confirmed_only(self, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
                 exact = opened.read(_read(facts, as_of=clock, columns=wanted, options={**options, "sources": sources}))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
@@ -216,7 +217,8 @@ class Table:
         Args:
             full: Build both from all of raw.
             engine: Where to run; default: the project's engine.
-            now: The instant whose rows the serving table shows (rule C4); default: the clock. State knows no clock.
+            now: The instant whose rows the serving table shows (rule C4), and before which `materialize.lateness` counts
+                what may be forgotten (M2); default: the clock.
 
         Raises:
             UsageError: Nothing has landed yet.
@@ -225,6 +227,12 @@ class Table:
         from cdc_views.materializing import materialize_table
 
         return materialize_table(self, full=full, engine=engine, now=now)
+
+    def late(self) -> list[LatePart]:
+        """Return what landed too late and is in quarantine (rule M2), part by part, in the order of landing."""
+        from cdc_views.lateness import late_of
+
+        return late_of(self)
 
     def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
         """Return every candidate for the cells of one row, and the rule that decided against each loser.
@@ -253,11 +261,13 @@ class Table:
 
         return history_of(self, key, **asked)
 
-    def rebuild(self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False) -> Rebuilt:
+    def rebuild(
+        self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False
+    ) -> Rebuilt:
         """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""
         from cdc_views.rebuilding import rebuild_table
 
-        return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run)
+        return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
 
     def switch_back(self) -> int:
         """Read the state before the last switch again; returns its generation."""

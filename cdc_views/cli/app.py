@@ -7,6 +7,7 @@ import typer
 from cdc_views.cli import (
     commands_events,
     commands_history,
+    commands_late,
     commands_later,
     commands_materialize,
     commands_project,
@@ -32,6 +33,7 @@ app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
+app.command("late")(commands_late.late)
 app.command("maintain")(commands_state.maintain)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)

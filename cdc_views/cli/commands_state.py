@@ -11,6 +11,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_late
 from cdc_views.errors import UsageError
 
 _DIFFERENCES = ("key", "column", "before", "after")
@@ -21,6 +22,7 @@ def rebuild(
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
     accept: Annotated[bool, typer.Option("--accept", help="Switch although rows differ.")] = False,
+    with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -36,12 +38,13 @@ def rebuild(
     check_format(format)
     target = Project.load(project).table(table)
     if back:
-        if dry_run or accept:
+        if dry_run or accept or with_late:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
-    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run)
+    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
     found = done.comparison
+    warn_of_late(table, done.late)
     print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if done.is_switched:
