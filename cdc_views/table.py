@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cdc_views.api import Project
     from cdc_views.applying import TablePlan
     from cdc_views.engines.base import Read
+    from cdc_views.erasing.forgetting import Erasure
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport
@@ -139,18 +140,19 @@ class Table:
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
         from cdc_views.landing import land
-        from cdc_views.raw_places import check_lands
+        from cdc_views.raw_places import check_lands, forgotten_of
 
         check_lands(self)
-        return land(self.raw, self.format, files, now=now or datetime.now(timezone.utc), progress=progress)
+        clock = now or datetime.now(timezone.utc)
+        return land(self.raw, self.format, files, now=clock, progress=progress, forgotten=forgotten_of(self))
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
         from cdc_views.landing import replay
-        from cdc_views.raw_places import check_lands
+        from cdc_views.raw_places import check_lands, forgotten_of
 
         check_lands(self)
-        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc))
+        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc), forgotten=forgotten_of(self))
 
     def query(
         self,
@@ -251,6 +253,12 @@ class Table:
         from cdc_views.maintaining import maintain_table
 
         return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
+
+    def forget(self, key: Mapping[str, Any] | str, *, now: datetime | None = None, **options: Any) -> Erasure:
+        """Remove a key from all that is kept, and prove it; see `cdc_views.erasing.forgetting.forget_table`."""
+        from cdc_views.erasing.forgetting import forget_table
+
+        return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
 
     def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
         """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""

@@ -25,6 +25,12 @@ from cdc_views.plan.names import KIND
 
 RETENTION = "cdc-views retention"
 """The mark in the commit metadata of a commit that only drops raw events which a state covers."""
+ERASURE = "cdc-views erasure"
+"""The mark of a commit that removes a forgotten key, which is removed from the state by itself.
+
+The files it adds hold no fact but those of the files it removes. They count as landed anew: some of the latter may not
+have been seen, and facts that have been do no harm (rule M1).
+"""
 _LOG_DIGITS = 20
 
 
@@ -49,7 +55,8 @@ class Tail:
 class _Commit:
     adds: tuple[Mapping[str, Any], ...]
     removes: tuple[Mapping[str, Any], ...]
-    is_retention: bool
+    is_ours: bool
+    """Whether it takes away only what the state covers, or what was taken from the state too."""
 
 
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
@@ -126,15 +133,15 @@ def _commit(raw: DeltaTable, version: int) -> _Commit | None:
     path = Path(unquote(raw.table_uri.removeprefix("file://"))) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
     if not path.is_file():
         return None
-    adds, removes, is_retention = [], [], False
+    adds, removes, is_ours = [], [], False
     for action in _actions(path):
         if "add" in action:
             adds.append(action["add"])
         elif "remove" in action:
             removes.append(action["remove"])
         elif "commitInfo" in action:
-            is_retention = RETENTION in json.dumps(action["commitInfo"])
-    return _Commit(tuple(adds), tuple(removes), is_retention)
+            is_ours = any(mark in json.dumps(action["commitInfo"]) for mark in (RETENTION, ERASURE))
+    return _Commit(tuple(adds), tuple(removes), is_ours)
 
 
 def _actions(path: Path) -> Iterator[dict[str, Any]]:
@@ -147,7 +154,7 @@ def _actions(path: Path) -> Iterator[dict[str, Any]]:
 def _takes_away(commit: _Commit) -> str:
     if any(add.get("deletionVector") for add in commit.adds):
         return "events were deleted from the raw table"
-    if commit.is_retention or not any(remove.get("dataChange", True) for remove in commit.removes):
+    if commit.is_ours or not any(remove.get("dataChange", True) for remove in commit.removes):
         return ""
     return "events were deleted from the raw table"
 
