@@ -306,4 +306,5 @@ def _rows_of(place: Place, key: ErasedKey) -> pa.Table:
     with delta_errors(place.location):
         table = DeltaTable(place.location)
     found = [rows.filter(key.condition()) for file in sorted(active_files(table)) for rows in batches(Path(file))]
-    return pa.concat_tables(found, promote_options="default") if found else pa.table({})
+    nothing = pa.schema(table.schema().to_arrow()).empty_table()
+    return pa.concat_tables(found, promote_options="default") if found else nothing

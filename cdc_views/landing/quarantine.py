@@ -1,7 +1,7 @@
 """Quarantine: events that could not be decoded, each once, with its bytes and the reason.
 
-A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. Nothing is deleted from it;
-`replay` says which events were landed later.
+A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. No row is deleted from it;
+`replay` says which events were landed later, and `forget` takes the bytes of a forgotten key's events away.
 
 ===========  ==================================================================================
 column       meaning
