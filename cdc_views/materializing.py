@@ -36,10 +36,15 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any]) -> Sour
     from cdc_views.landing import exists
     from cdc_views.materialize import sources_of
     from cdc_views.raw_places import state_location
+    from cdc_views.retention import check_raw_is_whole
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
+        check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
-    return sources_of(raw, state_location(table), where=options["where"])
+    sources = sources_of(raw, state_location(table), where=options["where"])
+    if sources is None:
+        check_raw_is_whole(table, what="what raw shows without a state")
+    return sources
 
 
 def view_sources(table: Table) -> Sources | None:

@@ -38,10 +38,12 @@ def rebuild_table(table: Table, *, engine: str | None, accept: bool, dry_run: bo
         dry_run: Do not switch; the new generation is deleted.
     """
     from cdc_views.landing import exists
+    from cdc_views.retention import check_raw_is_whole
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_raw_is_whole(table, what="a state built from raw")
     generations = generations_of(table)
     before, number = generations.current, generations.following
     with table.project.engine(engine) as opened:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cdc_views.relation import RawTable, Relation
     from cdc_views.replication import ReplicaReport
     from cdc_views.result import Result
+    from cdc_views.retention import Dropped
     from cdc_views.schema import TableSchema
     from cdc_views.strategy import Strategy
 
@@ -192,12 +193,15 @@ class Table:
         from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
         from cdc_views.replication import confirmed_only
         from cdc_views.result import Result
+        from cdc_views.retention import check_raw_is_whole
 
         check_condition(where)
         options = {"where": where, "limit": checked_limit(limit), "strategy": strategy_of(self, strategy)}
         options |= (bounds := bounds_of(self, landed=landed_as_of, written=written_as_of))
         wanted = columns_of(self, columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+        if raw_only or confirmed:
+            check_raw_is_whole(self, what="what raw alone shows")
         with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
             sources = None if raw_only or confirmed else sources_for(self, raw, options)
             with confirmed_only(self, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
@@ -228,10 +232,12 @@ class Table:
         from cdc_views.landing import exists, open_raw
         from cdc_views.raw_places import NOTHING_LANDED
         from cdc_views.reading import blaming_files
+        from cdc_views.retention import check_raw_is_whole
 
         self.adapt()
         if not exists(self.raw):
             raise UsageError(NOTHING_LANDED.format(name=self.name))
+        check_raw_is_whole(self, what="what `explain` says of losers")
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with blaming_files(self.raw.location):
             return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
@@ -259,6 +265,18 @@ class Table:
         from cdc_views.erasing.forgetting import forget_table
 
         return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
+
+    def drop_raw(self, *, older_than: str, now: datetime | None = None, **options: Any) -> Dropped:
+        """Drop raw facts that landed long ago and that the state covers; see `cdc_views.retention.drop_raw`."""
+        from cdc_views.retention import drop_raw
+
+        return drop_raw(self, older_than=older_than, now=now or datetime.now(timezone.utc), **options)
+
+    def restore_raw(self, archive: Path) -> int:
+        """Put back what was dropped from raw; see `cdc_views.retention.restore_raw`."""
+        from cdc_views.retention import restore_raw
+
+        return restore_raw(self, archive)
 
     def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
         """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""

@@ -27,7 +27,7 @@ from cdc_views.erasing.places import Holds, Place, places_of
 from cdc_views.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.erasing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.erasing.rewriting import batches, rewrite
-from cdc_views.errors import MalformedEventError, TransientError, UnsupportedError
+from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
 from cdc_views.facts import FactKind
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
@@ -199,13 +199,26 @@ class _Forgetting:
             with suppress(ConflictError):
                 with delta_errors(place.location):
                     table = DeltaTable(place.location)
-                rewrite(table, self._without, mark=ERASURE, transactions=self._transactions(place))
+                transactions, seen = self._transactions(place), self._seen(place)
+                rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
                 return count
         raise TransientError(f"{place.location}: other writers keep committing first; run the command again")
 
     def _without(self, rows: pa.Table) -> pa.Table:
         kept = rows.filter(~self.key.condition())
         return rows if kept.num_rows == rows.num_rows else kept
+
+    def _seen(self, place: Place) -> set[str]:
+        """Of raw, the files that the state has taken in, so that it does not take them in again."""
+        raw = self.table.raw
+        if place.location != raw.location:
+            return set()
+        with suppress(EngineError), delta_errors(raw.location):  # a version whose log is gone tells nothing
+            raw_id = str(DeltaTable(raw.location).metadata().id)
+            state = open_state(state_location(self.table), raw.relation, raw_id=raw_id)
+            if state is not None and state.raw_version is not None:
+                return active_files(DeltaTable(raw.location, version=state.raw_version))
+        return set()
 
     def _transactions(self, place: Place) -> list[Transaction]:
         """A state's commit says how far it reaches, as all of them do, so that two at once are refused."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
@@ -27,7 +27,14 @@ Change = Callable[[pa.Table], pa.Table]
 """Rows into the rows to keep; the same object where all are kept as they are."""
 
 
-def rewrite(table: DeltaTable, change: Change, *, mark: str, transactions: Sequence[Transaction] = ()) -> bool:
+def rewrite(
+    table: DeltaTable,
+    change: Change,
+    *,
+    mark: str,
+    transactions: Sequence[Transaction] = (),
+    seen: Collection[str] = (),
+) -> bool:
     """Write the files that `change` changes anew; returns whether there were any.
 
     Args:
@@ -35,6 +42,7 @@ def rewrite(table: DeltaTable, change: Change, *, mark: str, transactions: Seque
         change: Called with some rows of one file at a time, maybe twice.
         mark: Stands in the commit's `comment`.
         transactions: Recorded with it.
+        seen: Absolute paths of files whose rows are no news: what they are rewritten to is no data change.
 
     Raises `ConflictError` where somebody else removed one of the files meanwhile.
     """
@@ -44,7 +52,7 @@ def rewrite(table: DeltaTable, change: Change, *, mark: str, transactions: Seque
     for file in pa.table(table.get_add_actions()).to_pylist():
         old = root / unquote(file["path"])
         if any(change(rows) is not rows for rows in batches(old)):
-            actions += _replaced(root, file, change)
+            actions += _replaced(root, file, change, is_seen=str(old) in seen)
     if not actions:
         return False
     properties = CommitProperties({"comment": mark}, app_transactions=list(transactions) or None)
@@ -79,7 +87,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return pa.binary() if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind) else kind
 
 
-def _replaced(root: Path, file: dict[str, Any], change: Change) -> Iterator[Any]:
+def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
     """The new file, if any row is kept, and the removal of the old one."""
     now = int(time.time() * 1000)
     path = PurePosixPath(file["path"])
@@ -88,7 +96,8 @@ def _replaced(root: Path, file: dict[str, Any], change: Change) -> Iterator[Any]
     rows = _written(root / unquote(str(path)), root / unquote(name), change)
     if rows:
         size = (root / unquote(name)).stat().st_size
-        yield AddAction(name, size, parts, now, data_change=True, stats=json.dumps(_statistics(root / unquote(name), rows)))
+        stats = json.dumps(statistics(root / unquote(name), rows))
+        yield AddAction(name, size, parts, now, data_change=not is_seen, stats=stats)
     yield RemoveAction(str(path), data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
@@ -105,8 +114,8 @@ def _written(old: Path, new: Path, change: Change) -> int:
     return count
 
 
-def _statistics(file: Path, rows: int) -> dict[str, Any]:
-    """What Delta's log says of a file: how many rows, and the bounds of whole numbers and texts."""
+def statistics(file: Path, rows: int) -> dict[str, Any]:
+    """Return what Delta's log says of a file: how many rows, and the bounds of whole numbers and texts."""
     schema = pq.read_schema(file)
     names = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
     content = pq.ParquetFile(file).read(columns=names)

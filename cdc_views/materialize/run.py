@@ -18,6 +18,7 @@ from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
 from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
+from cdc_views.materialize.wholeness import check_whole
 from cdc_views.plan.compact import BASE, RUN
 from cdc_views.relation import RawTable
 
@@ -167,6 +168,7 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
 def _built(
     engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, why: str = ""
 ) -> Materialization:
+    check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     version = table.version()
     rows = rows_of(table)
     sources = Sources(raw, version, is_raw=True)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from command_line import table as table_entry
-from command_line import write_project
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from strategies.histories import NOW, histories
+from strategies.projects import add, project_of
 from strategies.reading import CASES, SEED, canonical_row, read_rows
 from strategies.schemas import SUBJECTS, Subject
 
-from cdc_views.api import Project, Table
+from cdc_views.api import Table
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine
 from cdc_views.erasing import forgetting
@@ -27,7 +27,6 @@ from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.keys import ErasedKey, row_bytes
 from cdc_views.erasing.sifting import sifted
 from cdc_views.facts import Fact, FactKind
-from cdc_views.landing import create_raw
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.oracle import latest_rows
 from cdc_views.raw.base import SourceLine
@@ -38,24 +37,8 @@ from cdc_views.schema_readers import read_schema
 
 pytestmark = pytest.mark.heavy
 
-FORMATS = {"micros": "cassandra-mutation", "log_position": "debezium"}
 MICROS = [subject for subject in SUBJECTS if subject.order.value == "micros"]
 REAL = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
-
-
-def project_of(schema: TableSchema, order: str = "micros") -> Table:
-    """A project of one table in the working directory; the schema is given and not read."""
-    Path("schema.cql").touch()
-    write_project(table_entry(schema.full_name, "schema.cql", FORMATS[order]))
-    (made,) = Project.load().tables
-    made.__dict__["schema"] = schema
-    create_raw(made.raw, format_name=made.format.name)
-    return made
-
-
-def add(table: Table, facts: Sequence[Fact]) -> None:
-    rows = table.raw.relation.rows(facts, landed_at=0)
-    write_deltalake(table.raw.location, rows, mode="append", schema_mode="merge")
 
 
 def key_text(schema: TableSchema, values: Sequence[Any]) -> str:
@@ -94,7 +77,7 @@ def test_the_other_keys_show_what_they_showed(
     table = project_of(subject.schema, subject.order.value)
     facts, rng = list(histories(subject, cases=max(4, CASES // 20), seed=SEED).facts), Random(SEED)
     cuts = [0, len(facts) // 2, 3 * len(facts) // 4, len(facts)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         add(table, facts[begin:end])
         if end < len(facts):
             materialize(duckdb_engine, table.raw, state_location(table))
