@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,9 +30,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.purging import active_files
-from cdc_views.erasing.rewriting import batches, rewrite, statistics
+from cdc_views.erasing.rewriting import batches, rewrite, statistics, written
+from cdc_views.erasing.sifting import sifted
 from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
+from cdc_views.facts import Fact
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
 from cdc_views.landing.lander import micros
 from cdc_views.materialize import materialize, sources_of
@@ -39,7 +43,9 @@ from cdc_views.materialize.covering import cover
 from cdc_views.materialize.tail import DROPPED, RETENTION
 from cdc_views.materialize.wholeness import check_whole, dropped_through
 from cdc_views.project.paths import default_raw_table, is_url
-from cdc_views.raw_places import generations_of, state_location
+from cdc_views.raw.base import SourceLine
+from cdc_views.raw_places import forgotten_of, generations_of, state_location
+from cdc_views.relation_read import facts_of
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -187,7 +193,9 @@ class _Dropping:
             shutil.rmtree(folder)
         folder.mkdir(parents=True)
         for file in sorted(active_files(table)):
-            _write(folder / Path(file).name, Path(file), self.through)
+            archived = folder / Path(file).name
+            if written(Path(file), archived, lambda rows: rows.filter(_is_old(rows, self.through))):
+                _sync(archived)
         _sync(folder)
         return folder
 
@@ -200,7 +208,7 @@ class _Dropping:
 
 
 def restore_raw(table: Table, archive: Path) -> int:
-    """Put all that was dropped from raw back from its archive; returns how many facts.
+    """Put all that was dropped from raw back from its archive, but keys forgotten since; returns how many facts it had.
 
     Raises `UsageError` where nothing is missing, or the archive does not have all of it.
     """
@@ -218,20 +226,34 @@ def restore_raw(table: Table, archive: Path) -> int:
             f"{folder}: has {rows:,} of the {gone:,} facts that were dropped; drop-1 to drop-{number} were expected, whole; "
             "nothing was done"
         )
-    actions: list[AddAction | RemoveAction] = [_put_back(table.raw.location, file) for file in files]
+    forgotten = forgotten_of(table)
+    actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):
         raw.create_write_transaction(actions, mode="append", schema=raw.schema(), commit_properties=marked)
     return rows
 
 
-def _put_back(location: str, file: Path) -> AddAction:
-    """Copy a file of the archive into the raw table; the state has its facts already, so it is no data change."""
+def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
+    """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
-    path = Path(location) / name
-    shutil.copyfile(file, path)
-    stats = json.dumps(statistics(path, pq.read_metadata(path).num_rows))
-    return AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=stats)
+    path = Path(table.raw.location) / name
+
+    def kept(rows: pa.Table) -> pa.Table:
+        facts = facts_of(table.raw.relation, rows)
+        return rows.filter(pa.array([not _is_forgotten(table, fact, forgotten) for fact in facts], pa.bool_()))
+
+    if not forgotten.entries:
+        shutil.copyfile(file, path)
+    elif not written(file, path, kept):
+        return
+    count = int(pq.read_metadata(path).num_rows)
+    stats = json.dumps(statistics(path, count))
+    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=stats)
+
+
+def _is_forgotten(table: Table, fact: Fact, forgotten: Forgotten) -> bool:
+    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"))[1])
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
@@ -244,18 +266,6 @@ def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
     """Never null: a fact without an instant stays."""
     landed = rows[_LANDED].cast(pa.timestamp("us", tz="UTC"))
     return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), False)
-
-
-def _write(archived: Path, file: Path, through: int) -> None:
-    writer: pq.ParquetWriter | None = None
-    for rows in batches(file):
-        old = rows.filter(_is_old(rows, through))
-        if old.num_rows:
-            writer = writer or pq.ParquetWriter(archived, old.schema, compression="zstd")
-            writer.write_table(old)
-    if writer:
-        writer.close()
-        _sync(archived)
 
 
 def _sync(path: Path) -> None:

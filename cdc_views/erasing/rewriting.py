@@ -93,7 +93,7 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
     path = PurePosixPath(file["path"])
     name = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet"))
     parts = dict(file.get("partition") or {})
-    rows = _written(root / unquote(str(path)), root / unquote(name), change)
+    rows = written(root / unquote(str(path)), root / unquote(name), change)
     if rows:
         size = (root / unquote(name)).stat().st_size
         stats = json.dumps(statistics(root / unquote(name), rows))
@@ -101,7 +101,8 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
     yield RemoveAction(str(path), data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
-def _written(old: Path, new: Path, change: Change) -> int:
+def written(old: Path, new: Path, change: Change) -> int:
+    """Write what `change` leaves of a Parquet file to another, which is not made where that is nothing; returns its rows."""
     count = 0
     writer: pq.ParquetWriter | None = None
     for rows in map(change, batches(old)):

@@ -186,13 +186,15 @@ def test_an_older_state_is_not_read_over_the_gap(orders: CommandLine) -> None:
     assert (answer.code, "were dropped from raw" in answer.err) == (2, True), answer.err
 
 
-def test_a_key_is_forgotten_where_raw_has_gaps(orders: CommandLine) -> None:
-    assert orders(*DROP).code == 0
+def test_a_key_is_forgotten_where_raw_has_gaps_and_stays_so(orders: CommandLine) -> None:
+    assert orders(*DROP, "--archive", "kept").code == 0
     before = rows(orders)
     row = json.loads(before[0])
     key = json.dumps({name: row[name] for name in key_columns()})
     assert orders("forget", NAME, "--key", key).code == 0
     assert rows(orders) == before[1:]
+    assert orders("maintain", "--restore-raw", "kept").code == 0
+    assert rows(orders) == before[1:] == rows(orders, NAME, "--raw-only")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_state_and_tail_show_what_raw_showed(
     duckdb_engine: Engine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    grow_and_drop(project_of(subject.schema, subject.order.value), duckdb_engine, subject, cases=max(4, CASES // 10))
+    grow_and_drop(project_of(subject.schema, subject.order.value), duckdb_engine, subject, cases=max(4, CASES // 20))
 
 
 @pytest.mark.spark
