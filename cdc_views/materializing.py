@@ -65,11 +65,16 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
     from cdc_views.raw_places import state_location
+    from cdc_views.retention import check_raw_is_whole
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
+        check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
     sources = sources_of(raw, state_location(table), where=options["where"])
-    return None if sources is not None and as_of is not None and sees_purged(sources, as_of) else sources
+    if sources is None or (as_of is not None and sees_purged(sources, as_of)):
+        check_raw_is_whole(table, what="what raw shows without a state")
+        return None
+    return sources
 
 
 def view_sources(table: Table) -> Sources | None:

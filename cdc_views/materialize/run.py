@@ -19,6 +19,7 @@ from cdc_views.materialize.buckets import pruned
 from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
 from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.materialize.wholeness import check_whole
 from cdc_views.plan.compact import BASE, LATE, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
@@ -249,6 +250,7 @@ def _built(
     why: str = "",
     forgetting: Forgetting,
 ) -> Materialization:
+    check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
