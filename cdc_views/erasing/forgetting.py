@@ -29,9 +29,11 @@ from cdc_views.erasing.purging import active_files, begin_log_at, purge, vacuum_
 from cdc_views.erasing.rewriting import batches, rewrite
 from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
 from cdc_views.facts import FactKind
+from cdc_views.instants import epoch_seconds
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.landing.lander import micros
+from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.materialize import materialize
 from cdc_views.materialize.covering import cover
@@ -156,8 +158,20 @@ class _Forgetting:
         for place in places_of(self.table):
             self._clean(place)
         self._purge(engine)
+        erasure = self._proven(needles)
+        self._serve(now, engine)
         self.table.refresh()
-        return self._proven(needles)
+        return erasure
+
+    def _serve(self, now: datetime, engine: str | None) -> None:
+        """Write the serving table anew: what it is made of has nothing of the key."""
+        from cdc_views.serving import serve
+
+        location, state = self.table.serving_location, state_location(self.table)
+        if location is None or not is_delta(state):
+            return
+        with self.table.project.engine(engine) as opened:
+            serve(opened, self.table.raw, state, location, now=epoch_seconds(now))
 
     def _remembered(self, places: list[Place]) -> Needles:
         """Remember the key and return what is to be gone: of every file, lest an older version has more."""
@@ -181,7 +195,7 @@ class _Forgetting:
         return Decoder(self.table.raw, self.table.format, self.now)
 
     def _clean(self, place: Place) -> None:
-        if place.holds is Holds.NOTHING_READ:
+        if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
             self._count(place, _rows_of(place, self.key).num_rows)
             shutil.rmtree(place.location)
         elif place.holds is Holds.EVENTS:
@@ -313,8 +327,8 @@ def lift(table: Table, *, key: Mapping[str, Any] | str, now: datetime) -> None:
 
 
 def _rows_of(place: Place, key: ErasedKey) -> pa.Table:
-    """The key's facts in a place, at its newest version; of quarantine none."""
-    if place.holds is Holds.EVENTS:
+    """The key's facts in a place, at its newest version; of quarantine none, nor of plain rows, which are no facts."""
+    if place.holds in (Holds.EVENTS, Holds.SERVED):
         return pa.table({})
     with delta_errors(place.location):
         table = DeltaTable(place.location)

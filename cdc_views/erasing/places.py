@@ -26,6 +26,8 @@ class Holds(Enum):
     """Quarantine: events lose their bytes."""
     NOTHING_READ = "nothing read"
     """A table that nothing reads any more: its folder is deleted."""
+    SERVED = "served"
+    """What is written anew from the state, once nothing of the key is left there: its folder is deleted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ def places_of(table: Table) -> list[Place]:
         Place("raw", raw.location, Holds.FACTS),
         Place("quarantine", quarantine_location(raw), Holds.EVENTS),
         *_generations(table),
+        *[Place("serving", location, Holds.SERVED) for location in [table.serving_location] if location is not None],
     ]
     return [place for place in found if is_delta(place.location)]
 

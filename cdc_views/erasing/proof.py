@@ -56,7 +56,7 @@ def gathered(places: list[Place], key: ErasedKey) -> Needles:
     """Return the values of the key's rows in every Parquet file of the places, replaced ones too."""
     needles = Needles()
     for place in places:
-        if place.holds is not Holds.EVENTS:
+        if place.holds not in (Holds.EVENTS, Holds.SERVED):
             for file in _parquet_files(place):
                 for rows in batches(file):
                     needles.take(_about(rows, key))
