@@ -110,6 +110,17 @@ def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None
     assert os.stat("warehouse/forgotten/secret").st_mode & 0o777 == 0o600
 
 
+def test_a_serving_table_is_written_anew(run: CommandLine) -> None:
+    write_project(table(NAME, "schema.cql", FORMAT, materialize={"serving": True}))
+    assert run("materialize").code == 0
+    folder = Path("warehouse/serving")
+    assert [name for name in files_with(SECRET) if name.startswith(str(folder))]
+    forget(run)
+    assert files_with(SECRET) == []
+    served = [row for place in folder.iterdir() for row in DeltaTable(place).to_pyarrow_table().to_pylist()]
+    assert len(served) == len(run.query(NAME))
+
+
 def test_a_state_is_brought_up_to_date_from_where_it_was(run: CommandLine) -> None:
     forget(run)
     land(run, mutation(23), file="4.jsonl")
