@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -75,7 +76,8 @@ def prove(places: list[Place], key: ErasedKey, needles: Needles) -> Proof:
     for place in places:
         for file in sorted(path for path in place.path.rglob("*") if path.is_file()):
             if str(file) not in active[place.location]:
-                _look(proof, place, file, key, needles, active[place.location])
+                with suppress(FileNotFoundError):  # a writer's draft, gone since the folder was listed
+                    _look(proof, place, file, key, needles, active[place.location])
     return proof
 
 
