@@ -150,8 +150,10 @@ def history_of(
     from cdc_views.engines.base import Read
     from cdc_views.raw_places import readable
     from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
+    from cdc_views.retention import check_raw_is_whole
 
     check_condition(where)
+    check_raw_is_whole(table, what="the versions of a row")
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
     landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()

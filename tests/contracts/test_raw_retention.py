@@ -88,6 +88,7 @@ REFUSED: list[tuple[str, ...]] = [
     ("query", NAME, "--written-as-of", "2030-01-01"),
     ("explain", NAME, "--key", "KEY"),
     ("replicas", NAME),
+    ("history", NAME),
     ("rebuild", NAME),
     ("materialize", "--full", "--format", "jsonl"),
     ("generate", "--dialect", "spark"),
