@@ -15,11 +15,12 @@ from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
+    from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
-_DERIVED, _STATE, _SERVING = "derived", "state", "serving"
+_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
 
 
 def location_of(table: Table) -> str:
@@ -69,7 +70,20 @@ def adapted(table: Table) -> Adaptation | None:
     if not table.is_found:
         return None
     table.project.check_raw_tables_are_local()
-    return adapt(location_of(table), table.raw, table.format, setting=_setting(table))
+    return adapt(location_of(table), table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
+
+
+def forgotten_of(table: Table) -> Forgotten:
+    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
+    from cdc_views.erasing.forgotten import Forgotten
+
+    return Forgotten.read(forgotten_file(table))
+
+
+def forgotten_file(table: Table) -> Path:
+    """Return the file of the table's forgotten keys."""
+    name = default_raw_table(table.name).removeprefix("raw/")
+    return table.project.warehouse / _FORGOTTEN / f"{name}.jsonl"
 
 
 def _setting(table: Table) -> str:

@@ -13,9 +13,9 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
-from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
 from cdc_views.cli.telling import exit_code, tell
-from cdc_views.errors import UsageError
+from cdc_views.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
     from threading import Event
@@ -23,8 +23,14 @@ if TYPE_CHECKING:
     from cdc_views.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
     from cdc_views.table import Table
 
-_COLUMNS = ("table", "is_new", "raw_version", "facts", "outcome")
+_COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
+_TriggerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger", metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'
+    ),
+]
 
 
 def materialize(
@@ -34,13 +40,17 @@ def materialize(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
+    trigger: _TriggerOption = None,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Bring state up to date with what landed since; a table that fails stops no other."""
+    """Bring state up to date with what landed since; a table that fails stops no other.
+
+    Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
+    """
     from cdc_views.api import Project
     from cdc_views.scheduling import job_of
 
@@ -49,19 +59,27 @@ def materialize(
         option = "--once" if once else "--full" if full else "--wait"
         raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
     tables = Project.load(project).select(select or ())
+    if trigger is not None:
+        if schedule or once or full or wait:
+            raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
+        _follow(tables, trigger=trigger, engine=engine, format=format)
+        return
     jobs = [job_of(table, engine=engine) for table in tables]
     if schedule:
         _keep_running(_scheduled(jobs, project), format=format)
         return
     failures: list[Exception] = []
-    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, full=full, wait=wait)), format=format)
+    late: list[int] = []
+    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, late, full=full, wait=wait)), format=format)
     _warn(tables, failures)
-    if failures:
-        raise typer.Exit(max(map(exit_code, failures)))
+    if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
+        raise typer.Exit(max(codes))
 
 
-def _run_all(jobs: Iterable[Job], failures: list[Exception], *, full: bool, wait: float) -> Iterator[dict[str, object]]:
-    """Run each job once; what fails is told and goes to `failures`."""
+def _run_all(
+    jobs: Iterable[Job], failures: list[Exception], late: list[int], *, full: bool, wait: float
+) -> Iterator[dict[str, object]]:
+    """Run each job once; what fails is told and goes to `failures`, how many facts came too late to `late`."""
     for job in jobs:
         try:
             outcome = job.run(full=full, wait=wait)
@@ -70,6 +88,8 @@ def _run_all(jobs: Iterable[Job], failures: list[Exception], *, full: bool, wait
             failures.append(error)
             continue
         log.info(f"{job.name}: {outcome.line()}", table=job.name)
+        warn_of_late(job.name, outcome.late)
+        late.append(outcome.late)
         yield {"table": job.name, **_record(outcome)}
 
 
@@ -78,6 +98,7 @@ def _record(outcome: Outcome) -> dict[str, object]:
         "is_new": outcome.is_new,
         "raw_version": outcome.raw_version,
         "facts": outcome.facts,
+        "late": outcome.late,
         "outcome": outcome.line(),
     }
 
@@ -120,6 +141,26 @@ def _keep_running(jobs: list[Job], *, format: str) -> None:
     log.info("stopped")
 
 
+def _follow(tables: Iterable[Table], *, trigger: str, engine: str | None, format: str) -> None:
+    """Follow the tables' streams; standard output has a row a run as it ends."""
+    from cdc_views.following import follow_tables
+    from cdc_views.scheduling import run_until_stopped
+
+    def told(name: str, outcome: Outcome) -> None:
+        if format == "table":
+            print(f"{name}: {outcome.line()}", flush=True)
+        else:
+            print_rows(_COLUMNS, as_json_rows([{"table": name, **_record(outcome)}]), format=format)
+            sys.stdout.flush()
+
+    def work(stop: Event) -> None:
+        follow_tables(tables, trigger=trigger, engine=engine, stop=stop, told=told)
+
+    if format in ("json", "csv"):
+        raise UsageError(f"--trigger prints rows as they come, which {format} cannot; use --format table or jsonl")
+    run_until_stopped(work, on_stop=_say_that_it_stops)
+
+
 def _scheduled_row(run: Completed) -> JsonRow:
     return as_json_rows([{"table": run.table, "tick": _instant(run.tick), **_record(run.outcome)}])[0]
 
@@ -130,6 +171,7 @@ def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
 
     for happening in happenings:
         if isinstance(happening, Completed):
+            warn_of_late(happening.table, happening.outcome.late)
             yield happening
             sys.stdout.flush()
         else:

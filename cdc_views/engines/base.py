@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from cdc_views.plan.compact import BASE
+from cdc_views.plan.late import KnownBy
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
@@ -35,6 +36,8 @@ class Sources:
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
         is_fresh_newer: Whether each fact of runs and tail was written after every fact of the base.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
+        purged: Files of what the state's partitions have purged; tables that purge nothing have none.
+        late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
     """
 
     raw: RawTable
@@ -51,6 +54,15 @@ class Sources:
     has_scopes: bool = True
     has_truncates: bool = False
     is_fresh_newer: bool = False
+    purged: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+
+    @property
+    def late_by(self) -> KnownBy | None:
+        """How facts of the tail, or of raw, that are late are known (rule M2); None where none can be."""
+        if self.is_raw:
+            return KnownBy.EVENT if self.late else None
+        return KnownBy.PARTITION if self.tail and self.purged else None
 
     @property
     def split(self) -> Split | None:
@@ -90,6 +102,8 @@ class StateWrite:
         digits: How finely the new files are split by partition key.
         replaced: First letters of `_part` of the files that these replace; empty to append.
         transaction: Name and number that the commit records.
+        horizon: Of a base: seconds since the epoch; what ended at or before it is left out (rule M2). None: nothing is.
+        keeps_late: Of several letters replaced: late facts are not.
     """
 
     sources: Sources
@@ -99,11 +113,18 @@ class StateWrite:
     digits: int
     replaced: str
     transaction: tuple[str, int]
+    horizon: int | None = None
+    keeps_late: bool = False
 
     @property
     def is_base(self) -> bool:
         """Whether `sources` are all facts there are, so that the result is a base."""
         return self.prefix == BASE
+
+    @property
+    def purges(self) -> bool:
+        """Whether something may leave, or has left before and must be remembered (rule M2)."""
+        return self.is_base and (self.horizon is not None or bool(self.sources.purged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +147,8 @@ class Read:
     is_ordered: bool = True
     sources: Sources | None = None
     """Read these facts instead of the raw table's newest."""
+    is_history: bool = False
+    """Rows are versions, with what each is valid from and to (`plan.history`), read from raw alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from cdc_views.relation import LAYOUT_VERSION, Relation
 STEPS = 1 << 20
 """How many commits of a state may follow each other at one raw version."""
 _MARK = "cdc-views state"
+_STATISTICS = "delta.dataSkippingNumIndexedCols"
+"""How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
+their footers; Spark computes them row by row."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -82,6 +85,7 @@ def create_state(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
+            configuration={_STATISTICS: "0"},
         )
 
 

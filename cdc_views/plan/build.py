@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
+from cdc_views.plan.history import versions
 from cdc_views.plan.nodes import Node, Ordered, Select, Source, UnionAll
 from cdc_views.plan.overlay import overlaid
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
@@ -14,6 +15,7 @@ from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.split import is_overlaid, is_touched, untouched_rows
+from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
@@ -42,6 +44,8 @@ class Ask:
     is_ordered: bool = False
     split: Split | None = None
     tells_expiry: bool = False
+    is_history: bool = False
+    """One row per version of a row, up to `as_of`, with what it is valid from and to."""
 
 
 def build(ask: Ask) -> Node:
@@ -61,7 +65,7 @@ def build(ask: Ask) -> Node:
         rows_always_have_markers=is_whole_row,
         has_truncates=is_whole_row,
     )
-    shown = _shown(ask, needed, shape=shape)
+    shown = _versions(ask, needed, shape=shape) if ask.is_history else _shown(ask, needed, shape=shape)
     return _finished(ask, shown, asked=asked)
 
 
@@ -108,6 +112,21 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     return parts
 
 
+def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+    assert ask.as_of is not None, "a history ends at an instant"
+    request = Timeline(
+        ask.relation,
+        wanted=frozenset(c.name for c in needed),
+        payload=shape.payload,
+        landed_as_of=ask.landed_as_of,
+        written_as_of=ask.written_as_of,
+        partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
+        skips_unwanted=shape.rows_always_have_markers,
+        as_of=ask.as_of,
+    )
+    return versions(request, Showing(ask.relation.schema, needed, col(names.CLOCK), shape))
+
+
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:
     """Return (user name, output column of `build`) for each column asked for, in order."""
     schema = ask.relation.schema
@@ -130,12 +149,15 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
         outputs[names.IS_ROW] = col(names.IS_ROW)
     if ask.tells_expiry:
         outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
+    spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
+    outputs.update((name, col(name)) for name in spans)
     if ask.is_ordered:
         outputs.update({f"_order_{i}": col(name) for i, (name, _) in enumerate(order)})
     columns: Named = tuple(outputs.items())
     result: Node = Select("result", "visible row", shown, columns, ask.where)
     if ask.is_ordered:
         by = tuple((f"_order_{i}", descending) for i, (_, descending) in enumerate(order))
+        by += tuple((name, False) for name in spans[:1])
         result = Ordered("ordered", "visible row", result, by, ask.limit)
     elif ask.limit is not None:
         result = Ordered("limited", "visible row", result, (), ask.limit)

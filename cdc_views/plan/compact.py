@@ -37,8 +37,10 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
+from cdc_views.plan.late import KnownBy, late_facts
 from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, Source, UnionAll
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, is_eternal, is_tombstone, survives
+from cdc_views.plan.purge import PURGED_KIND, Purge, without_ended
 from cdc_views.plan.reduce import (
     Cells,
     attach,
@@ -62,24 +64,42 @@ PART = "_part"
 """The state's partition column: `BASE`, `PLAIN` or `RUN`, then the first digits of the partition key's digest."""
 BASE, PLAIN, RUN = "b", "p", "r"
 """The base holds each key once, its plain rows apart; runs are what was reduced since, one after the other."""
+PURGED, LATE = "g", "too_late"
+"""What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
 
 IS_PLAIN = "_is_plain"
 KEPT = "kept"
-"""How the names of the parts of a plan begin whose rows stay as the base has them."""
+"""How the names of the parts of a plan begin whose rows stay where the base has them."""
 
 
-def compact(relation: Relation, *, part: Bucket, is_base: bool = False, split: Split | None = None) -> UnionAll:
+def compact(
+    relation: Relation,
+    *,
+    part: Bucket,
+    is_base: bool = False,
+    split: Split | None = None,
+    purge: Purge | None = None,
+    late: KnownBy | None = None,
+) -> UnionAll:
     """Return the plan of the state of a raw table, in the column order of `state_columns`; `part` fills `_part`.
 
     `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
     to read a row that nothing new is about. `split` says that there is a base already: its rows that nothing new is
-    about stay as they are.
+    about stay as they are. `purge` says what leaves a base; `late` how facts that come too late are known, if any can be.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     parts = [_rows(request, is_base=is_base), *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
     columns = state_columns(relation)
-    shaped = [_shaped(node, columns, kind=kind, part=part) for kind, node in parts]
-    return UnionAll("state", "fact of the state", (*_kept_rows(request, columns, part=part), *shaped))
+    others: list[Select] = []
+    parts = [*_kept_rows(request), *parts]
+    if purge is not None:
+        parts, purged = without_ended(request, parts, purge)
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(part, prefix=Lit(PURGED))))
+    if late is not None:
+        found = late_facts(relation, late)
+        others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
+    shaped = [_shaped(node, columns, kind=kind.value, part=part) for kind, node in parts] + others
+    return UnionAll("state", "fact of the state", tuple(shaped))
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
@@ -102,31 +122,26 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: FactKind, part: Bucket) -> Select:
+def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) -> Select:
     """The node's columns in the state's order; what a kind of fact has not is null."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
-    mine = part if kind is not FactKind.TABLE else replace(part, keys=())
+    mine = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have:
         mine = replace(mine, prefix=Case(((col(IS_PLAIN), Lit(PLAIN)),), mine.prefix))
-    values |= {names.KIND: Lit(kind.value), PART: mine}
+    values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
-def _kept_rows(request: Reduction, columns: tuple[str, ...], *, part: Bucket) -> list[Node]:
+def _kept_rows(request: Reduction) -> list[tuple[FactKind, Node]]:
     """The base's rows that stay as they are, in the part of it that they are in."""
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
-    places = [(Source.PLAIN, PLAIN)] * request.split.has_plain + [(Source.JUDGED, BASE)] * request.split.has_judged
+    places = [(Source.PLAIN, True)] * request.split.has_plain + [(Source.JUDGED, False)] * request.split.has_judged
     return [
-        _shaped(
-            untouched_facts(request, f"{KEPT}_{source.value}_rows", stored, source),
-            columns,
-            kind=FactKind.ROW,
-            part=replace(part, prefix=Lit(letter)),
-        )
-        for source, letter in places
+        (FactKind.ROW, untouched_facts(request, f"{KEPT}_{source.value}_rows", (*stored, (IS_PLAIN, Lit(is_plain))), source))
+        for source, is_plain in places
     ]
 
 
@@ -314,4 +329,4 @@ def _element(kind: LogicalType) -> Expr:
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
 
 
-__all__ = ["BASE", "KEPT", "PART", "PLAIN", "RUN", "compact", "is_bytes", "part_of", "state_columns"]
+__all__ = ["BASE", "KEPT", "LATE", "PART", "PLAIN", "PURGED", "RUN", "compact", "is_bytes", "part_of", "state_columns"]

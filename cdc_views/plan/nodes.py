@@ -40,6 +40,12 @@ class Source(str, Enum):
     """The other facts of the base."""
     FRESH = "fresh"
     """The state's runs, and what landed since."""
+    TAIL = "tail"
+    """Facts as they landed, the late ones among them (rule M2)."""
+    PURGED = "purged"
+    """What the state remembers of what it purged."""
+    LATE = "late"
+    """Facts that are in quarantine because they landed late."""
 
 
 @dataclass(frozen=True, slots=True)

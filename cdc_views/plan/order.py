@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.cells import RANK_FLOOR, TTL_BITS
-from cdc_views.plan.expr import Call, Expr, Field, Lit, Op, either, is_null
+from cdc_views.plan.expr import Call, Col, Expr, Field, Lit, Op, either, is_null
 from cdc_views.types import Kind, LogicalType, Scalar, carries_order_bytes
 
 _SIGNED = frozenset(
@@ -30,7 +30,12 @@ def precedence_parts(cell: Expr, kind: LogicalType | None) -> tuple[tuple[str, E
 
 
 def now_rank(now: Expr) -> Expr:
-    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4)."""
+    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4).
+
+    A column holds that rank itself.
+    """
+    if isinstance(now, Col):
+        return now
     if isinstance(now, Lit) and isinstance(now.value, int):
         return Lit(RANK_FLOOR + ((now.value + 1) << (TTL_BITS + 1)))
     ahead = Call(Op.ADD, (now, Lit(1)))

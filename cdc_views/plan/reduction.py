@@ -122,11 +122,14 @@ class Reduction:
         grain = f"{' or '.join(kind.value for kind in wanted)} fact"
         return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
 
+    def in_time(self, written: Expr) -> Expr | None:
+        """Return whether what was written then counts; None where everything does."""
+        return Call(Op.LE, (written, Lit(self.written_as_of))) if self.written_as_of is not None else None
+
     def written_in_time(self, value: Expr) -> Expr:
-        """Return `value` (a struct with `written`), or null where it was written after `written_as_of`."""
-        if self.written_as_of is None:
-            return value
-        return when(Call(Op.LE, (Field(value, WRITTEN), Lit(self.written_as_of))), value)
+        """Return `value` (a struct with `written`), or null where it was not written in time."""
+        counts = self.in_time(Field(value, WRITTEN))
+        return value if counts is None else when(counts, value)
 
     def deletion(self, value: Expr) -> Expr:
         """Return the part of a deletion that takes part in reducing: its write time, or all of it for a state."""

@@ -65,10 +65,19 @@ class Showing:
 
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
     """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
+    has_statics = bool(request.schema.statics) and partitions is not None
     covered = covered_rows(request, rows, partitions=partitions, table=table)
+    visible = visible_rows(request, covered, has_statics=has_statics)
+    if not has_statics or partitions is None:
+        return visible
+    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+
+
+def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
+    """Return the rows of row keys that exist (the selection's condition), from rows that know what covers them."""
     judged = judged_cells(request, covered, columns=_judged_columns(request), scope=request.scope)
     if request.schema.statics:
-        scope = _static_scope(request) if partitions is not None else request.scope
+        scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
     columns = (
         *shown_keys(request.schema.row_key),
@@ -76,10 +85,7 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
         (names.IS_ROW, Lit(True)),
         *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
     )
-    visible = Select("visible_rows", "visible row", judged, columns, None if request.is_plain else _row_exists(request))
-    if not request.schema.statics or partitions is None:
-        return visible
-    return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
+    return Select("visible_rows", "visible row", judged, columns, None if request.is_plain else _row_exists(request))
 
 
 def _judged_columns(request: Showing) -> tuple[Column, ...]:
@@ -167,9 +173,13 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
     return Select("covered_partitions", "partition", beside, columns)
 
 
-def range_deletion(schema: TableSchema) -> Expr:
-    """The largest write time among the partition's range tombstones that cover the row; null without one."""
+def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
+    """The largest write time among the partition's range tombstones that cover the row; null without one.
+
+    `counts` (over `Item()`) says which of them count.
+    """
     inside = both(
+        counts,
         _within(schema, Field(Item(), names.FROM), is_start=True),
         _within(schema, Field(Item(), names.TO), is_start=False),
     )
@@ -296,19 +306,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 
     A window rather than an outer join: engines push a predicate on the partition key through both.
     """
-    statics = request.schema.statics
-    judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
-    live = either(*(_any_shows(c) for c in statics))
-    own = dict(shown_values(request, statics))
-    known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
-    known |= dict(_expiry(request, statics, has_marker=False))
-    candidates = Select(
-        "static_rows",
-        "partition with live statics",
-        judged,
-        tuple((name, known.get(name, Lit(None))) for name in visible.output()),
-        live,
-    )
+    candidates = static_rows(request, partitions, like=visible.output())
     together = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
     partition = tuple(col(names.identity(c)) for c in request.schema.partition)
     ranked = Select(
@@ -319,3 +317,14 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     )
     keep = either(col(names.IS_ROW), Call(Op.NOT, (col(names.HAS_ROW),)))
     return Select("shown_rows", "visible row", ranked, tuple((n, col(n)) for n in together.output()), keep)
+
+
+def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
+    """Return what partitions with live statics (the selection's condition) would show alone, in the columns `like`."""
+    statics = request.schema.statics
+    judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
+    live = either(*(_any_shows(c) for c in statics))
+    known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}
+    known |= {names.IS_ROW: Lit(False), **dict(_expiry(request, statics, has_marker=False))}
+    columns = tuple((name, known.get(name, Lit(None))) for name in like)
+    return Select("static_rows", "partition with live statics", judged, columns, live)

@@ -34,7 +34,7 @@ def is_overlaid(request: Reduction) -> bool:
     if split is None or not (split.has_fresh and split.has_plain and split.is_fresh_newer and split.is_fresh_small):
         return False
     has_one_form = set(displayed(schema.row_key)) <= set(request.row_keys())
-    is_single = not any(column.type.is_multicell for column in schema.regulars)
+    is_single = not schema.statics and not any(column.type.is_multicell for column in schema.regulars)
     return is_single and has_one_form and not request.is_whole and not _has_touched_partitions(request)
 
 

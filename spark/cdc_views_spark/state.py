@@ -8,21 +8,22 @@ from functools import reduce
 from operator import or_
 from pathlib import Path
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.state_plan import kept_and_moved, order_of, plan_of, replaced_by
+from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import BASE, PART, PLAIN, RUN
+from cdc_views.plan.compact import LATE, PART, PURGED
 from cdc_views.plan.nodes import Source, UnionAll
+from cdc_views.plan.rewrites import prune
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.layout import in_layout
 
 MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
@@ -41,22 +42,50 @@ def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Da
     return {part: facts_of_sources(session, of_it) for part, of_it in parts.items()}
 
 
-def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
-    """Return the facts of `sources` in the raw layout."""
+def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
+    """Return what a plan's scans read of a state that has purged, and the facts as they landed (rule M2)."""
+    parts = {Source.PURGED: (PURGED, sources.purged), Source.LATE: (LATE, sources.late)}
+    found = {}
+    for part, (prefix, files) in parts.items():
+        if files:
+            stored = _state(session, sources).where(F.col(PART).startswith(prefix))
+            found[part] = in_layout(stored, sources.raw.relation)
+    return found if sources.late_by is None else {**found, Source.TAIL: _landed(session, sources)}
+
+
+def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bool = False) -> DataFrame:
+    """Return the facts of `sources` in the raw layout, without those that landed late (see `plan.late.facts_in_time`)."""
     if sources.is_raw:
-        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return _in_layout(stored, sources.raw.relation)
+        return _in_time(session, sources, drops_empty=drops_empty)
     parts = []
     if sources.base or sources.runs:
-        state = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
-        parts.append(_in_layout(_of_files(state, sources), sources.raw.relation))
+        parts.append(in_layout(_of_files(_state(session, sources), sources), sources.raw.relation))
     if sources.tail:
-        # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
-        schema = from_arrow_schema(sources.raw.relation.arrow_schema())
-        parts.append(_in_layout(session.read.schema(schema).parquet(*sources.tail), sources.raw.relation))
+        parts.append(_in_time(session, sources, drops_empty=drops_empty))
     if not parts:
         return session.createDataFrame(sources.raw.relation.arrow_schema().empty_table())
     return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
+
+
+def _state(session: SparkSession, sources: Sources) -> DataFrame:
+    return session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
+
+
+def _landed(session: SparkSession, sources: Sources) -> DataFrame:
+    """The raw facts of `sources`: all, or those of the tail."""
+    relation = sources.raw.relation
+    if sources.is_raw:
+        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
+        return in_layout(stored, relation)
+    # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
+    return in_layout(session.read.schema(from_arrow_schema(relation.arrow_schema())).parquet(*sources.tail), relation)
+
+
+def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
+    landed, plan = _landed(session, sources), in_time(sources, drops_empty=drops_empty)
+    if plan is None:
+        return landed
+    return Compiler(landed, remembered_of_sources(session, sources)).dataframe(prune(plan))
 
 
 def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
@@ -64,21 +93,7 @@ def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
     if sources.parts:
         state = state.where(F.col(PART).isin(*sources.parts))
     letters = {Path(file).parent.name.removeprefix(f"{PART}=")[:1] for file in sources.base + sources.runs}
-    if letters == {BASE, PLAIN, RUN}:
-        return state
     return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
-
-
-def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
-    """The columns of the raw layout in order; those that the files do not have yet are null, struct fields too."""
-    return frame.select(*(_column(frame, field.name, field.type) for field in relation.arrow_schema()))
-
-
-def _column(frame: DataFrame, name: str, kind: pa.DataType) -> Column:
-    wanted = from_arrow_type(kind)
-    if name not in frame.columns:
-        return F.lit(None).cast(wanted).alias(name)
-    return F.col(f"`{name}`")
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
@@ -88,7 +103,9 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     is looked at afterwards.
     """
     root = plan_of(write)
-    compiler = Compiler(facts_of_sources(session, write.sources), parts_of_sources(session, write.sources))
+    sources = write.sources
+    parts = {**parts_of_sources(session, sources), **remembered_of_sources(session, sources)}
+    compiler = Compiler(facts_of_sources(session, sources, drops_empty=True), parts)
     name, number = write.transaction
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")

@@ -113,7 +113,9 @@ def check(engine: DuckDbEngine, raw: RawTable, state: str, facts: list[Fact], *,
 def test_a_day_of_batches_ends_as_the_oracle_does(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "REBASE_SHARE", 1.0)  # so small a base would take each run at once
+    # so small a base would take each run at once
+    monkeypatch.setattr(run, "REBASE_SHARE", 1.0)
+    monkeypatch.setattr(run, "MOST_RUNS", 2)
     day, landed = Day(), list[Fact]()
     raw, state = land(tmp_path, SUBJECT.relation, []), str(tmp_path / "state")
     files, sizes, merges = list[int](), list[int](), set[str]()

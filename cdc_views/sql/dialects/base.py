@@ -42,6 +42,7 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.GE: exp.GTE,
     e.Op.ADD: exp.Add,
     e.Op.MUL: exp.Mul,
+    e.Op.DIV: exp.IntDiv,
 }
 
 
@@ -209,6 +210,7 @@ class Dialect:
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
             e.Op.GREATEST: self.greatest,
             e.Op.NOW: lambda args: self.now(),
+            e.Op.SAME: lambda args: self.same(args[0], args[1]),
         }
 
     def _same_fields(self, left: e.Expr, right: e.Expr) -> Sql:
