@@ -18,7 +18,7 @@ from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import digest
 from cdc_views.materialize.run import at_rest, digits_for
 from cdc_views.materialize.state import STEPS, StateTable, open_state
-from cdc_views.materialize.tail import RETENTION, tail_of
+from cdc_views.materialize.tail import tail_of
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import touched_buckets
@@ -146,9 +146,8 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
     if finest > serving.note.digits:
         return _Due(why="it grew and gets more buckets")
     tail = tail_of(table, after=serving.raw_version)
-    why = tail.rebuild or _dropped(table, after=serving.raw_version)
-    if why:
-        return _Due(why=why)
+    if tail.rebuild:
+        return _Due(why=tail.rebuild)
     landed = _landed(engine, Sources(raw, tail.version, tail=tail.files), digits=note.digits)
     if landed is None:
         return _Due(why="the table was truncated")
@@ -163,15 +162,6 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
         return None
     return set(found.column(PART).to_pylist())
-
-
-def _dropped(raw: DeltaTable, *, after: int) -> str:
-    """Why what landed since cannot be known from the files of now: some were dropped, as the state holds them."""
-    with delta_errors(raw.table_uri):
-        commits = raw.history(raw.version() - after) if raw.version() > after else []
-    if len(commits) < raw.version() - after:
-        return "the raw table's log does not reach back to the last run"
-    return "raw events were dropped since" if any(RETENTION in repr(commit) for commit in commits) else ""
 
 
 def _of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
