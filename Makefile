@@ -44,7 +44,7 @@ test-live: $(STAMP) ## against real servers (come with the producers)
 
 test-long: $(BENCH_STAMP) ## thousands of random histories; ClickHouse's and GoogleSQL's own engines
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
-	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden
+	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .
