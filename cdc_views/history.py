@@ -143,19 +143,21 @@ def history_of(
         strategy: As for `Table.query`.
 
     Raises:
-        UsageError: A key, column, engine or strategy that is none, or an instant or limit.
+        UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
     from cdc_views.conditions import check_condition
     from cdc_views.engines.base import Read
     from cdc_views.raw_places import readable
     from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
+    from cdc_views.retention import check_raw_is_whole
 
     check_condition(where)
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
     landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    check_raw_is_whole(table, what="a history")
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
         read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, written, is_history=True)
         with table.project.engine(engine) as opened, blaming_condition(where):

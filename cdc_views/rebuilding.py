@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import TransientError, UsageError
+from cdc_views.lateness import forgetting_of, has_purged
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.raw_places import NOTHING_LANDED, generations_of
 
@@ -20,15 +21,21 @@ _LOOKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A new generation of a state, how it compares with what was read until then, and whether it is read now."""
+    """A new generation of a state, how it compares with what was read until then, and whether it is read now.
+
+    `late` facts were found on the way to have landed too late (rule M2).
+    """
 
     generation: int
     before: int
     comparison: Comparison
     is_switched: bool
+    late: int = 0
 
 
-def rebuild_table(table: Table, *, engine: str | None, accept: bool, dry_run: bool) -> Rebuilt:
+def rebuild_table(
+    table: Table, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False
+) -> Rebuilt:
     """Build a new generation of the table's state from raw, compare, and switch to it where nothing differs.
 
     Args:
@@ -36,23 +43,32 @@ def rebuild_table(table: Table, *, engine: str | None, accept: bool, dry_run: bo
         engine: Where to run; default: the project's engine.
         accept: Switch although rows differ.
         dry_run: Do not switch; the new generation is deleted.
+        with_late: Let count what landed too late (rule M2): all of raw decides, which has what was purged as well.
     """
     from cdc_views.landing import exists
+    from cdc_views.retention import check_raw_is_whole
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_raw_is_whole(table, what="a state built from raw")
     generations = generations_of(table)
     before, number = generations.current, generations.following
+    forgetting, old = forgetting_of(table), generations.location(before)
+    late = 0
     with table.project.engine(engine) as opened:
-        materialize(opened, table.raw, generations.location(number), full=True)
-        comparison = _compared(table, opened, before=generations.location(before), after=generations.location(number))
+        if has_purged(table) and not with_late:
+            # what landed since is judged by what was purged until now, and both go over to the new generation
+            late = materialize(opened, table.raw, old, forgetting=forgetting).late
+            forgetting = replace(forgetting, memory=old)
+        materialize(opened, table.raw, generations.location(number), full=True, forgetting=forgetting)
+        comparison = _compared(table, opened, before=old, after=generations.location(number))
     is_switched = not dry_run and (accept or comparison.is_equal)
     if is_switched:
         generations.switch(number)
     else:
         generations.remove(number)
-    return Rebuilt(number, before, comparison, is_switched)
+    return Rebuilt(number, before, comparison, is_switched, late)
 
 
 def switch_back(table: Table) -> int:

@@ -80,8 +80,13 @@ def _fact(relation: Relation, record: Record) -> Fact:
         end=None if end is None else bound_of(relation, end),
         cells=simple,
         elements=elements,
-        origin=Origin(**{name: record["_origin"][name] for name in ("node", "segment", "position")}),
+        origin=_origin(record["_origin"]),
     )
+
+
+def _origin(stored: Record | None) -> Origin:
+    """Where a fact was read; a state does not keep that."""
+    return Origin() if stored is None else Origin(**{name: stored[name] for name in ("node", "segment", "position")})
 
 
 def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
-from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
 from cdc_views.cli.telling import exit_code, tell
-from cdc_views.errors import UsageError
+from cdc_views.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
     from threading import Event
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdc_views.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
     from cdc_views.table import Table
 
-_COLUMNS = ("table", "is_new", "raw_version", "facts", "outcome")
+_COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
 _TriggerOption = Annotated[
     str | None,
@@ -47,7 +47,10 @@ def materialize(
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Bring state up to date with what landed since; a table that fails stops no other."""
+    """Bring state up to date with what landed since; a table that fails stops no other.
+
+    Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
+    """
     from cdc_views.api import Project
     from cdc_views.scheduling import job_of
 
@@ -66,14 +69,17 @@ def materialize(
         _keep_running(_scheduled(jobs, project), format=format)
         return
     failures: list[Exception] = []
-    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, full=full, wait=wait)), format=format)
+    late: list[int] = []
+    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, late, full=full, wait=wait)), format=format)
     _warn(tables, failures)
-    if failures:
-        raise typer.Exit(max(map(exit_code, failures)))
+    if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
+        raise typer.Exit(max(codes))
 
 
-def _run_all(jobs: Iterable[Job], failures: list[Exception], *, full: bool, wait: float) -> Iterator[dict[str, object]]:
-    """Run each job once; what fails is told and goes to `failures`."""
+def _run_all(
+    jobs: Iterable[Job], failures: list[Exception], late: list[int], *, full: bool, wait: float
+) -> Iterator[dict[str, object]]:
+    """Run each job once; what fails is told and goes to `failures`, how many facts came too late to `late`."""
     for job in jobs:
         try:
             outcome = job.run(full=full, wait=wait)
@@ -82,6 +88,8 @@ def _run_all(jobs: Iterable[Job], failures: list[Exception], *, full: bool, wait
             failures.append(error)
             continue
         log.info(f"{job.name}: {outcome.line()}", table=job.name)
+        warn_of_late(job.name, outcome.late)
+        late.append(outcome.late)
         yield {"table": job.name, **_record(outcome)}
 
 
@@ -90,6 +98,7 @@ def _record(outcome: Outcome) -> dict[str, object]:
         "is_new": outcome.is_new,
         "raw_version": outcome.raw_version,
         "facts": outcome.facts,
+        "late": outcome.late,
         "outcome": outcome.line(),
     }
 
@@ -162,6 +171,7 @@ def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
 
     for happening in happenings:
         if isinstance(happening, Completed):
+            warn_of_late(happening.table, happening.outcome.late)
             yield happening
             sys.stdout.flush()
         else:

@@ -11,6 +11,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.quarantined import warn_of_late
 from cdc_views.errors import UsageError
 
 _DIFFERENCES = ("key", "column", "before", "after")
@@ -21,6 +22,7 @@ def rebuild(
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
     accept: Annotated[bool, typer.Option("--accept", help="Switch although rows differ.")] = False,
+    with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -36,12 +38,13 @@ def rebuild(
     check_format(format)
     target = Project.load(project).table(table)
     if back:
-        if dry_run or accept:
+        if dry_run or accept or with_late:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
-    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run)
+    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
     found = done.comparison
+    warn_of_late(table, done.late)
     print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if done.is_switched:
@@ -61,19 +64,44 @@ def maintain(
     retention_hours: Annotated[
         int, typer.Option("--retention-hours", metavar="HOURS", help="How long replaced files stay, for readers; default: 168.")
     ] = 168,
+    drop_raw_older_than: Annotated[
+        str | None, typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts that landed so long ago (30d).")
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")
+    ] = None,
+    restore_raw: Annotated[
+        Path | None, typer.Option("--restore-raw", metavar="DIR", help="Put dropped facts back from their archive.")
+    ] = None,
+    engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Merge small files, and remove those that nothing reads any more; no event is lost."""
+    """Merge small files, and remove those that nothing reads any more; no event is lost, unless you ask for it.
+
+    `--drop-raw-older-than` drops raw facts that the state is proven to cover: exit code 1, and nothing dropped, where it
+    is not. What needs all events refuses from then on.
+    """
     from cdc_views.api import Project
 
     check_format(format)
+    if restore_raw is not None and (dry_run or drop_raw_older_than is not None):
+        raise UsageError("--restore-raw goes neither with --dry-run nor with --drop-raw-older-than")
+    if archive is not None and drop_raw_older_than is None:
+        raise UsageError("--archive keeps what --drop-raw-older-than drops; give that too")
     tables = Project.load(project).select(select or ())
+    for table in tables:
+        if restore_raw is not None:
+            log.info(f"{table.name}: {table.restore_raw(restore_raw):,} facts are back; raw is whole")
+        if drop_raw_older_than is not None:
+            done = table.drop_raw(older_than=drop_raw_older_than, archive=archive, dry_run=dry_run, engine=engine)
+            log.info(f"{table.name}: {'would drop' if dry_run else 'dropped'} {done.line()}")
     rows = [
         {"table": table.name, **asdict(upkeep)}
         for table in tables
         for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
     ]
     print_rows(_UPKEEP, as_json_rows(rows), format=format)
+

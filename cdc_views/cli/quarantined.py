@@ -1,4 +1,4 @@
-"""What commands say of rows of found tables that are no events."""
+"""What commands say of what is not shown: rows of found tables that are no events, and facts that landed too late."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def warn_of_quarantine(*tables: Table) -> None:
         note = table.quarantine_note()
         if note:
             log.warning(f"{table.name}: {note}")
+
+
+def warn_of_late(name: str, count: int) -> None:
+    """Warn of facts of a table that a run has put into quarantine because they landed too late."""
+    if count:
+        what = f"{count:,} facts landed after the lateness horizon and are not shown"
+        log.warning(f"{name}: {what}; `cdc-views late {name}` lists them", table=name)

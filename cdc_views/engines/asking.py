@@ -21,5 +21,5 @@ def ask_of(read: Read) -> Ask:
         is_exact=True,
         is_ordered=read.is_ordered,
         is_history=read.is_history,
-        split=read.sources.shown_split if read.sources is not None else None,
+        split=read.sources.split if read.sources is not None else None,
     )

@@ -12,16 +12,19 @@ import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
-from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_sources, write_state
-from cdc_views.engines.duckdb_types import is_same_type, type_text
+from cdc_views.engines.duckdb_serving import write_serving
+from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
+from cdc_views.engines.duckdb_tables import REGISTERED, from_clause, tables_of
+from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.base import identifier
-
-_REGISTERED = "raw_events"
+from cdc_views.sql.render import Renderer
 
 
 class DuckDbEngine:
@@ -54,7 +57,7 @@ class DuckDbEngine:
         """Return the rows of `sql`; raises `EngineError` with DuckDB's words."""
         try:
             if snapshot.arrow is not None:
-                self._connection.register(_REGISTERED, snapshot.arrow)
+                self._connection.register(REGISTERED, snapshot.arrow)
             return self._connection.sql(sql).to_arrow_table()
         except duckdb.Error as error:
             raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
@@ -65,12 +68,24 @@ class DuckDbEngine:
 
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
-        raw = write.sources.raw
-        snapshot = snapshot_of_sources(write.sources)
+        write_state(self._connection, write, tables=self._tables(write.sources))
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """See `Engine.write_serving`."""
+        write_serving(self._connection, write, tables=self._tables(write.sources))
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """See `Engine.rows`."""
+        tables = self._tables(sources)
+        renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables)
+        return self.run(renderer.sql(prune(lower(plan, strategy="aggregate"))), Snapshot(sources.raw_version))
+
+    def _tables(self, sources: Sources) -> dict[Source, str]:
+        """What stands after FROM for each part of `sources`."""
+        snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
-            self._connection.register(_REGISTERED, snapshot.arrow)
-        tables = {Source.ALL: from_clause(snapshot, raw), **_parts(write.sources)}
-        write_state(self._connection, write, tables=tables)
+            self._connection.register(REGISTERED, snapshot.arrow)
+        return tables_of(sources, from_clause(snapshot, sources.raw), drops_empty=True)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
@@ -120,15 +135,16 @@ def view_statement(view: ViewDefinition) -> str:
 
 def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
     sources = view.sources
+    tables = _tables(view, snapshot)
     return generate(
         view.raw.relation,
         dialect_name="duckdb",
         strategy=view.strategy.value,
         view=ViewSql(view.schema, view.name),
-        table=from_clause(snapshot, view.raw),
+        table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
-        tables=None if sources is None else _parts(sources),
-        split=None if sources is None else sources.shown_split,
+        tables=tables,
+        split=None if sources is None else sources.split,
     )
 
 
@@ -137,39 +153,18 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 
 
 def _sql_over(snapshot: Snapshot, read: Read) -> str:
-    table = from_clause(snapshot, read.raw)
-    tables = _parts(read.sources) if read.sources is not None else None
-    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=table, tables=tables)
+    tables = _tables(read, snapshot)
+    return query_sql(
+        ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=tables[Source.ALL], tables=tables
+    )
 
 
-def _parts(sources: Sources) -> dict[Source, str]:
-    return {part: from_clause(snapshot, sources.raw) for part, snapshot in parts_of_sources(sources).items()}
-
-
-def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
-    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
-
-    A column that the schema gained since the files were written is null in them, a field of a struct too.
-    """
-    if snapshot.arrow is not None:
-        return _REGISTERED
-    files = ", ".join("'" + uri.replace("'", "''") + "'" for uri in snapshot.files)
-    reading = f"read_parquet([{files}], union_by_name = true)"
-    columns = [(field.name, _completed(field, snapshot.stored)) for field in raw.relation.arrow_schema()]
-    if all(completed is None for _, completed in columns):
-        return reading
-    listed = ", ".join(f'"{name}"' if completed is None else f'{completed} AS "{name}"' for name, completed in columns)
-    return f"(SELECT {listed} FROM {reading}) AS completed"
+def _tables(asked: Read | ViewDefinition, snapshot: Snapshot) -> dict[Source, str]:
+    """What stands after FROM for each part of the facts."""
+    every = from_clause(snapshot, asked.raw)
+    return {Source.ALL: every} if asked.sources is None else tables_of(asked.sources, every)
 
 
 def raw_sql(raw: RawTable) -> str:
     """Return a FROM clause for the raw table's rows as they are now; see `from_clause`."""
     return from_clause(snapshot_of(raw), raw)
-
-
-def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
-    """Return SQL for a column that the files lack or have with other fields; None where they have it as it is."""
-    if stored is None or (field.name in stored.names and is_same_type(stored.field(field.name).type, field.type)):
-        return None
-    value = f'"{field.name}"' if field.name in stored.names else "NULL"
-    return f"CAST({value} AS {type_text(field.type)})"

@@ -26,18 +26,26 @@ _BATCH_ROWS = 100_000
 def snapshot_of_sources(sources: Sources) -> Snapshot:
     """Return the files of `sources` as one snapshot."""
     if sources.is_raw:
-        return snapshot_of(sources.raw)
+        return snapshot_of(sources.raw, version=sources.raw_version)
     if not sources.files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
-    return Snapshot(sources.raw_version, sources.files, _stored(sources, sources.files))
+    return snapshot_of_files(sources, sources.files)
+
+
+def snapshot_of_files(sources: Sources, files: tuple[str, ...]) -> Snapshot:
+    """Return some of the files of `sources`, at least one, as a snapshot."""
+    return Snapshot(sources.raw_version, files, _stored(sources, files))
 
 
 def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
     """Return what the scans of a plan read: the state's base, and the other files."""
-    parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
-    return {
-        part: Snapshot(sources.raw_version, files, _stored(sources, files)) for part, files in parts.items() if files
+    parts = {
+        Source.BASE: sources.base,
+        Source.PLAIN: sources.plain,
+        Source.JUDGED: sources.judged,
+        Source.FRESH: sources.runs + sources.tail,
     }
+    return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
 
 
 def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
@@ -46,8 +54,9 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
     Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
     are written together, and there may be hundreds of them: one tells of all.
     """
-    base = set(sources.base[1:])
-    schemas = [pq.read_schema(file) for file in files if file not in base]
+    base = set(sources.base)
+    of_base = [file for file in files if file in base]
+    schemas = [pq.read_schema(file) for file in (*of_base[:1], *(file for file in files if file not in base))]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
@@ -60,7 +69,9 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
     """See `Engine.write_state`; `tables` are the facts as they stand after FROM."""
     relation = write.sources.raw.relation
-    reduced = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables).sql(plan_of(write))
+    # a purge looks at each fact twice: at what stays of it, and at what leaves
+    renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables, computes_once=write.purges)
+    reduced = renderer.sql(plan_of(write))
     columns = ", ".join(_typed(field) for field in relation.arrow_schema())
     order = ", ".join(map(quoted, order_of(relation)))
     sql = f"SELECT {columns}, {quoted(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"

@@ -26,13 +26,13 @@ class Snapshot:
     arrow: pa.Table | None = None
 
 
-def snapshot_of(raw: RawTable) -> Snapshot:
-    """Return the newest snapshot; a table that does not exist yet is version -1 without rows.
+def snapshot_of(raw: RawTable, *, version: int | None = None) -> Snapshot:
+    """Return the newest snapshot, or that of a version; a table that does not exist yet is version -1 without rows.
 
     Raises `EngineError` when the table cannot be read.
     """
     try:
-        table = DeltaTable(raw.location)
+        table = DeltaTable(raw.location, version=version)
     except TableNotFoundError:
         return Snapshot(-1, arrow=raw.relation.arrow_schema().empty_table())
     except (DeltaError, OSError) as error:

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from cdc_views.engines.base import StateWrite
+from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import PART, compact, part_of
-from cdc_views.plan.nodes import UnionAll
+from cdc_views.plan.compact import KEPT, LATE, PART, compact, part_of
+from cdc_views.plan.late import facts_in_time
+from cdc_views.plan.nodes import Node, UnionAll
+from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import Relation
 
 
 def plan_of(write: StateWrite) -> UnionAll:
     """Return the lowered plan: one part for each kind of fact, the rows that stay as they are first if there is a split."""
-    relation = write.sources.raw.relation
+    relation, sources = write.sources.raw.relation, write.sources
     part = part_of(relation, prefix=write.prefix, digits=write.digits)
-    plan = prune(lower(compact(relation, part=part, is_base=write.is_base, split=write.sources.split), strategy="aggregate"))
+    purge = Purge(write.horizon, remembers=bool(sources.purged)) if write.purges else None
+    state = compact(relation, part=part, is_base=write.is_base, split=sources.split, purge=purge, late=sources.late_by)
+    plan = prune(lower(state, strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
+
+
+def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """Return the parts of a state's plan: rows that stay where the base has them, and the others."""
+    kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
+    return kept, tuple(part for part in root.parts if part not in kept)
+
+
+def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:
+    """Return the plan of what counts of the facts of `Source.TAIL`; None where all do (rule M2)."""
+    if sources.late_by is None:
+        return None
+    return lower(facts_in_time(sources.raw.relation, sources.late_by, drops_empty=drops_empty), strategy="aggregate")
 
 
 def order_of(relation: Relation) -> tuple[str, ...]:
@@ -27,5 +44,5 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 def replaced_by(write: StateWrite) -> str | None:
     """Return the condition on the rows that the new ones stand in for; None for everything."""
     if len(write.replaced) != 1:
-        return None
+        return f"{PART} < '{LATE}'" if write.keeps_late else None
     return f"{PART} >= '{write.replaced}' AND {PART} < '{chr(ord(write.replaced) + 1)}'"

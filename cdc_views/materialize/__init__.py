@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_views.materialize.run import Materialization, materialize, sources_of
+from cdc_views.materialize.run import NOTHING, Forgetting, Materialization, materialize, sources_of
 
-__all__ = ["Materialization", "materialize", "sources_of"]
+__all__ = ["NOTHING", "Forgetting", "Materialization", "materialize", "sources_of"]

@@ -16,9 +16,11 @@ from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
+from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
-from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
-from cdc_views.plan.compact import BASE, RUN
+from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.materialize.wholeness import check_whole
+from cdc_views.plan.compact import BASE, LATE, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
 REBASE_SHARE = 0.1
@@ -45,6 +47,8 @@ class Materialization:
         merged: `""`, `runs` (several became one) or `base` (all became the new base).
         state_facts: Facts in the state now.
         state_bytes: Bytes of its files.
+        told: The line for people where there is more to tell than of the state.
+        late: Raw facts that landed too late, all or in part, and were put into quarantine (rule M2).
     """
 
     is_new: bool
@@ -55,33 +59,58 @@ class Materialization:
     merged: str = ""
     state_facts: int = 0
     state_bytes: int = 0
+    told: str = ""
+    late: int = 0
 
     def line(self) -> str:
         """One line for people."""
+        if self.told:
+            return self.told
         if not self.is_new:
             return f"state is up to date with raw version {self.raw_version}"
         what = "built" if self.is_full else "brought up to date"
         read = "" if self.facts is None else f" from {self.facts:,} raw facts"
         why = f" ({self.why})" if self.why else ""
         size = f"{self.state_facts:,} facts, {self.state_bytes / 1e6:,.1f} MB"
-        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}"
+        late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
+        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}{late}"
 
 
-def materialize(engine: Engine, raw: RawTable, location: str, *, full: bool = False) -> Materialization:
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Rule M2, fixed for a run.
+
+    Attributes:
+        horizon: Seconds since the epoch: what ended at or before it leaves a new base. None: nothing leaves.
+        memory: Another state of the same raw table; what it has purged and put into quarantine counts for this one.
+    """
+
+    horizon: int | None = None
+    memory: str = ""
+
+
+NOTHING = Forgetting()
+"""Forget nothing: the default."""
+
+
+def materialize(
+    engine: Engine, raw: RawTable, location: str, *, full: bool = False, forgetting: Forgetting = NOTHING
+) -> Materialization:
     """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
 
     Args:
         engine: What reduces.
         raw: The raw table, which exists.
         location: Where the state is, or is to be.
-        full: Build it from all of raw, whatever is there.
+        full: Build it from all of raw, whatever is there; what landed too late stays in quarantine.
+        forgetting: What may leave the state.
 
     Raises `ConflictError` where other runs kept committing first.
     """
     create_state(location, raw.relation)
     for _ in range(ATTEMPTS):
         try:
-            return _attempt(engine, raw, location, full=full)
+            return _attempt(engine, raw, location, full=full, forgetting=forgetting)
         except ConflictError:
             continue
     raise ConflictError(f"{location}: other runs keep committing first; run the command again")
@@ -103,56 +132,103 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     return pruned(sources, state, where) if where is not None else sources
 
 
+def at_rest(raw: RawTable, state: StateTable) -> Sources:
+    """Return the state's files, which amount to the raw table as of the version that the state covers."""
+    assert state.raw_version is not None
+    return _sources(raw, state, Tail(state.raw_version))
+
+
+def digits_for(facts: int) -> int:
+    """Return by how many digits of the partition key's digest so many facts are split."""
+    return _digits(facts)
+
+
 def _open(raw: RawTable) -> DeltaTable:
     with delta_errors(raw.location):
         return DeltaTable(raw.location)
 
 
 def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    base, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, RUN))
+    judged, plain, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, PLAIN, RUN))
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
-    is_small = fresh < MOST_BROADCAST
+    reach = reach_of(runs + tail.files)
     return Sources(
         raw,
         tail.version,
         state.location,
         state.version,
-        base,
+        judged + plain,
+        plain if _has_every_column(raw, state) else (),
         runs,
         tail.files,
-        is_fresh_small=is_small,
-        has_scopes=any(map(may_hold_scopes, runs + tail.files)),
+        is_fresh_small=fresh < MOST_BROADCAST,
+        has_scopes=reach.has_scopes,
+        has_truncates=reach.has_truncates,
+        is_fresh_newer=bool(plain) and reach.is_after(reach_of(judged + plain)),
+        purged=_paths(state, PURGED),
     )
 
 
-def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool) -> Materialization:
+def _has_every_column(raw: RawTable, state: StateTable) -> bool:
+    """Whether no column was dropped, whose cells alone may be why a plain row exists (rules W2, W6)."""
+    known = {*raw.relation.arrow_schema().names, PART}
+    return not raw.relation.schema.dropped and known.issuperset(state.columns)
+
+
+def _paths(state: StateTable, prefix: str) -> tuple[str, ...]:
+    return tuple(file.path for file in state.of(prefix))
+
+
+def _rows(state: StateTable, prefix: str) -> int:
+    return sum(file.rows for file in state.of(prefix))
+
+
+def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
     table = _open(raw)
-    raw_id = str(table.metadata().id)
-    state = open_state(location, raw.relation, raw_id=raw_id)
+    name = transaction_name(str(table.metadata().id))
+    state = _state(table, raw, location)
+    late = 0
+    if full and state.raw_version is not None and state.of(PURGED):
+        # what landed since is judged by what was purged until now, before all is built anew
+        late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
+        state = _state(table, raw, location)
+    if full:
+        done = _built(engine, raw, table, state, name=name, forgetting=forgetting)
+    else:
+        done = _updated(engine, raw, table, state, name=name, forgetting=forgetting)
+    now = _state(table, raw, location)
+    late += 0 if done.is_full else _rows(now, LATE) - _rows(state, LATE)
+    merged = _merged(engine, raw, now, name=name, horizon=forgetting.horizon)
+    if merged:
+        now = _state(table, raw, location)
+    facts, size = sum(file.rows for file in now.files) - _rows(now, LATE), sum(file.size for file in now.files)
+    is_new = done.is_new or bool(merged)
+    return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
+
+
+def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
+    state = open_state(location, raw.relation, raw_id=str(table.metadata().id))
     if state is None:
         raise UsageError(f"{location}: the state was deleted while it was brought up to date; run the command again")
-    name = transaction_name(raw_id)
-    done = _built(engine, raw, table, state, name=name) if full else _updated(engine, raw, table, state, name=name)
-    now = open_state(location, raw.relation, raw_id=raw_id)
-    assert now is not None
-    merged = _merged(engine, raw, now, name=name)
-    if merged:
-        now = open_state(location, raw.relation, raw_id=raw_id) or now
-    facts, size = sum(file.rows for file in now.files), sum(file.size for file in now.files)
-    return replace(done, is_new=done.is_new or bool(merged), merged=merged, state_facts=facts, state_bytes=size)
+    return state
 
 
-def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str) -> Materialization:
+def _updated(
+    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, forgetting: Forgetting
+) -> Materialization:
     if state.raw_version is None:
         why = "it was the state of another raw table" if state.files else ""
-        return _built(engine, raw, table, state, name=name, why=why)
+        return _built(engine, raw, table, state, name=name, why=why, forgetting=forgetting)
     tail = tail_of(table, after=state.raw_version)
     if tail.rebuild:
-        return _built(engine, raw, table, state, name=name, why=tail.rebuild)
+        return _built(engine, raw, table, state, name=name, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
         return Materialization(False, state.raw_version, 0)
+    sources = Sources(
+        raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED)
+    )
     write = StateWrite(
-        Sources(raw, tail.version, tail=tail.files),
+        sources,
         state.location,
         state.version,
         RUN,
@@ -165,21 +241,38 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
 
 
 def _built(
-    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, why: str = ""
+    engine: Engine,
+    raw: RawTable,
+    table: DeltaTable,
+    state: StateTable,
+    *,
+    name: str,
+    why: str = "",
+    forgetting: Forgetting,
 ) -> Materialization:
-    version = table.version()
-    rows = rows_of(table)
+    check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
+    memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
+    remembers = memory.raw_version is not None and bool(memory.of(PURGED))
+    if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
+        # no further than what was judged: what landed since is the next tail
+        with delta_errors(raw.location):
+            table = DeltaTable(raw.location, version=memory.raw_version)
+    version, rows = table.version(), rows_of(table)
     sources = Sources(raw, version, is_raw=True)
+    if remembers:
+        purged, late = _paths(memory, PURGED), _paths(memory, LATE)
+        sources = replace(sources, state=memory.location, state_version=memory.version, purged=purged, late=late)
     number = max(version * STEPS, (state.mark or 0) + 1)
     replaced = BASE + RUN if state.files else ""
-    write = StateWrite(sources, state.location, state.version, BASE, _digits(rows), replaced, (name, number))
+    digits, horizon = _digits(rows), forgetting.horizon
+    write = StateWrite(sources, state.location, state.version, BASE, digits, replaced, (name, number), horizon=horizon)
     engine.write_state(write)
     return Materialization(True, version, rows, is_full=True, why=why)
 
 
-def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> str:
+def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, horizon: int | None) -> str:
     """Reduce runs, or all, where it is due; returns what was merged."""
-    base, runs = state.of(BASE), state.of(RUN)
+    base, runs = state.of(BASE) + state.of(PLAIN), state.of(RUN)
     mark, raw_version = state.mark, state.raw_version
     assert mark is not None
     assert raw_version is not None
@@ -191,12 +284,12 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str) -> s
     merging = base + runs if is_heavy else runs
     sources = _sources(raw, state, Tail(raw_version))
     if not is_heavy:
-        sources = replace(sources, base=())
+        sources = replace(sources, base=(), plain=())
     digits = _digits(sum(file.rows for file in merging))
     replaced = BASE + RUN if is_heavy else RUN
     transaction = (name, mark + 1)
     write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction)
-    engine.write_state(write)
+    engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
     return "base" if is_heavy else "runs"
 
 

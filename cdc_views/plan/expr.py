@@ -219,14 +219,14 @@ class Gathered(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Bucket(Expr):
-    """Text `prefix` and the first `digits` hex digits of the MD5 of the keys: where a state keeps a partition.
+    """The text `prefix` and the first `digits` hex digits of the MD5 of the keys: where a state keeps a partition.
 
     `keys` are (value, whether it is bytes); their texts are joined with `|`, bytes as upper-case hex digits.
     `materialize.buckets.digest` computes the same in Python.
     """
 
     keys: tuple[tuple[Expr, bool], ...]
-    prefix: str
+    prefix: Expr
     digits: int
 
 

@@ -34,8 +34,18 @@ class Source(str, Enum):
     ALL = "all"
     BASE = "base"
     """The state's base: each key once, the deletions that cover a row in its own."""
+    PLAIN = "plain"
+    """Those rows of the base that show what is stored, whatever the clock says."""
+    JUDGED = "judged"
+    """The other facts of the base."""
     FRESH = "fresh"
     """The state's runs, and what landed since."""
+    TAIL = "tail"
+    """Facts as they landed, the late ones among them (rule M2)."""
+    PURGED = "purged"
+    """What the state remembers of what it purged."""
+    LATE = "late"
+    """Facts that are in quarantine because they landed late."""
 
 
 @dataclass(frozen=True, slots=True)

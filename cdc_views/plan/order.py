@@ -42,11 +42,20 @@ def now_rank(now: Expr) -> Expr:
     return Call(Op.ADD, (Call(Op.MUL, (ahead, Lit(1 << (TTL_BITS + 1)))), Lit(RANK_FLOOR)))
 
 
+def is_eternal(rank: Expr) -> Expr:
+    """Return whether a cell of that rank is live whatever the clock says."""
+    return Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
+
+
+def is_tombstone(rank: Expr) -> Expr:
+    """Return whether a cell of that rank is a deletion."""
+    return Call(Op.GE, (rank, Lit(0)))
+
+
 def is_live(rank: Expr, now: Expr) -> Expr:
     """Return whether a cell of that rank is live at `now` (rule C4): never expires, or not yet; never a tombstone."""
-    forever = Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
     expiring = Call(Op.AND, (Call(Op.LT, (rank, Lit(0))), Call(Op.GE, (rank, now_rank(now)))))
-    return either(forever, expiring)
+    return either(is_eternal(rank), expiring)
 
 
 def survives(written: Expr, deletion: Expr) -> Expr:

@@ -35,6 +35,10 @@ class Outcome(Protocol):
     def facts(self) -> int | None:
         """How many facts of it were read; None where its log does not say."""
 
+    @property
+    def late(self) -> int:
+        """How many facts of it landed too late and were put into quarantine."""
+
     def line(self) -> str:
         """Return one line for people."""
 

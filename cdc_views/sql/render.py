@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
@@ -27,9 +28,16 @@ from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
 class Renderer:
     """Renders plans in one dialect over one raw table. A node without a visit raises `UnsupportedError`."""
 
-    def __init__(self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None) -> None:
-        """`table` is the raw table as it stands after FROM, text in the dialect; `tables` parts of it."""
+    def __init__(
+        self, dialect: Dialect, *, table: str, tables: Mapping[Source, str] | None = None, computes_once: bool = False
+    ) -> None:
+        """`table` is the raw table as it stands after FROM, text in the dialect; `tables` parts of it.
+
+        `computes_once`: steps that several others read are computed once and held. Else an engine may put their text
+        where they are read, as often as that is.
+        """
         self.dialect, self._tables = dialect, {Source.ALL: table, **(tables or {})}
+        self._computes_once = computes_once
 
     def query(self, root: Node, *, renamed: Named | None = None) -> exp.Select:
         """Return `WITH … SELECT …` of the plan's output columns."""
@@ -39,8 +47,10 @@ class Renderer:
         self.dialect.begin(nodes)
         bodies = {id(node): self._body(node, names) for node in nodes}
         query = bodies[id(last)]
+        held = _read_by_several(nodes) if self._computes_once else set()
         for node in nodes[:-1]:
-            query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], copy=False)
+            is_held = True if id(node) in held else None
+            query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], materialized=is_held, copy=False)
         return self.dialect.finished(query)
 
     def sql(self, root: Node) -> str:
@@ -135,6 +145,13 @@ class Renderer:
             key = exp.Ordered(this=exp.column(identifier(name)), desc=descending, nulls_first=not descending)
             query = query.order_by(key, copy=False)
         return query.limit(number(node.limit), copy=False) if node.limit is not None else query
+
+
+def _read_by_several(nodes: list[Node]) -> set[int]:
+    """The steps that more than one other reads, and that take work; a scan without some rows is read again instead."""
+    readers = Counter(id(source) for node in nodes for source in node.sources())
+    cheap = {id(node) for node in nodes if isinstance(node, Scan) or (isinstance(node, Join) and node.kind is JoinKind.ANTI)}
+    return {node for node, count in readers.items() if count > 1} - cheap
 
 
 def _equal(left: Sql, right: Sql) -> Sql:

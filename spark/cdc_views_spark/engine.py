@@ -12,16 +12,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import Read, StateWrite, ViewDefinition
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import EngineError
 from cdc_views.following import Followed
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
+from cdc_views_spark.serving import write_serving
 from cdc_views_spark.session import open_session
 from cdc_views_spark.state import facts_of_sources, parts_of_sources, write_state
 from cdc_views_spark.streaming import follow
@@ -64,6 +67,19 @@ class SparkEngine:
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
         write_state(self._session, write)
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """See `Engine.write_serving`."""
+        write_serving(self._session, write)
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """See `Engine.rows`."""
+        facts = facts_of_sources(self._session, sources)
+        compiler = Compiler(facts, parts_of_sources(self._session, sources))
+        try:
+            return compiler.dataframe(prune(lower(plan, strategy="aggregate"))).toArrow()
+        except PySparkException as error:
+            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
 
     def raw(self, raw: RawTable) -> DataFrame:
         """Return the raw table; one that does not exist yet has no rows, a column or struct field it lacks is null."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -13,11 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
+from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import BASE, PART, RUN
+from cdc_views.plan.compact import LATE, PART, PURGED
 from cdc_views.plan.nodes import Source, UnionAll
+from cdc_views.plan.rewrites import prune
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
@@ -30,35 +33,67 @@ def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Da
     """Return what a plan's scans read of `sources`."""
     if sources.split is None:
         return {}
-    base, fresh = replace(sources, runs=(), tail=()), replace(sources, base=())
-    return {Source.BASE: facts_of_sources(session, base), Source.FRESH: facts_of_sources(session, fresh)}
+    parts = {
+        Source.BASE: replace(sources, runs=(), tail=()),
+        Source.PLAIN: replace(sources, base=sources.plain, runs=(), tail=()),
+        Source.JUDGED: replace(sources, base=sources.judged, plain=(), runs=(), tail=()),
+        Source.FRESH: replace(sources, base=(), plain=()),
+    }
+    return {part: facts_of_sources(session, of_it) for part, of_it in parts.items()}
 
 
-def facts_of_sources(session: SparkSession, sources: Sources) -> DataFrame:
-    """Return the facts of `sources` in the raw layout."""
+def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
+    """Return what a plan's scans read of a state that has purged, and the facts as they landed (rule M2)."""
+    parts = {Source.PURGED: (PURGED, sources.purged), Source.LATE: (LATE, sources.late)}
+    found = {}
+    for part, (prefix, files) in parts.items():
+        if files:
+            stored = _state(session, sources).where(F.col(PART).startswith(prefix))
+            found[part] = in_layout(stored, sources.raw.relation)
+    return found if sources.late_by is None else {**found, Source.TAIL: _landed(session, sources)}
+
+
+def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bool = False) -> DataFrame:
+    """Return the facts of `sources` in the raw layout, without those that landed late (see `plan.late.facts_in_time`)."""
     if sources.is_raw:
-        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return in_layout(stored, sources.raw.relation)
+        return _in_time(session, sources, drops_empty=drops_empty)
     parts = []
     if sources.base or sources.runs:
-        state = session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
-        parts.append(in_layout(_of_files(state, sources), sources.raw.relation))
+        parts.append(in_layout(_of_files(_state(session, sources), sources), sources.raw.relation))
     if sources.tail:
-        # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
-        schema = from_arrow_schema(sources.raw.relation.arrow_schema())
-        parts.append(in_layout(session.read.schema(schema).parquet(*sources.tail), sources.raw.relation))
+        parts.append(_in_time(session, sources, drops_empty=drops_empty))
     if not parts:
         return session.createDataFrame(sources.raw.relation.arrow_schema().empty_table())
     return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
 
 
+def _state(session: SparkSession, sources: Sources) -> DataFrame:
+    return session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
+
+
+def _landed(session: SparkSession, sources: Sources) -> DataFrame:
+    """The raw facts of `sources`: all, or those of the tail."""
+    relation = sources.raw.relation
+    if sources.is_raw:
+        stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
+        return in_layout(stored, relation)
+    # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
+    return in_layout(session.read.schema(from_arrow_schema(relation.arrow_schema())).parquet(*sources.tail), relation)
+
+
+def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
+    landed, plan = _landed(session, sources), in_time(sources, drops_empty=drops_empty)
+    if plan is None:
+        return landed
+    return Compiler(landed, remembered_of_sources(session, sources)).dataframe(prune(plan))
+
+
 def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
-    """The base alone, the runs alone, or both: told by the first letter of `_part`, which Delta prunes files by."""
+    """Those files of the state, told by the first letter of `_part`, which Delta prunes files by."""
     if sources.parts:
         state = state.where(F.col(PART).isin(*sources.parts))
-    if sources.base and sources.runs:
-        return state
-    return state.where(F.col(PART).startswith(BASE if sources.base else RUN))
+    letters = {Path(file).parent.name.removeprefix(f"{PART}=")[:1] for file in sources.base + sources.runs}
+    return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
@@ -68,7 +103,9 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     is looked at afterwards.
     """
     root = plan_of(write)
-    compiler = Compiler(facts_of_sources(session, write.sources), parts_of_sources(session, write.sources))
+    sources = write.sources
+    parts = {**parts_of_sources(session, sources), **remembered_of_sources(session, sources)}
+    compiler = Compiler(facts_of_sources(session, sources, drops_empty=True), parts)
     name, number = write.transaction
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")
@@ -84,12 +121,12 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
     """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
-    kept, *others = root.parts
-    if not (write.is_base and others and _stays_in_place(write)):
+    kept, others = kept_and_moved(root)
+    if not (write.is_base and kept and others and _stays_in_place(write)):
         return _laid_out(compiler.dataframe(root), write)
-    moved = compiler.dataframe(replace(root, parts=tuple(others)))
-    in_place = _typed(compiler.dataframe(kept), write.sources.raw.relation)
-    return in_place.unionAll(_laid_out(moved, write))
+    moved = _laid_out(compiler.dataframe(replace(root, parts=others)), write)
+    in_place = (_typed(compiler.dataframe(part), write.sources.raw.relation) for part in kept)
+    return reduce(DataFrame.unionAll, in_place, moved)
 
 
 def _stays_in_place(write: StateWrite) -> bool:

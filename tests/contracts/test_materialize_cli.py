@@ -75,7 +75,7 @@ def test_once_runs_each_table_and_says_what_was_done(run: CommandLine) -> None:
     land(run)
     first = run("materialize", "--format", "jsonl")
     assert (first.code, done(first)) == (0, [(ORDERS, True, 1), (ITEMS, True, 1)])
-    assert set(first.rows[0]) == {"table", "is_new", "raw_version", "facts", "outcome"}
+    assert set(first.rows[0]) == {"table", "is_new", "raw_version", "facts", "late", "outcome"}
     assert [line.partition(": ")[0] for line in first.err.splitlines()] == [ORDERS, ITEMS]
     again = run("materialize", "--once", "--format", "jsonl")
     assert (again.code, done(again)) == (0, [(ORDERS, False, 0), (ITEMS, False, 0)])

@@ -22,7 +22,9 @@ from strategies.timeline import read_versions, told, true_versions
 
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine, RawTable, Strategy
+from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact, Origin
+from cdc_views.materialize import Forgetting, materialize, sources_of
 from cdc_views.oracle import latest_rows
 from cdc_views.raw.base import SourceLine, WriteOrder
 from cdc_views.raw.cassandra_mutation import CassandraMutation
@@ -205,3 +207,21 @@ def test_spark_answers_as_cassandra_did(
     spark_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str, instant: str, strategy: Strategy
 ) -> None:
     check(case_of(name), spark_engine, raw_of(name), instant=instant, strategy=strategy)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["names3", "wide3"])
+def test_a_state_that_has_purged_shows_what_cassandra_answered(
+    name: str, case_of: CaseOf, raw_of: RawOf, duckdb_engine: DuckDbEngine, tmp_path: Path
+) -> None:
+    """Everything that had ended when Cassandra was asked is gone from the state (rule M2); its answer is the same."""
+    case, raw = case_of(name), raw_of(name)
+    as_of, expected = case.answer("late")
+    kept, purged = (
+        materialize(duckdb_engine, raw, str(tmp_path / folder), forgetting=Forgetting(horizon))
+        for folder, horizon in (("kept", None), ("purged", as_of))
+    )
+    assert purged.state_facts < kept.state_facts
+    sources = sources_of(raw, str(tmp_path / "purged"))
+    found = printed(case, read_rows(duckdb_engine, raw, as_of=as_of, sources=sources))
+    assert list(differences(expected, found)) == []

@@ -41,6 +41,7 @@ class Done:
     is_new: bool = True
     raw_version: int = 1
     facts: int | None = 1
+    late: int = 0
 
     def line(self) -> str:
         return "done"

@@ -1,0 +1,81 @@
+"""`late`: what landed after a table's lateness horizon, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
+from cdc_views.cli.printing import JsonRow, check_format, print_rows
+
+if TYPE_CHECKING:
+    from cdc_views.lateness import LatePart
+    from cdc_views.schema import TableSchema
+
+_COLUMNS = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
+
+
+def late(
+    table: TableArgument,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """List the facts that landed after a table's lateness horizon, and are in quarantine: cell by cell."""
+    from cdc_views.api import Project
+
+    check_format(format)
+    check_selected(table, select)
+    target = Project.load(project).table(table)
+    print_rows(_COLUMNS, _rows(target.schema, target.late()), format=format)
+
+
+def _rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:
+    from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.codec.times import timestamp_text
+
+    for part in parts:
+        key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in part.key.items())
+        yield {
+            "key": f"{{{key}}}",
+            "what": quote(part.what),
+            "column": "null" if part.column is None else quote(part.column.name),
+            "path": _path(schema, part),
+            "written": str(part.written),
+            "purged_through": str(part.purged_through),
+            "value": _value(part),
+            "landed_at": quote(timestamp_text(part.landed_at // 1000)),
+            "node": quote(part.origin.node),
+            "segment": quote(part.origin.segment),
+            "position": str(part.origin.position),
+        }
+
+
+def _value(part: LatePart) -> str:
+    """As `query` prints it; null for what has no value."""
+    from cdc_views.codec.jsontext import to_json
+    from cdc_views.relation import element_value_type
+    from cdc_views.types import Udt
+
+    if part.column is None or part.value is None:
+        return "null"
+    kind = part.column.type
+    if not kind.is_multicell:
+        return to_json(kind, part.value)
+    of_element = kind.field_type(part.path) if isinstance(kind, Udt) else element_value_type(kind)
+    return "null" if of_element is None else to_json(of_element, part.value)
+
+
+def _path(schema: TableSchema, part: LatePart) -> str:
+    """The path of an element or a field; the bounds of a range."""
+    from cdc_views.cli.explanations import bound_text
+    from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.oracle import path_type
+
+    if part.start is not None and part.end is not None:
+        return quote(f"{bound_text(schema, part.start, is_start=True)}, {bound_text(schema, part.end, is_start=False)}")
+    if part.path is None or part.column is None:
+        return "null"
+    return to_json(path_type(part.column.type), part.path)

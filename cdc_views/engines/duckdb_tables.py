@@ -1,0 +1,81 @@
+"""What stands after FROM where DuckDB reads facts: files of snapshots, and facts without what landed late."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from cdc_views.engines.base import Sources
+from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_files
+from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
+from cdc_views.engines.snapshot import Snapshot
+from cdc_views.engines.state_plan import in_time
+from cdc_views.plan.nodes import Source
+from cdc_views.plan.rewrites import prune
+from cdc_views.relation import RawTable
+from cdc_views.sql.dialects import dialect
+from cdc_views.sql.render import Renderer
+
+REGISTERED = "raw_events"
+"""The name of a snapshot that has no files to name."""
+
+
+def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dict[Source, str]:
+    """Return a FROM clause for each part of `sources`; `every` is the clause of all its facts, late ones among them.
+
+    See `plan.late.facts_in_time` for `drops_empty`.
+    """
+    found = {Source.ALL: every, **{part: from_clause(files, sources.raw) for part, files in parts_of_sources(sources).items()}}
+    remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
+    found |= {part: _of_files(sources, files) for part, files in remembered.items() if files}
+    if sources.late_by is None:
+        return found
+    found[Source.TAIL] = every if sources.is_raw else _of_files(sources, sources.tail)
+    counts = _in_time(sources, found, drops_empty=drops_empty)
+    stays = {Source.ALL: sources.base + sources.runs, Source.FRESH: sources.runs}
+    for part, files in stays.items():
+        if part in found:
+            found[part] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])
+    return found
+
+
+def _of_files(sources: Sources, files: tuple[str, ...]) -> str:
+    return from_clause(snapshot_of_files(sources, files), sources.raw)
+
+
+def _in_time(sources: Sources, tables: dict[Source, str], *, drops_empty: bool) -> str:
+    plan = in_time(sources, drops_empty=drops_empty)
+    assert plan is not None
+    sql = Renderer(dialect("duckdb"), table=tables[Source.TAIL], tables=tables).sql(prune(plan))
+    return f"({sql}) AS in_time"
+
+
+def _together(sources: Sources, clauses: list[str]) -> str:
+    if len(clauses) == 1:
+        return clauses[0]
+    columns = ", ".join(quoted(name) for name in sources.raw.relation.arrow_schema().names)
+    selects = " UNION ALL ".join(f"SELECT {columns} FROM {clause}" for clause in clauses)
+    return f"({selects}) AS facts_that_count"
+
+
+def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
+    """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
+
+    A column that the schema gained since the files were written is null in them, a field of a struct too.
+    """
+    if snapshot.arrow is not None:
+        return REGISTERED
+    files = ", ".join("'" + uri.replace("'", "''") + "'" for uri in snapshot.files)
+    reading = f"read_parquet([{files}], union_by_name = true)"
+    columns = [(field.name, _completed(field, snapshot.stored)) for field in raw.relation.arrow_schema()]
+    if all(completed is None for _, completed in columns):
+        return reading
+    listed = ", ".join(f'"{name}"' if completed is None else f'{completed} AS "{name}"' for name, completed in columns)
+    return f"(SELECT {listed} FROM {reading}) AS completed"
+
+
+def _completed(field: pa.Field, stored: pa.Schema | None) -> str | None:
+    """Return SQL for a column that the files lack or have with other fields; None where they have it as it is."""
+    if stored is None or (field.name in stored.names and is_same_type(stored.field(field.name).type, field.type)):
+        return None
+    value = f'"{field.name}"' if field.name in stored.names else "NULL"
+    return f"CAST({value} AS {type_text(field.type)})"

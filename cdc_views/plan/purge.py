@@ -1,0 +1,134 @@
+"""What may leave a state, and what the state remembers of it (rule M2).
+
+A tombstone, a deletion or an expired cell leaves once the server's time it carries, and the lateness after it, have
+passed. In a base deletions are applied, so nothing it still has was hidden by one that goes. What it keeps instead is
+one fact of kind `purged` a partition: the largest write time that left (`_live.written`), at or below which whatever
+lands later is late. Nothing here is a clock's: the horizon is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cdc_views.facts import FactKind
+from cdc_views.naming import physical_name
+from cdc_views.plan import names
+from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Struct, col, either, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source, UnionAll
+from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.plan.reduce import display_folds, displayed
+from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Others, Uncovered, greatest, sifted
+from cdc_views.relation import Relation
+from cdc_views.schema import Column
+
+PURGED_KIND = "purged"
+"""The `_kind` of what a state remembers of a partition: `_live` has the largest write time that left, and the largest
+rank of an expiring cell that did (null: none), which says up to when an earlier clock would still have seen it."""
+THROUGH = "_purged_through"
+_LATEST = "_latest_expiry"
+
+Parts = list[tuple[FactKind, Node]]
+"""A base's facts by kind, in stored form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What a new base leaves out.
+
+    Attributes:
+        horizon: Seconds since the epoch; what ended at or before it goes. None: nothing goes.
+        remembers: Whether the state has purged before.
+    """
+
+    horizon: int | None
+    remembers: bool = False
+
+
+def without_ended(request: Reduction, parts: Parts, purge: Purge) -> tuple[Parts, Node]:
+    """Return the facts of a base that stay, and one fact a partition of what has left now or before."""
+    markers: list[Node] = [remembered(request.relation)] if purge.remembers else []
+    if purge.horizon is None:
+        assert markers, "a purge that neither purges nor remembers"
+        return parts, _remembering(request, markers)
+    settled = [(kind, _settled_statics(request, node, parts) if kind is FactKind.STATIC else node) for kind, node in parts]
+    aged = [(kind, node) for kind, node in settled if kind is not FactKind.TABLE]
+    markers += [_leaving(request, kind, node, purge.horizon) for kind, node in aged]
+    kept = [(k, node if k is FactKind.TABLE else _staying(request, k, node, purge.horizon)) for k, node in settled]
+    return kept, _remembering(request, markers)
+
+
+def remembered(relation: Relation) -> Scan:
+    """Return what a state remembers: its partition's columns, `THROUGH`, and the largest rank that expired."""
+    columns = (*_partition(relation), (THROUGH, Field(col(names.LIVE), WRITTEN)), (_LATEST, Field(col(names.LIVE), RANK)))
+    is_purged = Call(Op.EQ, (col(names.KIND), Lit(PURGED_KIND)))
+    return Scan("purged_before", "purged partition", columns, is_purged, Source.PURGED)
+
+
+def _partition(relation: Relation) -> Named:
+    request = Reduction(relation)
+    wanted = dict.fromkeys(request.partition_keys() + displayed(relation.schema.partition))
+    return tuple((name, col(name)) for name in wanted)
+
+
+def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
+    """The non-key columns whose cells a fact of that kind has."""
+    return {FactKind.ROW: request.schema.regulars, FactKind.STATIC: request.schema.statics}.get(kind, ())
+
+
+def _staying(request: Reduction, kind: FactKind, node: Node, horizon: int) -> Node:
+    """The fact without what leaves; no row where nothing stays that it says."""
+    columns = _columns(request, kind)
+    kept = dict(sifted(node.output(), columns, Others(Ended(horizon))))
+    aged = Select(f"{node.name}_staying", node.grain, node, tuple((n, kept.get(n, col(n))) for n in node.output()))
+    own = names.OWN_DELETED if names.OWN_DELETED in kept else names.DELETED
+    says = [names.LIVE, own, *(physical_name(column.name) for column in columns)]
+    present = either(*(not_null(col(name)) for name in says if name in kept))
+    return Select(f"{node.name}_left", node.grain, aged, tuple((n, col(n)) for n in aged.output()), present)
+
+
+def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: int) -> Node:
+    """The partition of each fact that something leaves from, with the largest write time of that."""
+    columns, have = _columns(request, kind), node.output()
+    leaves = greatest(have, columns, Ended(horizon))
+    latest = greatest(have, columns, ExpiredBy(horizon), of=RANK)
+    values = (*_partition(request.relation), (THROUGH, leaves), (_LATEST, latest))
+    aged = Select(f"{node.name}_leaving", f"{kind.value} fact", node, values)
+    named = tuple((name, col(name)) for name in aged.output())
+    return Select(f"{node.name}_gone", "fact that something leaves from", aged, named, not_null(col(THROUGH)))
+
+
+def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
+    """One fact a partition: the largest of what has left."""
+    parts = tuple(markers)
+    every = UnionAll("purged_now_and_before", "purge of a partition", parts) if len(parts) > 1 else parts[0]
+    keys = request.partition_keys()
+    folds = (
+        *display_folds(request.schema.partition, keys),
+        *((name, Agg(Fold.MAX, col(name))) for name in (THROUGH, _LATEST)),
+    )
+    purged = Aggregate("purged_partitions", "purged partition", every, keys, folds)
+    live = Struct(((WRITTEN, col(THROUGH)), (RANK, col(_LATEST))))
+    return Select("purged_facts", "purged partition", purged, (*_partition(request.relation), (names.LIVE, live)))
+
+
+def _settled_statics(request: Reduction, statics: Node, parts: Parts) -> Node:
+    """Static cells without those that a deletion hides: it may leave, and they must not show again."""
+    deletions = next((node for kind, node in parts if kind is FactKind.PARTITION), None)
+    if deletions is None:
+        return statics
+    left = tuple((name, col(name, "l")) for name in statics.output())
+    cover: Expr = Field(col(names.DELETED, "r"), WRITTEN)
+    on = request.identities(FactKind.PARTITION)
+    covered = Join(
+        "statics_and_deletions", statics.grain, statics, deletions, JoinKind.LEFT, on, (*left, (names.COVER, cover))
+    )
+    kept: dict[str, Expr] = {}
+    for column in request.schema.statics:
+        own = Field(Field(col(physical_name(column.name)), DELETION), WRITTEN) if column.type.is_multicell else Lit(None)
+        kept |= dict(sifted(statics.output(), [column], Uncovered(col(names.COVER), own)))
+    return Select("settled_statics", statics.grain, covered, tuple((n, kept.get(n, col(n))) for n in statics.output()))
+
+
+__all__ = ["PURGED_KIND", "THROUGH", "Purge", "remembered", "without_ended"]
