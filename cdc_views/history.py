@@ -143,7 +143,7 @@ def history_of(
         strategy: As for `Table.query`.
 
     Raises:
-        UsageError: A key, column, engine or strategy that is none, or an instant or limit.
+        UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
     from cdc_views.conditions import check_condition
@@ -158,6 +158,7 @@ def history_of(
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
     landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    check_raw_is_whole(table, what="a history")
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
         read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, written, is_history=True)
         with table.project.engine(engine) as opened, blaming_condition(where):

@@ -78,6 +78,7 @@ def test_what_cannot_be_followed_is_refused(run: CommandLine, more: list[str], e
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, run: CommandLine) -> None:
     land(run, order(1))
     stop, told = Event(), list[Outcome]()

@@ -87,6 +87,8 @@ REFUSED: list[tuple[str, ...]] = [
     ("query", NAME, "--landed-as-of", "2030-01-01"),
     ("query", NAME, "--written-as-of", "2030-01-01"),
     ("explain", NAME, "--key", "KEY"),
+    ("history", NAME),
+    ("history", NAME, "--key", "KEY"),
     ("replicas", NAME),
     ("history", NAME),
     ("rebuild", NAME),

@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from strategies import reading
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import SEED, canonical_row, land, read_rows
 from strategies.schemas import KEYS, LOGGED, NARROW, READDED, SUBJECTS, WIDE, Subject
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from cdc_views_spark.engine import SparkEngine
 
-CASES = 40
+CASES = reading.CASES // 5
+"""Fewer than of a query: the oracle is asked at each of their instants."""
 LandedOf = Callable[[Subject], tuple[Histories, RawTable]]
 QUICK = (NARROW, LOGGED)
 
