@@ -42,8 +42,8 @@ test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 test-live: $(STAMP) ## against real servers (come with the producers)
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
 
-test-long: $(BENCH_STAMP) ## thousands of random histories; ClickHouse's and GoogleSQL's own engines
-	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
+test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
 	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter

@@ -16,6 +16,7 @@ from cdc_views.engines.base import ViewDefinition
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.project.paths import default_raw_table
 from cdc_views.relation import RawTable
+from cdc_views.retention import check_raw_is_whole
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
         from cdc_views.engines.duckdb import view_statement
 
         return view_statement(definition)
+    check_raw_is_whole(table, what="a view of raw alone")
     view = ViewSql(definition.schema, definition.name)
     source = _source(table.raw, dialect)
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
@@ -81,6 +83,8 @@ def apply_table(table: Table, *, engine: str | None) -> str:
     raw = create_raw(table.raw, format_name=table.format.name)
     definition = _definition(table, strategy=table.config.view.strategy)
     with table.project.engine(engine) as opened:
+        if opened.name != "duckdb":
+            check_raw_is_whole(table, what="a view of raw alone")
         waits = opened.name == "duckdb" and not raw.file_uris()
         statement = "" if waits else opened.apply(definition)
     record = _applied_file(table)

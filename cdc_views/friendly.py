@@ -101,6 +101,11 @@ def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
         raise ConfigError(f"column {name!r}: a value does not fit {wanted} ({error}); widen it under `columns:`") from error
 
 
+def override_type(kind: exp.DataType) -> pa.DataType:
+    """Return the Arrow type of what `columns:` of the project file asks for, parsed by `overrides`."""
+    return pa.decimal128(*precision_and_scale(kind)) if kind.this is exp.DataType.Type.DECIMAL else _ARROW[kind.this]
+
+
 def _at_scale(name: str, value: Any, scale: int, wanted: str) -> Decimal:
     exact = Context(prec=200, traps=[Inexact, InvalidOperation])
     try:

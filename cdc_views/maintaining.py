@@ -29,7 +29,7 @@ class Upkeep:
     """What was done to one Delta table, or would be.
 
     Attributes:
-        what: raw, quarantine, state, or an old generation of state.
+        what: raw, quarantine, state, an old generation of state, or serving.
         location: Where it is.
         merged: Small files that became larger ones; None in a dry run, which cannot know.
         removed: Files that no reader needs, and their bytes.
@@ -46,8 +46,9 @@ class Upkeep:
 def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
     """Merge small files of raw and quarantine, remove files that were replaced more than so many hours ago.
 
-    State merges its files by itself. Generations of it before the previous one are deleted. No event is lost: what is
-    removed was replaced by files that hold the same, and Delta's versions before are no longer to be had.
+    State merges its files by itself, and a serving table has one a bucket. Generations of state before the previous one
+    are deleted. No event is lost: what is removed was replaced by files that hold the same, and Delta's versions before are
+    no longer to be had.
 
     Raises `UsageError` for a retention that could take files from a run that is going on.
     """
@@ -76,6 +77,8 @@ def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
                 yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
         elif number < generations.current:
             yield _gone(location, dry_run=dry_run)
+    if table.serving_location is not None and is_delta(table.serving_location):
+        yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run)
 
 
 def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool) -> Upkeep:

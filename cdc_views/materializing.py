@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UsageError
+from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Sources
-    from cdc_views.instants import Instant
+    from cdc_views.engines.base import Engine, Sources
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
     from cdc_views.table import Table
@@ -17,18 +19,40 @@ if TYPE_CHECKING:
 
 def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
-    from cdc_views.landing import exists, open_raw
+    _check_landed(table)
+    with table.project.engine(engine) as opened:
+        return _materialized(opened, table, full=full, now=now)
+
+
+def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materialization:
+    """See `Table.materialize`; on an engine that is open."""
+    _check_landed(table)
+    return _materialized(engine, table, full=full)
+
+
+def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | None = None) -> Materialization:
     from cdc_views.lateness import forgetting_of
     from cdc_views.materialize import materialize
-    from cdc_views.raw_places import NOTHING_LANDED, state_location
+    from cdc_views.raw_places import state_location
+    from cdc_views.serving import serve
+
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    state, location = state_location(table), table.serving_location
+    done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
+    if location is None:
+        return done
+    served = serve(engine, table.raw, state, location, now=clock, full=full)
+    return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
+
+
+def _check_landed(table: Table) -> None:
+    from cdc_views.landing import exists, open_raw
+    from cdc_views.raw_places import NOTHING_LANDED
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
     open_raw(table.raw, format_name=table.format.name)
-    forgetting = forgetting_of(table, now=now)
-    with table.project.engine(engine) as opened:
-        return materialize(opened, table.raw, state_location(table), full=full, forgetting=forgetting)
 
 
 def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
@@ -41,11 +65,16 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
     from cdc_views.raw_places import state_location
+    from cdc_views.retention import check_raw_is_whole
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
+        check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
     sources = sources_of(raw, state_location(table), where=options["where"])
-    return None if sources is not None and as_of is not None and sees_purged(sources, as_of) else sources
+    if sources is None or (as_of is not None and sees_purged(sources, as_of)):
+        check_raw_is_whole(table, what="what raw shows without a state")
+        return None
+    return sources
 
 
 def view_sources(table: Table) -> Sources | None:

@@ -12,6 +12,8 @@ import re
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ESCAPED = "x_"
+_UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")
+"""What Delta or Parquet's readers refuse in a name, and the quote and the dot, which tools take for something else."""
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
@@ -24,6 +26,17 @@ def physical_name(name: str) -> str:
     if _PLAIN.match(name) and not name.startswith(_ESCAPED):
         return name
     return _ESCAPED + "".join(_escape(letter) for letter in name)
+
+
+def held_name(name: str) -> str:
+    """Return the name as a Delta table of plain columns has it: the user's own, encoded only where Delta refuses it.
+
+    Names that start with `_` or `x_` are encoded too: those are our columns, and encoded ones.
+
+    >>> held_name("OrderId"), held_name("user-id"), held_name("user id"), held_name("_op")
+    ('OrderId', 'user-id', 'x_user_20id', 'x___op')
+    """
+    return name if name and not _UNHELD.search(name) and not name.startswith(("_", _ESCAPED)) else physical_name(name)
 
 
 def _escape(letter: str) -> str:

@@ -15,11 +15,12 @@ from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
+    from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
-_DERIVED, _STATE = "derived", "state"
+_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
 
 
 def location_of(table: Table) -> str:
@@ -48,11 +49,17 @@ def state_location(table: Table) -> str:
     return generations.location(generations.current)
 
 
-def _local(table: Table, path: str) -> str:
+def serving_location(table: Table) -> str | None:
+    """Return where the serving table is, or is to be; None where the project file asks for none."""
+    name = table.config.serving_name
+    return None if name is None else _local(table, str(table.project.warehouse / _SERVING / name), what="serving table")
+
+
+def _local(table: Table, path: str, *, what: str = "raw table") -> str:
     if letter := unfit_letter(path):
         raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
     if Path(path).is_file():
-        raise ConfigError(f"{table.project.file}: the raw table of {table.name}, {path}, is a file; name a folder")
+        raise ConfigError(f"{table.project.file}: the {what} of {table.name}, {path}, is a file; name a folder")
     return path
 
 
@@ -63,7 +70,20 @@ def adapted(table: Table) -> Adaptation | None:
     if not table.is_found:
         return None
     table.project.check_raw_tables_are_local()
-    return adapt(location_of(table), table.raw, table.format, setting=_setting(table))
+    return adapt(location_of(table), table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
+
+
+def forgotten_of(table: Table) -> Forgotten:
+    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
+    from cdc_views.erasing.forgotten import Forgotten
+
+    return Forgotten.read(forgotten_file(table))
+
+
+def forgotten_file(table: Table) -> Path:
+    """Return the file of the table's forgotten keys."""
+    name = default_raw_table(table.name).removeprefix("raw/")
+    return table.project.warehouse / _FORGOTTEN / f"{name}.jsonl"
 
 
 def _setting(table: Table) -> str:

@@ -46,10 +46,12 @@ def rebuild_table(
         with_late: Let count what landed too late (rule M2): all of raw decides, which has what was purged as well.
     """
     from cdc_views.landing import exists
+    from cdc_views.retention import check_raw_is_whole
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_raw_is_whole(table, what="a state built from raw")
     generations = generations_of(table)
     before, number = generations.current, generations.following
     forgetting, old = forgetting_of(table), generations.location(before)

@@ -45,6 +45,11 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
     return (kind == FactKind.TABLE.value) | (mine & of_partition)
 
 
+def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
+    """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
+    return (ds.field("_kind") == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
+
+
 def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
     condition = ds.scalar(True)
     for column, value in zip(columns, values, strict=True):
@@ -75,8 +80,13 @@ def _fact(relation: Relation, record: Record) -> Fact:
         end=None if end is None else bound_of(relation, end),
         cells=simple,
         elements=elements,
-        origin=Origin(**{name: record["_origin"][name] for name in ("node", "segment", "position")}),
+        origin=_origin(record["_origin"]),
     )
+
+
+def _origin(stored: Record | None) -> Origin:
+    """Where a fact was read; a state does not keep that."""
+    return Origin() if stored is None else Origin(**{name: stored[name] for name in ("node", "segment", "position")})
 
 
 def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from cdc_views.api import Project
     from cdc_views.applying import TablePlan
     from cdc_views.engines.base import Read
+    from cdc_views.erasing.forgetting import Erasure
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
+    from cdc_views.history import History
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.lateness import LatePart
     from cdc_views.maintaining import Upkeep
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from cdc_views.relation import RawTable, Relation
     from cdc_views.replication import ReplicaReport
     from cdc_views.result import Result
+    from cdc_views.retention import Dropped
     from cdc_views.schema import TableSchema
     from cdc_views.strategy import Strategy
 
@@ -140,18 +143,19 @@ class Table:
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
         from cdc_views.landing import land
-        from cdc_views.raw_places import check_lands
+        from cdc_views.raw_places import check_lands, forgotten_of
 
         check_lands(self)
-        return land(self.raw, self.format, files, now=now or datetime.now(timezone.utc), progress=progress)
+        clock = now or datetime.now(timezone.utc)
+        return land(self.raw, self.format, files, now=clock, progress=progress, forgotten=forgotten_of(self))
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
         from cdc_views.landing import replay
-        from cdc_views.raw_places import check_lands
+        from cdc_views.raw_places import check_lands, forgotten_of
 
         check_lands(self)
-        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc))
+        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc), forgotten=forgotten_of(self))
 
     def query(
         self,
@@ -191,22 +195,36 @@ class Table:
         from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
         from cdc_views.replication import confirmed_only
         from cdc_views.result import Result
+        from cdc_views.retention import check_raw_is_whole
 
         check_condition(where)
         options = {"where": where, "limit": checked_limit(limit), "strategy": strategy_of(self, strategy)}
         options |= (bounds := bounds_of(self, landed=landed_as_of, written=written_as_of))
         wanted = columns_of(self, columns)
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+        if raw_only or confirmed:
+            check_raw_is_whole(self, what="what raw alone shows")
         with readable(self) as (raw, note), self.project.engine(engine) as opened, blaming_condition(where):
             sources = None if raw_only or confirmed else sources_for(self, raw, options, as_of=None if as_of is None else clock)
             with confirmed_only(self, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
                 exact = opened.read(_read(facts, as_of=clock, columns=wanted, options={**options, "sources": sources}))
         return Result(self.relation, wanted, exact, clock, note, self.config.columns)
 
-    def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
-        """Bring the table's state up to date with what landed since; `full` builds it from all of raw.
+    @property
+    def serving_location(self) -> str | None:
+        """Path of the serving table; None where the project file asks for none."""
+        from cdc_views.raw_places import serving_location
 
-        `now` (default: the clock) says what is older than `materialize.lateness` and may be forgotten.
+        return serving_location(self)
+
+    def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
+        """Bring the table's state up to date with what landed since, then its serving table if it is to have one.
+
+        Args:
+            full: Build both from all of raw.
+            engine: Where to run; default: the project's engine.
+            now: The instant whose rows the serving table shows (rule C4), and before which `materialize.lateness` counts
+                what may be forgotten (M2); default: the clock.
 
         Raises:
             UsageError: Nothing has landed yet.
@@ -235,13 +253,21 @@ class Table:
         from cdc_views.landing import exists, open_raw
         from cdc_views.raw_places import NOTHING_LANDED
         from cdc_views.reading import blaming_files
+        from cdc_views.retention import check_raw_is_whole
 
         self.adapt()
         if not exists(self.raw):
             raise UsageError(NOTHING_LANDED.format(name=self.name))
+        check_raw_is_whole(self, what="what `explain` says of losers")
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with blaming_files(self.raw.location):
             return explain(open_raw(self.raw), self.relation, key=key, column=column, now=clock)
+
+    def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
+        """Return one row per version of a row, with the span in which it was valid; see `cdc_views.history.history_of`."""
+        from cdc_views.history import history_of
+
+        return history_of(self, key, **asked)
 
     def rebuild(
         self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False
@@ -262,6 +288,24 @@ class Table:
         from cdc_views.maintaining import maintain_table
 
         return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
+
+    def forget(self, key: Mapping[str, Any] | str, *, now: datetime | None = None, **options: Any) -> Erasure:
+        """Remove a key from all that is kept, and prove it; see `cdc_views.erasing.forgetting.forget_table`."""
+        from cdc_views.erasing.forgetting import forget_table
+
+        return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
+
+    def drop_raw(self, *, older_than: str, now: datetime | None = None, **options: Any) -> Dropped:
+        """Drop raw facts that landed long ago and that the state covers; see `cdc_views.retention.drop_raw`."""
+        from cdc_views.retention import drop_raw
+
+        return drop_raw(self, older_than=older_than, now=now or datetime.now(timezone.utc), **options)
+
+    def restore_raw(self, archive: Path) -> int:
+        """Put back what was dropped from raw; see `cdc_views.retention.restore_raw`."""
+        from cdc_views.retention import restore_raw
+
+        return restore_raw(self, archive)
 
     def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
         """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from cdc_views.cli import (
+    commands_erasure,
     commands_events,
+    commands_history,
     commands_late,
     commands_later,
     commands_materialize,
@@ -34,8 +36,10 @@ app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
 app.command("late")(commands_late.late)
 app.command("maintain")(commands_state.maintain)
+app.command("forget")(commands_erasure.forget)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
+app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 commands_later.add_to(app)

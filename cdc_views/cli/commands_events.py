@@ -52,6 +52,7 @@ def land(
         _refresh(target)
     for file in report.files:
         _tell_rejections(file.name, file.rejections, file.quarantined)
+    _tell_forgotten(table, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
 
@@ -89,6 +90,11 @@ def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int) -
         log.warning(f"{name}: … and {count - len(rejections):,} more")
 
 
+def _tell_forgotten(table: str, count: int) -> None:
+    if count:
+        log.info(f"{table}: {count:,} events are older than the forgetting of their key; quarantine has where they were only")
+
+
 def replay(
     table: TableArgument,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -108,5 +114,6 @@ def replay(
     record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
     print_rows(_REPLAY_COLUMNS, as_json_rows([record]), format=format)
     _tell_rejections(table, report.rejections, report.waiting)
+    _tell_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)

@@ -11,7 +11,6 @@ from cdc_views.errors import UnsupportedError
 _LATER = {
     "validate": ("run the data tests", "query the view and compare with the production table"),
     "produce": ("run a producer", "`land` appends event files, or standard input"),
-    "forget": ("erase a key, with proof", "delete the raw table and land the events without that key"),
 }
 
 

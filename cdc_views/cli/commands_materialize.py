@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
+_TriggerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trigger", metavar="TRIGGER", help='Follow raw by Spark\'s streams: available-now, or an interval as "30 seconds".'
+    ),
+]
 
 
 def materialize(
@@ -34,6 +40,7 @@ def materialize(
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
+    trigger: _TriggerOption = None,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
@@ -52,6 +59,11 @@ def materialize(
         option = "--once" if once else "--full" if full else "--wait"
         raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
     tables = Project.load(project).select(select or ())
+    if trigger is not None:
+        if schedule or once or full or wait:
+            raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
+        _follow(tables, trigger=trigger, engine=engine, format=format)
+        return
     jobs = [job_of(table, engine=engine) for table in tables]
     if schedule:
         _keep_running(_scheduled(jobs, project), format=format)
@@ -127,6 +139,26 @@ def _keep_running(jobs: list[Job], *, format: str) -> None:
 
     run_until_stopped(work, on_stop=_say_that_it_stops)
     log.info("stopped")
+
+
+def _follow(tables: Iterable[Table], *, trigger: str, engine: str | None, format: str) -> None:
+    """Follow the tables' streams; standard output has a row a run as it ends."""
+    from cdc_views.following import follow_tables
+    from cdc_views.scheduling import run_until_stopped
+
+    def told(name: str, outcome: Outcome) -> None:
+        if format == "table":
+            print(f"{name}: {outcome.line()}", flush=True)
+        else:
+            print_rows(_COLUMNS, as_json_rows([{"table": name, **_record(outcome)}]), format=format)
+            sys.stdout.flush()
+
+    def work(stop: Event) -> None:
+        follow_tables(tables, trigger=trigger, engine=engine, stop=stop, told=told)
+
+    if format in ("json", "csv"):
+        raise UsageError(f"--trigger prints rows as they come, which {format} cannot; use --format table or jsonl")
+    run_until_stopped(work, on_stop=_say_that_it_stops)
 
 
 def _scheduled_row(run: Completed) -> JsonRow:

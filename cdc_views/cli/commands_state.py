@@ -64,19 +64,44 @@ def maintain(
     retention_hours: Annotated[
         int, typer.Option("--retention-hours", metavar="HOURS", help="How long replaced files stay, for readers; default: 168.")
     ] = 168,
+    drop_raw_older_than: Annotated[
+        str | None, typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts that landed so long ago (30d).")
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")
+    ] = None,
+    restore_raw: Annotated[
+        Path | None, typer.Option("--restore-raw", metavar="DIR", help="Put dropped facts back from their archive.")
+    ] = None,
+    engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Merge small files, and remove those that nothing reads any more; no event is lost."""
+    """Merge small files, and remove those that nothing reads any more; no event is lost, unless you ask for it.
+
+    `--drop-raw-older-than` drops raw facts that the state is proven to cover: exit code 1, and nothing dropped, where it
+    is not. What needs all events refuses from then on.
+    """
     from cdc_views.api import Project
 
     check_format(format)
+    if restore_raw is not None and (dry_run or drop_raw_older_than is not None):
+        raise UsageError("--restore-raw goes neither with --dry-run nor with --drop-raw-older-than")
+    if archive is not None and drop_raw_older_than is None:
+        raise UsageError("--archive keeps what --drop-raw-older-than drops; give that too")
     tables = Project.load(project).select(select or ())
+    for table in tables:
+        if restore_raw is not None:
+            log.info(f"{table.name}: {table.restore_raw(restore_raw):,} facts are back; raw is whole")
+        if drop_raw_older_than is not None:
+            done = table.drop_raw(older_than=drop_raw_older_than, archive=archive, dry_run=dry_run, engine=engine)
+            log.info(f"{table.name}: {'would drop' if dry_run else 'dropped'} {done.line()}")
     rows = [
         {"table": table.name, **asdict(upkeep)}
         for table in tables
         for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
     ]
     print_rows(_UPKEEP, as_json_rows(rows), format=format)
+

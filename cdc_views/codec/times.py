@@ -67,6 +67,12 @@ def datetime_text(micros: int) -> str:
     return f"{date_text(days)} {_clock(rest // 1_000_000)}{fraction}"
 
 
+def instant_text(micros: int) -> str:
+    """Return `YYYY-MM-DDTHH:MM:SS.ffffffZ`: ISO 8601, in UTC."""
+    days, rest = divmod(micros, MICROS_A_DAY)
+    return f"{date_text(days)}T{_clock(rest // 1_000_000)}.{rest % 1_000_000:06d}Z"
+
+
 def time_text(nanos: int) -> str:
     """Return `HH:MM:SS.nnnnnnnnn`; hours may pass 24 and a minus sign may lead (relational TIME)."""
     sign, nanos = ("-", -nanos) if nanos < 0 else ("", nanos)

@@ -20,5 +20,6 @@ def ask_of(read: Read) -> Ask:
         written_as_of=read.written_as_of,
         is_exact=True,
         is_ordered=read.is_ordered,
-        split=read.sources.shown_split if read.sources is not None else None,
+        is_history=read.is_history,
+        split=read.sources.split if read.sources is not None else None,
     )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from cdc_views.plan.compact import BASE
 from cdc_views.plan.late import KnownBy
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.reduction import Split
 from cdc_views.relation import RawTable
 from cdc_views.strategy import Strategy
+
+if TYPE_CHECKING:
+    from cdc_views.engines.serving import ServingWrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +27,15 @@ class Sources:
         raw_version: Its version that they amount to.
         state: Location of the state, empty for none, and its version.
         base: Files of the state's base, in which each key occurs once.
+        plain: Those of them that hold rows which show what is stored, whatever the clock says.
         runs: Further files of the state.
         tail: Files of the raw table that the state does not cover.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
+        is_fresh_newer: Whether each fact of runs and tail was written after every fact of the base.
+        has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
         late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
     """
@@ -38,12 +45,15 @@ class Sources:
     state: str = ""
     state_version: int = -1
     base: tuple[str, ...] = ()
+    plain: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     is_raw: bool = False
     parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
     has_scopes: bool = True
+    has_truncates: bool = False
+    is_fresh_newer: bool = False
     purged: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
 
@@ -56,15 +66,23 @@ class Sources:
 
     @property
     def split(self) -> Split | None:
-        """How the facts are split; None where there is no base."""
-        if not self.base:
+        """How the facts are split; None where there is no base, or nothing of it is known to stay."""
+        if not self.base or self.has_truncates:
             return None
-        return Split(bool(self.runs + self.tail), self.is_fresh_small, self.has_scopes)
+        return Split(
+            has_fresh=bool(self.runs + self.tail),
+            is_fresh_small=self.is_fresh_small,
+            has_scopes=self.has_scopes,
+            has_plain=bool(self.plain),
+            has_judged=len(self.plain) < len(self.base),
+            is_fresh_newer=self.is_fresh_newer,
+        )
 
     @property
-    def shown_split(self) -> Split | None:
-        """As `split`, None also where rows of the base cannot show without their partition's static columns."""
-        return None if self.raw.relation.schema.statics else self.split
+    def judged(self) -> tuple[str, ...]:
+        """Files of the base whose facts the clock decides about, or that are no rows."""
+        plain = set(self.plain)
+        return tuple(file for file in self.base if file not in plain)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -129,6 +147,8 @@ class Read:
     is_ordered: bool = True
     sources: Sources | None = None
     """Read these facts instead of the raw table's newest."""
+    is_history: bool = False
+    """Rows are versions, with what each is valid from and to (`plan.history`), read from raw alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +177,12 @@ class Engine(Protocol):
 
     def write_state(self, write: StateWrite) -> None:
         """Compact facts into a state, in one commit; raises `ConflictError` when somebody else committed first."""
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """Compute rows of a serving table and put them in place, in one commit; raises as `write_state` does."""
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """Return the rows of a plan whose scans read `sources`."""
 
     def apply(self, view: ViewDefinition) -> str:
         """Create or replace a view with friendly types; returns the statement that did it."""

@@ -11,15 +11,20 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import Read, StateWrite, ViewDefinition
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.duckdb_serving import write_serving
 from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
 from cdc_views.engines.duckdb_tables import REGISTERED, from_clause, tables_of
+from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.render import Renderer
 
 
 class DuckDbEngine:
@@ -63,11 +68,24 @@ class DuckDbEngine:
 
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
-        snapshot = snapshot_of_sources(write.sources)
+        write_state(self._connection, write, tables=self._tables(write.sources))
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """See `Engine.write_serving`."""
+        write_serving(self._connection, write, tables=self._tables(write.sources))
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """See `Engine.rows`."""
+        tables = self._tables(sources)
+        renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables)
+        return self.run(renderer.sql(prune(lower(plan, strategy="aggregate"))), Snapshot(sources.raw_version))
+
+    def _tables(self, sources: Sources) -> dict[Source, str]:
+        """What stands after FROM for each part of `sources`."""
+        snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
             self._connection.register(REGISTERED, snapshot.arrow)
-        tables = tables_of(write.sources, from_clause(snapshot, write.sources.raw), drops_empty=True)
-        write_state(self._connection, write, tables=tables)
+        return tables_of(sources, from_clause(snapshot, sources.raw), drops_empty=True)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
@@ -126,7 +144,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else sources.shown_split,
+        split=None if sources is None else sources.split,
     )
 
 

@@ -39,7 +39,12 @@ def snapshot_of_files(sources: Sources, files: tuple[str, ...]) -> Snapshot:
 
 def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
     """Return what the scans of a plan read: the state's base, and the other files."""
-    parts = {Source.BASE: sources.base, Source.FRESH: sources.runs + sources.tail}
+    parts = {
+        Source.BASE: sources.base,
+        Source.PLAIN: sources.plain,
+        Source.JUDGED: sources.judged,
+        Source.FRESH: sources.runs + sources.tail,
+    }
     return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
 
 
@@ -49,8 +54,9 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
     Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
     are written together, and there may be hundreds of them: one tells of all.
     """
-    base = set(sources.base[1:])
-    schemas = [pq.read_schema(file) for file in files if file not in base]
+    base = set(sources.base)
+    of_base = [file for file in files if file in base]
+    schemas = [pq.read_schema(file) for file in (*of_base[:1], *(file for file in files if file not in base))]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]

@@ -20,8 +20,9 @@ _SCALARS = {
     pa.binary(): "BLOB",
     pa.large_binary(): "BLOB",
     pa.binary_view(): "BLOB",
-    pa.decimal128(38, 0): "DECIMAL(38, 0)",
     pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+    pa.timestamp("us"): "TIMESTAMP",
+    pa.date32(): "DATE",
 }
 
 
@@ -36,6 +37,10 @@ def type_text(kind: pa.DataType) -> str:
         return f"STRUCT({', '.join(_field(field) for field in fields)})"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind):
         return f"{type_text(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({type_text(kind.key_type)}, {type_text(kind.item_type)})"
+    if pa.types.is_decimal128(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
     return _SCALARS[kind]
 
 
@@ -53,4 +58,4 @@ def quoted(name: str) -> str:
 
 
 def _field(field: pa.Field) -> str:
-    return f'"{field.name}" {type_text(field.type)}'
+    return f"{quoted(field.name)} {type_text(field.type)}"

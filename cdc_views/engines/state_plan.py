@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import LATE, PART, compact, part_of
+from cdc_views.plan.compact import KEPT, LATE, PART, compact, part_of
 from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.purge import Purge
@@ -21,6 +21,12 @@ def plan_of(write: StateWrite) -> UnionAll:
     plan = prune(lower(state, strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
+
+
+def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """Return the parts of a state's plan: rows that stay where the base has them, and the others."""
+    kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
+    return kept, tuple(part for part in root.parts if part not in kept)
 
 
 def in_time(sources: Sources, *, drops_empty: bool = False) -> Node | None:

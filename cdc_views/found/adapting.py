@@ -14,12 +14,13 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.errors import MalformedEventError, TransientError, UsageError
 from cdc_views.facts import Fact
 from cdc_views.found.shapes import EventText, Reading, RowReader, plain_columns
@@ -58,7 +59,15 @@ class Adaptation:
     is_rebuilt: bool = False
 
 
-def adapt(location: str, derived: RawTable, format: RawFormat, *, setting: str, batch_rows: int = BATCH_ROWS) -> Adaptation:
+def adapt(
+    location: str,
+    derived: RawTable,
+    format: RawFormat,
+    *,
+    setting: str,
+    batch_rows: int = BATCH_ROWS,
+    forgotten: Forgotten | None = None,
+) -> Adaptation:
     """Bring the raw table derived from the found table at `location` up to date; does nothing where it is.
 
     Facts have landed when their file was written, so that no clock is read.
@@ -69,6 +78,7 @@ def adapt(location: str, derived: RawTable, format: RawFormat, *, setting: str, 
         format: How an event reads.
         setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
         batch_rows: Rows in memory at once.
+        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
 
     Raises:
         UsageError: There is no such table, or one whose columns are no events of the format.
@@ -77,8 +87,9 @@ def adapt(location: str, derived: RawTable, format: RawFormat, *, setting: str, 
     """
     for _ in range(ATTEMPTS):
         try:
-            return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows).run()
+            return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows, forgotten).run()
         except ConflictError:
+            forgotten = forgotten and forgotten.reread()
             continue  # somebody else adapted it meanwhile: look again
     raise TransientError(f"{derived.location}: other processes kept adapting {location}; run it again")
 
@@ -92,6 +103,7 @@ class _Adapting:
     format: RawFormat
     setting: str
     batch_rows: int
+    forgotten: Forgotten | None
     reading: Reading = field(init=False)
     events: int = 0
     facts: int = 0
@@ -116,6 +128,8 @@ class _Adapting:
         files = found.files if fresh is None else fresh
         state = {_VERSION: found.version, **self._halves()}
         with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
+            if self.forgotten and not self.forgotten.is_current():
+                raise ConflictError(f"{self.derived.location}: keys were forgotten while it was brought up to date")
             (overwrite if fresh is None else append)(table, rows, transactions=state)
         return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
 
@@ -149,7 +163,7 @@ class _Adapting:
 
     def _rows(self, files: Iterable[FoundFile]) -> Iterator[pa.Table]:
         for file in files:
-            decoder = Decoder(self.derived, self.format, file.written_at)
+            decoder = Decoder(self.derived, self.format, file.written_at, self.forgotten)
             reader: RowReader | None = None
             for batch, numbers in self.found.batches(file, rows=self.batch_rows):
                 if reader is None:
@@ -162,15 +176,20 @@ class _Adapting:
         bad: list[BadEvent] = []
         for number, event in texts:
             try:
-                good.append((number, event, _facts(decoder, event)))
+                facts, reason = _facts(decoder, event)
             except MalformedEventError as error:
                 bad.append(_bad(file, number, event, reason=str(error)))
+                continue
+            if reason:
+                bad.append(replace(_bad(file, number, EventText(""), reason=reason), is_settled=True))
+            if facts or not reason:
+                good.append((number, EventText("") if reason else event, facts))
         rows, misfits = rows_of_events(decoder, [facts for _, _, facts in good])
         bad += [_bad(file, *good[index][:2], reason=reason) for index, reason in misfits.items()]
         self._quarantine(file, bad, decoder)
         self.events += len(good) - len(misfits)
         self.facts += rows.num_rows
-        self.quarantined += len(bad)
+        self.quarantined += sum(not event.is_settled for event in bad)
         return rows
 
     def _quarantine(self, file: FoundFile, bad: list[BadEvent], decoder: Decoder) -> None:
@@ -200,10 +219,12 @@ def _is_fit(derived: RawTable, format: RawFormat) -> bool:
     return True
 
 
-def _facts(decoder: Decoder, event: EventText) -> list[Fact]:
+def _facts(decoder: Decoder, event: EventText) -> tuple[list[Fact], str]:
+    """Return what of an event is to land, and why the rest is not: its key was forgotten."""
     if event.reason:
         raise MalformedEventError(event.reason)
-    return decoder.facts(event.text.encode(errors="surrogatepass"), line=_NO_PLACE, offset=0)
+    content = event.text.encode(errors="surrogatepass")
+    return decoder.sifted(decoder.facts(content, line=_NO_PLACE, offset=0), content, line=_NO_PLACE, offset=0)
 
 
 def _bad(file: FoundFile, number: int, event: EventText, *, reason: str) -> BadEvent:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from cdc_views.erasing.forgotten import Forgotten
+from cdc_views.erasing.sifting import sifted
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.facts import Fact
 from cdc_views.raw.base import RawFormat, SourceLine
@@ -17,22 +19,20 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the events of one table; `landed_at` (µs) is what its rows are stamped with."""
+    """Decodes the events of one table; `landed_at` (µs) is what its rows are stamped with.
+
+    `forgotten` are keys whose older events are not to land; None for none.
+    """
 
     raw: RawTable
     format: RawFormat
     landed_at: int
+    forgotten: Forgotten | None = None
 
     def facts(self, content: bytes, *, line: int, offset: int) -> list[Fact]:
         """Return the facts of one event; raises `MalformedEventError` whatever is wrong with it."""
-        if offset == 0:
-            content = content.removeprefix(_BYTE_ORDER_MARK)
         try:
-            text = content.decode()
-        except UnicodeDecodeError as error:
-            raise MalformedEventError(f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
-        try:
-            return self.format.decode(SourceLine(text, line, offset), self.raw.relation.schema)
+            return self.format.decode(_source_line(content, line, offset), self.raw.relation.schema)
         except MalformedEventError:
             raise
         except CdcViewsError as error:
@@ -41,12 +41,35 @@ class Decoder:
             # a hole in a decoder must cost one event, not the whole load
             raise MalformedEventError(f"the {self.format.name} decoder failed: {type(error).__name__}: {error}") from error
 
+    def sifted(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
+        """Return what of an event's `facts` may land, and why the rest may not: its key was forgotten; else empty."""
+        if self.forgotten is None or not self.forgotten.entries:
+            return facts, ""
+        event = _source_line(content, line, offset)
+        return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event)
+
+    def is_current(self) -> bool:
+        """Whether no key was forgotten since this was made."""
+        return self.forgotten is None or self.forgotten.is_current()
+
+    def reread(self) -> Decoder:
+        """Return a decoder that knows the keys forgotten by now."""
+        return self if self.forgotten is None else replace(self, forgotten=self.forgotten.reread())
+
     def rows(self, facts: Sequence[Fact]) -> pa.Table:
         """Return the rows of the raw table; raises `MalformedEventError` for a value that does not fit its column."""
         try:
             return self.raw.relation.rows(facts, landed_at=self.landed_at)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise MalformedEventError(f"a value does not fit the raw table: {error}") from error
+
+
+def _source_line(content: bytes, line: int, offset: int) -> SourceLine:
+    try:
+        text = (content.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else content).decode()
+    except UnicodeDecodeError as error:
+        raise MalformedEventError(f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
+    return SourceLine(text, line, offset)
 
 
 def rows_of_events(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:

@@ -15,8 +15,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import DeltaTable
+
 from cdc_views.codec.jsonread import parse_json
-from cdc_views.errors import MalformedEventError, TransientError
+from cdc_views.erasing.forgotten import Forgotten
+from cdc_views.erasing.sifting import NOT_KEPT
+from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append
@@ -43,6 +48,7 @@ def land(
     now: datetime,
     batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
+    forgotten: Forgotten | None = None,
 ) -> LandingReport:
     """Append event files to the raw table, which is created if it is not there.
 
@@ -56,6 +62,7 @@ def land(
         now: The landing time of the new rows; without a zone it is UTC.
         batch_rows: Facts a commit holds, give or take one event.
         progress: Called after each commit.
+        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
 
     Raises:
         SourceFileError: A file is missing or unreadable.
@@ -64,7 +71,7 @@ def land(
     """
     with opened(files) as found:
         create_raw(raw, format_name=format.name)
-        decoder = Decoder(raw, format, micros(now))
+        decoder = Decoder(raw, format, micros(now), forgotten)
         reports = tuple(_Landing(decoder, file, batch_rows, progress or no_progress).run() for file in found)
         return LandingReport(raw.relation.schema.full_name, reports)
 
@@ -106,6 +113,7 @@ class _Landing:
                 self._land_rest()
                 return self.report
             except ConflictError:
+                self.decoder = self.decoder.reread()
                 continue  # another lander committed: look again where the file stands
         raise TransientError(f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again")
 
@@ -121,11 +129,34 @@ class _Landing:
             batch.bad += [_bad(*batch.events[i][:2], reason) for i, reason in misfits.items()]
             fresh = self._quarantine(batch.bad, place)
             if batch.has_moved:
-                append(table, rows, transactions=place.transactions(size=batch.end.size, digest=batch.end.digest))
+                self._append(table, rows, batch, place)
             # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
             quarantined = [e for e in batch.bad if e.end <= batch.end.size or e in fresh]
             self._count(quarantined, len(batch.events) - len(misfits), rows.num_rows, batch.end.size - place.landed.size)
             place = place.moved(landed=batch.end) if batch.has_moved else place
+
+    def _append(self, table: DeltaTable, rows: pa.Table, batch: _Batch, place: Place) -> None:
+        """Commit a batch; where keys were forgotten meanwhile, anew, or it is said that they must be forgotten again."""
+        if not self.decoder.is_current():
+            raise ConflictError(f"{self.file.name}: keys were forgotten while it landed; run it again")
+        try:
+            append(table, rows, transactions=place.transactions(size=batch.end.size, digest=batch.end.digest))
+        except EngineError as error:
+            # forgetting removes the log entries that this commit was to follow
+            if self.decoder.is_current():
+                raise
+            self._check_forgotten(batch)
+            raise ConflictError(str(error)) from error
+        if not self.decoder.is_current():
+            self._check_forgotten(batch)
+
+    def _check_forgotten(self, batch: _Batch) -> None:
+        """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""
+        self.decoder = self.decoder.reread()
+        for line, _, facts in batch.events:
+            if self.decoder.sifted(facts, line.content, line=line.number, offset=line.start)[1]:
+                place = f"{self.file.name}:{line.number}"
+                raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
 
     def _quarantine(self, bad: list[BadEvent], place: Place) -> list[BadEvent]:
         decoder = self.decoder
@@ -140,12 +171,14 @@ class _Landing:
 
     def _count(self, quarantined: list[BadEvent], events: int, facts: int, size: int) -> None:
         known = self.report
-        shown = known.rejections + tuple(Rejection(event.line, event.reason) for event in quarantined)
+        bad = [event for event in quarantined if not event.is_settled]
+        shown = known.rejections + tuple(Rejection(event.line, event.reason) for event in bad)
         self.report = replace(
             known,
             events=known.events + events,
             facts=known.facts + facts,
-            quarantined=known.quarantined + len(quarantined),
+            quarantined=known.quarantined + len(bad),
+            forgotten=known.forgotten + len(quarantined) - len(bad),
             landed_bytes=known.landed_bytes + size,
             rejections=shown[:SHOWN_REJECTIONS],
         )
@@ -179,7 +212,12 @@ class _Landing:
         except MalformedEventError as error:
             batch.bad.append(_bad(line, identity, str(error)))
             return
-        batch.events.append((line, identity, facts))
+        facts, reason = self.decoder.sifted(facts, line.content, line=line.number, offset=line.start)
+        if reason:
+            line = replace(line, content=NOT_KEPT)
+            batch.bad.append(replace(_bad(line, identity, reason), is_settled=True))
+        if facts or not reason:
+            batch.events.append((line, identity, facts))
         batch.facts += len(facts)
 
 

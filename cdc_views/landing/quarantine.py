@@ -1,7 +1,7 @@
 """Quarantine: events that could not be decoded, each once, with its bytes and the reason.
 
-A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. Nothing is deleted from it;
-`replay` says which events were landed later.
+A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. No row is deleted from it;
+`replay` says which events were landed later, and `forget` takes the bytes of a forgotten key's events away.
 
 ===========  ==================================================================================
 column       meaning
@@ -14,14 +14,14 @@ column       meaning
 `reason`     why it does not decode, as of the last attempt
 `event`      its bytes, without the newline
 `landed_at`  when it was put here
-`replay`     number of the replay that landed it, null while it waits (see `replay`); 0: the start of an event whose
-             file had not been written to its end, and that landed whole later
+`replay`     number of the replay that landed it, null while it waits (see `replay`); 0: nothing to replay, as this is
+             the start of an event that landed whole later, or an event of a forgotten key, without its bytes
 ===========  ==================================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -50,9 +50,16 @@ COLUMNS = pa.schema(
 )
 
 
+SETTLED = 0
+"""The `replay` of an event that nothing is left of to replay."""
+
+
 @dataclass(frozen=True, slots=True)
 class BadEvent:
-    """One event on its way to quarantine; `end` is the offset after it, `event_id` the digest up to there."""
+    """One event on its way to quarantine; `end` is the offset after it, `event_id` the digest up to there.
+
+    `is_settled`: nothing is left of it to replay.
+    """
 
     event_id: str
     line: int
@@ -60,6 +67,7 @@ class BadEvent:
     end: int
     reason: str
     event: bytes
+    is_settled: bool = False
 
 
 def create_quarantine(raw: RawTable) -> DeltaTable:
@@ -142,6 +150,18 @@ def _settle(table: DeltaTable, event_id: str) -> None:
         table.update(changes, predicate=f"event_id = '{event_id}'")
 
 
+def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
+    """Take the bytes of events away, and give them a new reason, by event id; nothing is left of them to replay."""
+    if not reasons:
+        return
+    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(reasons.values(), pa.string())}
+    changes = pa.table({**names, "event": pa.array([b""] * len(reasons), pa.binary())})
+    with delta_errors(table.table_uri):
+        merge = table.merge(changes, predicate="kept.event_id = change.event_id", source_alias="change", target_alias="kept")
+        told = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
+        merge.when_matched_update(told).execute()
+
+
 def known_ids(table: DeltaTable, wanted: Collection[str]) -> set[str]:
     """Return those of `wanted` that are ids of events in quarantine."""
     if not wanted:
@@ -167,5 +187,5 @@ def _row(event: BadEvent, *, table: str, source: str, format_name: str, landed_a
         "reason": storable(event.reason),
         "event": event.event,
         "landed_at": landed_at,
-        "replay": None,
+        "replay": SETTLED if event.is_settled else None,
     }

@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from cdc_views.erasing.forgotten import Forgotten
+from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, recorded, recording
 from cdc_views.landing.lander import BATCH_ROWS, micros
-from cdc_views.landing.quarantine import open_quarantine, storable
+from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
 from cdc_views.raw.base import RawFormat
@@ -32,10 +34,12 @@ from cdc_views.relation import RawTable
 _NUMBER = "replay"
 _FENCE = "replay-fence"
 _READ = ["event_id", "line", "offset", "reason", "event"]
-_VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("replay", pa.int64())])
+_VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("replay", pa.int64()), ("event", pa.binary())])
 
 
-def replay(raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int = BATCH_ROWS) -> ReplayReport:
+def replay(
+    raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int = BATCH_ROWS, forgotten: Forgotten | None = None
+) -> ReplayReport:
     """Land again what waits in the raw table's quarantine; what still does not decode stays, with a fresh reason.
 
     Args:
@@ -43,31 +47,45 @@ def replay(raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int =
         format: How an event reads.
         now: The landing time of the new rows; without a zone it is UTC.
         batch_rows: Events a commit holds.
+        forgotten: Keys whose older events do not land but lose their bytes; None for none.
 
     Raises:
         UsageError: The raw table belongs to another table, another format or a newer version.
         TransientError: Other writers kept committing first.
     """
-    running = _Replay(Decoder(raw, format, micros(now)), batch_rows, ReplayReport(raw.relation.schema.full_name))
+    decoder = Decoder(raw, format, micros(now), forgotten)
+    running = _Replay(decoder, batch_rows, ReplayReport(raw.relation.schema.full_name))
     for _ in range(ATTEMPTS):
         try:
-            return running.run()
+            report = running.run()
         except ConflictError:
             continue
+        if report.forgotten:
+            from cdc_views.erasing.purging import purge
+
+            purge(quarantine_location(raw))
+        return report
     raise TransientError(f"{quarantine_location(raw)}: other writers kept committing; run replay again")
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdicts:
-    """What became of some waiting events: facts of those that decode, the reasons of the others, by event id."""
+    """What became of some waiting events: facts of those that decode, the reasons of the others, by event id.
+
+    `emptied` are the reasons of events of forgotten keys, of which nothing lands; those of which a part does are among
+    `landed`, and their reasons in `partly`.
+    """
 
     landed: dict[str, list[Fact]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    emptied: dict[str, str] = field(default_factory=dict)
+    partly: dict[str, str] = field(default_factory=dict)
 
     def rows(self, number: int) -> pa.Table:
         """The changes to make in quarantine."""
         changes: list[dict[str, Any]] = [{"event_id": name, "reason": why, "replay": None} for name, why in self.refused.items()]
         changes += [{"event_id": name, "reason": None, "replay": number} for name in self.landed]
+        changes += [_emptied(name, why) for name, why in self.emptied.items()]
         return pa.Table.from_pylist(changes, schema=_VERDICTS)
 
 
@@ -120,6 +138,7 @@ class _Replay:
         self._tell(quarantine, verdicts, waiting, number)
         if verdicts.landed:
             append(table, rows, transactions={_NUMBER: number, _FENCE: number})
+            empty_events(quarantine, {name: why for name, why in verdicts.partly.items() if name in verdicts.landed})
         self._count(verdicts, waiting, rows.num_rows)
         return number
 
@@ -127,8 +146,12 @@ class _Replay:
         verdicts = _Verdicts()
         for event in waiting:
             try:
-                facts = self.decoder.facts(event["event"], line=event["line"], offset=event["offset"])
-                verdicts.landed[event["event_id"]] = facts
+                place = {"line": event["line"], "offset": event["offset"]}
+                facts, reason = self.decoder.sifted(self.decoder.facts(event["event"], **place), event["event"], **place)
+                if facts or not reason:
+                    verdicts.landed[event["event_id"]] = facts
+                if reason:
+                    (verdicts.partly if facts else verdicts.emptied)[event["event_id"]] = reason
             except MalformedEventError as error:
                 verdicts.refused[event["event_id"]] = storable(str(error))
         return verdicts
@@ -136,7 +159,8 @@ class _Replay:
     def _tell(self, quarantine: DeltaTable, verdicts: _Verdicts, waiting: list[dict[str, Any]], number: int) -> None:
         """Write the verdicts into quarantine, where there is any news."""
         known = {event["event_id"]: event["reason"] for event in waiting}
-        news = _Verdicts(verdicts.landed, {name: why for name, why in verdicts.refused.items() if why != known[name]})
+        refused = {name: why for name, why in verdicts.refused.items() if why != known[name]}
+        news = _Verdicts(verdicts.landed, refused, verdicts.emptied)
         changes = news.rows(number)
         if not changes.num_rows:
             return
@@ -148,7 +172,7 @@ class _Replay:
                 target_alias="kept",
                 commit_properties=recording({_NUMBER: number}),
             )
-            told = {"reason": "COALESCE(change.reason, kept.reason)", "replay": "change.replay"}
+            told = {name: f"COALESCE(change.{name}, kept.{name})" for name in ("reason", "event")} | {"replay": "change.replay"}
             merge.when_matched_update(told).execute()
 
     def _count(self, verdicts: _Verdicts, waiting: list[dict[str, Any]], facts: int) -> None:
@@ -159,7 +183,12 @@ class _Replay:
             facts=self.report.facts + facts,
             waiting=self.report.waiting + len(verdicts.refused),
             rejections=(self.report.rejections + tuple(refused))[:SHOWN_REJECTIONS],
+            forgotten=self.report.forgotten + len(verdicts.emptied) + len(verdicts.partly),
         )
+
+
+def _emptied(event_id: str, reason: str) -> dict[str, Any]:
+    return {"event_id": event_id, "reason": reason, "replay": SETTLED, "event": NOT_KEPT}
 
 
 def _at(named: dict[str, list[Fact]], indexes: dict[int, str]) -> list[str]:

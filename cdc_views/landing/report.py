@@ -29,6 +29,7 @@ class FileReport:
         skipped_bytes: Length of the prefix that an earlier call had landed.
         landed_bytes: Length of what this call read past that prefix and is done with.
         rejections: The first few quarantined events.
+        forgotten: Events with something about a forgotten key; quarantine has where they were, not what they said.
     """
 
     name: str
@@ -38,6 +39,7 @@ class FileReport:
     skipped_bytes: int = 0
     landed_bytes: int = 0
     rejections: tuple[Rejection, ...] = ()
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ class LandingReport:
         return sum(file.quarantined for file in self.files)
 
     @property
+    def forgotten(self) -> int:
+        """Events of which something was held back, since their key was forgotten."""
+        return sum(file.forgotten for file in self.files)
+
+    @property
     def skipped_bytes(self) -> int:
         """Bytes that were landed before."""
         return sum(file.skipped_bytes for file in self.files)
@@ -78,6 +85,7 @@ class ReplayReport:
         facts: Rows those events made in the raw table.
         waiting: Events still in quarantine.
         rejections: The first few of those, with their reason as of now.
+        forgotten: Events of forgotten keys; their bytes were removed from quarantine.
     """
 
     table: str
@@ -85,6 +93,7 @@ class ReplayReport:
     facts: int = 0
     waiting: int = 0
     rejections: tuple[Rejection, ...] = ()
+    forgotten: int = 0
 
 
 class Progress(Protocol):

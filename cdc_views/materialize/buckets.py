@@ -13,7 +13,7 @@ from cdc_views.codec.physical import arrow_type
 from cdc_views.engines.base import Sources
 from cdc_views.materialize.state import File, StateTable
 from cdc_views.naming import physical_name
-from cdc_views.plan.compact import BASE, RUN, is_bytes
+from cdc_views.plan.compact import BASE, PLAIN, RUN, is_bytes
 from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.schema import Column, TableSchema
 
@@ -37,8 +37,8 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
         return sources
     wanted = (digest(*key), digest())
     files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
-    base, runs = (_paths(files, prefix) for prefix in (BASE, RUN))
-    return replace(sources, base=base, runs=runs, parts=tuple(sorted({file.part for file in files})))
+    judged, plain, runs = (_paths(files, prefix) for prefix in (BASE, PLAIN, RUN))
+    return replace(sources, base=judged + plain, plain=plain, runs=runs, parts=tuple(sorted({file.part for file in files})))
 
 
 def _paths(files: list[File], prefix: str) -> tuple[str, ...]:

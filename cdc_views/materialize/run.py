@@ -16,9 +16,11 @@ from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
+from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
-from cdc_views.materialize.tail import Tail, may_hold_scopes, rows_of, tail_of
-from cdc_views.plan.compact import BASE, LATE, PURGED, RUN
+from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.materialize.wholeness import check_whole
+from cdc_views.plan.compact import BASE, LATE, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
 REBASE_SHARE = 0.1
@@ -45,6 +47,7 @@ class Materialization:
         merged: `""`, `runs` (several became one) or `base` (all became the new base).
         state_facts: Facts in the state now.
         state_bytes: Bytes of its files.
+        told: The line for people where there is more to tell than of the state.
         late: Raw facts that landed too late, all or in part, and were put into quarantine (rule M2).
     """
 
@@ -56,10 +59,13 @@ class Materialization:
     merged: str = ""
     state_facts: int = 0
     state_bytes: int = 0
+    told: str = ""
     late: int = 0
 
     def line(self) -> str:
         """One line for people."""
+        if self.told:
+            return self.told
         if not self.is_new:
             return f"state is up to date with raw version {self.raw_version}"
         what = "built" if self.is_full else "brought up to date"
@@ -126,27 +132,47 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     return pruned(sources, state, where) if where is not None else sources
 
 
+def at_rest(raw: RawTable, state: StateTable) -> Sources:
+    """Return the state's files, which amount to the raw table as of the version that the state covers."""
+    assert state.raw_version is not None
+    return _sources(raw, state, Tail(state.raw_version))
+
+
+def digits_for(facts: int) -> int:
+    """Return by how many digits of the partition key's digest so many facts are split."""
+    return _digits(facts)
+
+
 def _open(raw: RawTable) -> DeltaTable:
     with delta_errors(raw.location):
         return DeltaTable(raw.location)
 
 
 def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    base, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, RUN))
+    judged, plain, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, PLAIN, RUN))
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
-    is_small = fresh < MOST_BROADCAST
+    reach = reach_of(runs + tail.files)
     return Sources(
         raw,
         tail.version,
         state.location,
         state.version,
-        base,
+        judged + plain,
+        plain if _has_every_column(raw, state) else (),
         runs,
         tail.files,
-        is_fresh_small=is_small,
-        has_scopes=any(map(may_hold_scopes, runs + tail.files)),
+        is_fresh_small=fresh < MOST_BROADCAST,
+        has_scopes=reach.has_scopes,
+        has_truncates=reach.has_truncates,
+        is_fresh_newer=bool(plain) and reach.is_after(reach_of(judged + plain)),
         purged=_paths(state, PURGED),
     )
+
+
+def _has_every_column(raw: RawTable, state: StateTable) -> bool:
+    """Whether no column was dropped, whose cells alone may be why a plain row exists (rules W2, W6)."""
+    known = {*raw.relation.arrow_schema().names, PART}
+    return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
 def _paths(state: StateTable, prefix: str) -> tuple[str, ...]:
@@ -224,6 +250,7 @@ def _built(
     why: str = "",
     forgetting: Forgetting,
 ) -> Materialization:
+    check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
@@ -245,7 +272,7 @@ def _built(
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, horizon: int | None) -> str:
     """Reduce runs, or all, where it is due; returns what was merged."""
-    base, runs = state.of(BASE), state.of(RUN)
+    base, runs = state.of(BASE) + state.of(PLAIN), state.of(RUN)
     mark, raw_version = state.mark, state.raw_version
     assert mark is not None
     assert raw_version is not None
@@ -257,7 +284,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
     merging = base + runs if is_heavy else runs
     sources = _sources(raw, state, Tail(raw_version))
     if not is_heavy:
-        sources = replace(sources, base=())
+        sources = replace(sources, base=(), plain=())
     digits = _digits(sum(file.rows for file in merging))
     replaced = BASE + RUN if is_heavy else RUN
     transaction = (name, mark + 1)

@@ -23,6 +23,9 @@ from cdc_views.relation import LAYOUT_VERSION, Relation
 STEPS = 1 << 20
 """How many commits of a state may follow each other at one raw version."""
 _MARK = "cdc-views state"
+_STATISTICS = "delta.dataSkippingNumIndexedCols"
+"""How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
+their footers; Spark computes them row by row."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -40,13 +43,15 @@ class File:
 class StateTable:
     """A state at one version.
 
-    `mark` is the transaction number, None where the state holds nothing of this raw table.
+    `mark` is the transaction number, None where the state holds nothing of this raw table; `columns` are all that it
+    ever had.
     """
 
     location: str
     version: int
     mark: int | None
     files: tuple[File, ...]
+    columns: tuple[str, ...] = ()
 
     @property
     def raw_version(self) -> int | None:
@@ -80,6 +85,7 @@ def create_state(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
+            configuration={_STATISTICS: "0"},
         )
 
 
@@ -100,7 +106,7 @@ def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable 
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
     mark = recorded(table, transaction_name(raw_id))
-    return StateTable(location, table.version(), mark, files)
+    return StateTable(location, table.version(), mark, files, tuple(field.name for field in table.schema().fields))
 
 
 def _check(location: str, table: DeltaTable, relation: Relation) -> None:

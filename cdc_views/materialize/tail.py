@@ -15,16 +15,20 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
-from cdc_views.facts import FactKind
-from cdc_views.landing.delta import delta_errors
-from cdc_views.plan.names import KIND
+from cdc_views.landing.delta import delta_errors, recorded
 
 RETENTION = "cdc-views retention"
 """The mark in the commit metadata of a commit that only drops raw events which a state covers."""
+ERASURE = "cdc-views erasure"
+"""The mark of a commit that removes a forgotten key, which is removed from the state by itself.
+
+A file it adds holds the facts of one that it removes. It counts as data only where the state has not seen that one.
+"""
+DROPPED = "cdc-views:dropped-through"
+"""The transaction id under which a raw table keeps the instant (µs) before which events were dropped; 0: it is whole again."""
 _LOG_DIGITS = 20
 
 
@@ -49,7 +53,8 @@ class Tail:
 class _Commit:
     adds: tuple[Mapping[str, Any], ...]
     removes: tuple[Mapping[str, Any], ...]
-    is_retention: bool
+    mark: str
+    """RETENTION, ERASURE or nothing."""
 
 
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
@@ -68,10 +73,10 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     added: dict[str, int | None] = {}
     for commit in commits:
         assert commit is not None
-        if why := _takes_away(commit):
+        if why := _takes_away(commit, added):
             return Tail(version, rebuild=why)
         added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
-        if any(unquote(gone["path"]) in added for gone in commit.removes):
+        if not commit.mark and any(unquote(gone["path"]) in added for gone in commit.removes):
             # what landed was rewritten before it was seen: read what it was rewritten to
             return _by_difference(raw, active, after=after)
     return _tail(version, {path: added[path] for path in active if path in added}, active)
@@ -83,19 +88,6 @@ def rows_of(raw: DeltaTable) -> int | None:
     return None if None in counts else sum(map(int, counts))
 
 
-def may_hold_scopes(path: str) -> bool:
-    """Whether a file may hold facts about more than a row, by the statistics in its footer."""
-    if "://" in path:
-        return True
-    footer = pq.read_metadata(path)
-    leaves = [footer.schema.column(index).path for index in range(footer.num_columns)]
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(leaves.index(KIND)).statistics
-        if statistics is None or not statistics.has_min_max or {statistics.min, statistics.max} != {FactKind.ROW.value}:
-            return True
-    return False
-
-
 def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
     counts = list(rows.values())
     known = [count for count in counts if count is not None]
@@ -105,9 +97,12 @@ def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str
 def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
     try:
         with delta_errors(raw.table_uri):
-            before = _active(DeltaTable(raw.table_uri, version=after))
+            then = DeltaTable(raw.table_uri, version=after)
+            before = _active(then)
     except EngineError:
         return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
+    if recorded(then, DROPPED) != recorded(raw, DROPPED):
+        return Tail(raw.version(), rebuild=f"events were dropped from the raw table after version {after}")
     return _tail(raw.version(), {path: None for path in active if path not in before}, active)
 
 
@@ -126,15 +121,16 @@ def _commit(raw: DeltaTable, version: int) -> _Commit | None:
     path = Path(unquote(raw.table_uri.removeprefix("file://"))) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
     if not path.is_file():
         return None
-    adds, removes, is_retention = [], [], False
+    adds, removes, mark = [], [], ""
     for action in _actions(path):
         if "add" in action:
             adds.append(action["add"])
         elif "remove" in action:
             removes.append(action["remove"])
         elif "commitInfo" in action:
-            is_retention = RETENTION in json.dumps(action["commitInfo"])
-    return _Commit(tuple(adds), tuple(removes), is_retention)
+            told = json.dumps(action["commitInfo"])
+            mark = next((known for known in (RETENTION, ERASURE) if known in told), "")
+    return _Commit(tuple(adds), tuple(removes), mark)
 
 
 def _actions(path: Path) -> Iterator[dict[str, Any]]:
@@ -144,10 +140,12 @@ def _actions(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _takes_away(commit: _Commit) -> str:
+def _takes_away(commit: _Commit, added: Mapping[str, int | None]) -> str:
     if any(add.get("deletionVector") for add in commit.adds):
         return "events were deleted from the raw table"
-    if commit.is_retention or not any(remove.get("dataChange", True) for remove in commit.removes):
+    if commit.mark == RETENTION and any(unquote(gone["path"]) in added for gone in commit.removes):
+        return "events that this state has not seen were dropped from the raw table"
+    if commit.mark or not any(remove.get("dataChange", True) for remove in commit.removes):
         return ""
     return "events were deleted from the raw table"
 

@@ -7,18 +7,19 @@ from dataclasses import dataclass, replace
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
-from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
-from cdc_views.plan.order import BYTES, VALUE
+from cdc_views.plan.history import versions
+from cdc_views.plan.nodes import Node, Ordered, Select, Source, UnionAll
+from cdc_views.plan.overlay import overlaid
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import untouched_rows
+from cdc_views.plan.split import is_overlaid, is_touched, untouched_rows
+from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
 from cdc_views.schema import Column
-from cdc_views.types import LogicalType, reads_from_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
-    `split` says that the facts are a state's base and others.
+    `split` says that the facts are a state's base and others. `tells_expiry` adds when expiry next changes a row
+    (`plan.expiry`), and what identifies its partition.
     """
 
     relation: Relation
@@ -41,6 +43,9 @@ class Ask:
     is_exact: bool = False
     is_ordered: bool = False
     split: Split | None = None
+    tells_expiry: bool = False
+    is_history: bool = False
+    """One row per version of a row, up to `as_of`, with what it is valid from and to."""
 
 
 def build(ask: Ask) -> Node:
@@ -60,7 +65,7 @@ def build(ask: Ask) -> Node:
         rows_always_have_markers=is_whole_row,
         has_truncates=is_whole_row,
     )
-    shown = _shown(ask, needed, shape=shape)
+    shown = _versions(ask, needed, shape=shape) if ask.is_history else _shown(ask, needed, shape=shape)
     return _finished(ask, shown, asked=asked)
 
 
@@ -76,7 +81,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
     reduction = Reduction(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
-        payload=lambda kind: _payload(shape, kind),
+        payload=shape.payload,
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
@@ -84,22 +89,42 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.schema, needed, now, shape)
+    showing = Showing(ask.relation.schema, needed, now, shape, tells_expiry=ask.tells_expiry)
     table = reduce_table(reduction) if shape.has_truncates else None
-    if ask.split is None:
-        return show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table)
-    settled = replace(showing, is_settled=table is None)
-    untouched = show(settled, rows=untouched_rows(reduction), partitions=None, table=table)
-    if not ask.split.has_fresh:
-        return untouched
-    touched = show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table)
-    return UnionAll("untouched_and_touched", touched.grain, (touched, untouched))
+    parts = _untouched(showing, reduction)
+    if not parts or is_touched(reduction):
+        parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table))
+    return parts[0] if len(parts) == 1 else UnionAll("touched_and_untouched", parts[0].grain, tuple(parts))
 
 
-def _payload(shape: Shape, kind: LogicalType) -> tuple[str, ...]:
-    wants_bytes = shape.is_exact and reads_from_bytes(kind)
-    wants_value = shape.is_friendly or not wants_bytes
-    return (VALUE,) * wants_value + (BYTES,) * wants_bytes
+def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
+    """Rows of a state's base that show without being reduced again: all deletions were applied to them."""
+    if reduction.split is None:
+        return []
+    settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
+    plain, parts = replace(settled, is_plain=True), []
+    if is_overlaid(reduction):
+        parts.append(overlaid(plain, reduction))
+    elif reduction.split.has_plain:
+        parts.append(show(plain, rows=untouched_rows(reduction, Source.PLAIN), partitions=None, table=None))
+    if reduction.split.has_judged:
+        parts.append(show(settled, rows=untouched_rows(reduction, Source.JUDGED), partitions=None, table=None))
+    return parts
+
+
+def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+    assert ask.as_of is not None, "a history ends at an instant"
+    request = Timeline(
+        ask.relation,
+        wanted=frozenset(c.name for c in needed),
+        payload=shape.payload,
+        landed_as_of=ask.landed_as_of,
+        written_as_of=ask.written_as_of,
+        partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
+        skips_unwanted=shape.rows_always_have_markers,
+        as_of=ask.as_of,
+    )
+    return versions(request, Showing(ask.relation.schema, needed, col(names.CLOCK), shape))
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:
@@ -122,12 +147,17 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     outputs: dict[str, Expr] = {_output_name(ask, c): col(_output_name(ask, c)) for c in asked}
     if ask.is_exact:
         outputs[names.IS_ROW] = col(names.IS_ROW)
+    if ask.tells_expiry:
+        outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
+    spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
+    outputs.update((name, col(name)) for name in spans)
     if ask.is_ordered:
         outputs.update({f"_order_{i}": col(name) for i, (name, _) in enumerate(order)})
     columns: Named = tuple(outputs.items())
     result: Node = Select("result", "visible row", shown, columns, ask.where)
     if ask.is_ordered:
         by = tuple((f"_order_{i}", descending) for i, (_, descending) in enumerate(order))
+        by += tuple((name, False) for name in spans[:1])
         result = Ordered("ordered", "visible row", result, by, ask.limit)
     elif ask.limit is not None:
         result = Ordered("limited", "visible row", result, (), ask.limit)

@@ -19,6 +19,7 @@ from cdc_views.plan.expr import (
     Agg,
     Bucket,
     Call,
+    Case,
     Each,
     Expr,
     Field,
@@ -32,12 +33,13 @@ from cdc_views.plan.expr import (
     Struct,
     col,
     either,
+    is_null,
     not_null,
     when,
 )
 from cdc_views.plan.late import KnownBy, late_facts
-from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll
-from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, survives
+from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, Source, UnionAll
+from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, is_eternal, is_tombstone, survives
 from cdc_views.plan.purge import PURGED_KIND, Purge, without_ended
 from cdc_views.plan.reduce import (
     Cells,
@@ -46,21 +48,28 @@ from cdc_views.plan.reduce import (
     displayed,
     reduce_partitions,
     reduce_rows,
+    reduce_table,
+    single_cells,
     with_elements,
 )
 from cdc_views.plan.reduction import Reduction, Split
-from cdc_views.plan.show import beside_partition, range_deletion
+from cdc_views.plan.show import beside_partition, beside_table, range_deletion
 from cdc_views.plan.split import untouched_facts
+from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column
 from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 PART = "_part"
-"""The state's partition column: `BASE` or `RUN`, then the first digits of the partition key's digest."""
-BASE, RUN = "b", "r"
-"""The base holds each key once; runs are what was reduced since, one after the other."""
-PURGED, LATE = "p", "too_late"
+"""The state's partition column: `BASE`, `PLAIN` or `RUN`, then the first digits of the partition key's digest."""
+BASE, PLAIN, RUN = "b", "p", "r"
+"""The base holds each key once, its plain rows apart; runs are what was reduced since, one after the other."""
+PURGED, LATE = "g", "too_late"
 """What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
+
+IS_PLAIN = "_is_plain"
+KEPT = "kept"
+"""How the names of the parts of a plan begin whose rows stay where the base has them."""
 
 
 def compact(
@@ -79,13 +88,13 @@ def compact(
     about stay as they are. `purge` says what leaves a base; `late` how facts that come too late are known, if any can be.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
-    rows = [*_kept_rows(request), _rows(request, is_base=is_base)]
-    parts = [*rows, *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
+    parts = [_rows(request, is_base=is_base), *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
     columns = state_columns(relation)
     others: list[Select] = []
+    parts = [*_kept_rows(request), *parts]
     if purge is not None:
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(part, prefix=PURGED)))
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(part, prefix=Lit(PURGED))))
     if late is not None:
         found = late_facts(relation, late)
         others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
@@ -101,7 +110,7 @@ def state_columns(relation: Relation) -> tuple[str, ...]:
 def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
     """Return what fills `_part`: `prefix`, and `digits` of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
-    return Bucket(keys, prefix, digits)
+    return Bucket(keys, Lit(prefix), digits)
 
 
 def is_bytes(column: Column) -> bool:
@@ -117,16 +126,23 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) ->
     """The node's columns in the state's order; what a kind of fact has not is null."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
-    values |= {names.KIND: Lit(kind), PART: part if kind != FactKind.TABLE.value else replace(part, keys=())}
+    mine = part if kind != FactKind.TABLE.value else replace(part, keys=())
+    if IS_PLAIN in have:
+        mine = replace(mine, prefix=Case(((col(IS_PLAIN), Lit(PLAIN)),), mine.prefix))
+    values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
 def _kept_rows(request: Reduction) -> list[tuple[FactKind, Node]]:
-    """The base's rows that stay as they are."""
+    """The base's rows that stay as they are, in the part of it that they are in."""
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
-    return [(FactKind.ROW, untouched_facts(request, "kept_rows", stored))]
+    places = [(Source.PLAIN, True)] * request.split.has_plain + [(Source.JUDGED, False)] * request.split.has_judged
+    return [
+        (FactKind.ROW, untouched_facts(request, f"{KEPT}_{source.value}_rows", (*stored, (IS_PLAIN, Lit(is_plain))), source))
+        for source, is_plain in places
+    ]
 
 
 def _rows(request: Reduction, *, is_base: bool) -> tuple[FactKind, Node]:
@@ -134,36 +150,67 @@ def _rows(request: Reduction, *, is_base: bool) -> tuple[FactKind, Node]:
     if is_base:
         rows = _settled(request, rows)
     columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
-    shown = _columns_of(rows, request.schema.regulars, columns, name="row_state")
     if not is_base:
-        return FactKind.ROW, shown
+        return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
+    shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
     says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
     kept = either(*(not_null(col(name)) for name in says))
     return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
 
 
+def _is_plain(request: Reduction) -> Expr:
+    """Whether a settled row exists for good, by its marker or a cell, and shows what is stored: each of its single cells
+    never expires and has a value, or is deleted. Its elements are judged at each read.
+
+    A column that is dropped later may take such a row with it (W2, W6), so this holds only until then.
+    """
+    cells = [
+        (Field(col(name), RANK), [not_null(Field(col(name), field)) for field in _whole(kind)])
+        for column in request.schema.regulars
+        for name, _, kind in single_cells(column, col(physical_name(column.name)))
+    ]
+    shows = [Call(Op.AND, (not_null(rank), is_eternal(rank), *values)) for rank, values in cells]
+    marker = Field(col(names.LIVE), RANK)
+    exists = either(Call(Op.AND, (not_null(marker), is_eternal(marker))), *shows)
+    settled = [either(is_null(rank), is_tombstone(rank), shown) for (rank, _), shown in zip(cells, shows, strict=True)]
+    return Call(Op.AND, (exists, *settled)) if settled else exists
+
+
 def _settled(request: Reduction, rows: Node) -> Node:
     """Rows whose deletion is the largest that covers them (rule D2), without what it hides (D1) or their own hides (D3).
 
-    What was hidden never shows again, whatever comes: the deletion stays. `_own_deleted` is null where the partition's
-    or a range's covers the row as well, and those are kept as facts of their own.
+    What was hidden never shows again, whatever comes: the deletion stays. `_own_deleted` is null where a wider one
+    covers the row as well, and those are kept as facts of their own.
     """
-    own, covers = col(names.DELETED), reduce_partitions(request, with_statics=False)
-    cover: Expr = Lit(None)
-    if covers is not None:
-        rows = beside_partition(request.schema, rows, covers)
-        cover = Call(Op.GREATEST, (col(names.PARTITION_DELETED), range_deletion(request.schema)))
-    skipped = (names.PARTITION_DELETED, names.RANGES)
-    kept = tuple((name, col(name)) for name in rows.output() if name not in skipped)
-    covered = Select("covered_row_state", "row key", rows, (*kept, (names.COVER, cover)))
-    deleted = Call(Op.GREATEST, (own, col(names.COVER))) if covers is not None else own
+    own = col(names.DELETED)
+    covered, cover = _covered(request, rows)
+    deleted = Call(Op.GREATEST, (own, cover)) if cover is not None else own
+    mine = when(survives(Field(own, WRITTEN), Field(cover, WRITTEN)), own) if cover is not None else own
     scope = Field(deleted, WRITTEN)
-    mine = when(survives(Field(own, WRITTEN), Field(col(names.COVER), WRITTEN)), own) if covers is not None else own
-    values: dict[str, Expr] = {name: col(name) for name in covered.output() if name != names.COVER}
+    values: dict[str, Expr] = {name: col(name) for name in rows.output()}
     values |= {names.LIVE: _surviving(col(names.LIVE), scope), names.DELETED: deleted, names.OWN_DELETED: mine}
     for column in request.schema.regulars:
         values |= _surviving_cells(column, scope)
     return Select("settled_rows", "row key", covered, tuple(values.items()))
+
+
+def _covered(request: Reduction, rows: Node) -> tuple[Node, Expr | None]:
+    """Rows, and the largest deletion of their partition, of a range, or of the table that covers them; None where no kind
+    of fact could say so.
+    """
+    covers, own = [], rows.output()
+    partitions = reduce_partitions(request, with_statics=False)
+    if partitions is not None:
+        rows = beside_partition(request.schema, rows, partitions)
+        covers += [col(names.PARTITION_DELETED), range_deletion(request.schema)]
+    if request.relation.order is WriteOrder.LOG_POSITION:
+        rows = beside_table(rows, reduce_table(request))
+        covers.append(col(names.TABLE_DELETED))
+    if not covers:
+        return rows, None
+    cover: Expr = Call(Op.GREATEST, tuple(covers)) if len(covers) > 1 else covers[0]
+    kept = tuple((name, col(name)) for name in own)
+    return Select("covered_row_state", "row key", rows, (*kept, (names.COVER, cover))), col(names.COVER)
 
 
 def _surviving(cell: Expr, scope: Expr) -> Expr:
@@ -282,4 +329,4 @@ def _element(kind: LogicalType) -> Expr:
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
 
 
-__all__ = ["BASE", "LATE", "PART", "PURGED", "RUN", "compact", "is_bytes", "part_of", "state_columns"]
+__all__ = ["BASE", "KEPT", "LATE", "PART", "PLAIN", "PURGED", "RUN", "compact", "is_bytes", "part_of", "state_columns"]

@@ -15,6 +15,8 @@ class Op(str, Enum):
     OR = "or"
     NOT = "not"
     EQ = "="
+    SAME = "is not distinct from"
+    """Equal, or both null; never null."""
     LT = "<"
     LE = "<="
     GT = ">"
@@ -23,6 +25,8 @@ class Op(str, Enum):
     IN = "in"
     ADD = "+"
     MUL = "*"
+    DIV = "//"
+    """The whole quotient; of an argument below 0 its rounding is the engine's."""
     COALESCE = "coalesce"
     GREATEST = "greatest"
     """The largest argument that is not null; null when all are."""
@@ -179,16 +183,50 @@ class AnyOver(Expr):
     partition: tuple[Expr, ...]
 
 
+class Window(str, Enum):
+    """What an `Over` computes."""
+
+    LARGEST = "largest"
+    SMALLEST = "smallest"
+    TOTAL = "total"
+    BEFORE = "before"
+    """The value in the row before; null in the first."""
+    AFTER = "after"
+    """The value in the row after; null in the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over(Expr):
+    """A value computed over the row's partition, whose rows ascend by `order`.
+
+    LARGEST, SMALLEST and TOTAL skip nulls and look at the rows so far: up to this one and its equals in `order`;
+    without an order at all of them.
+    """
+
+    what: Window
+    value: Expr
+    partition: tuple[Expr, ...]
+    order: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Expr):
+    """An array of `values` and of the elements of `arrays`, each once, in no order; nulls are left out."""
+
+    values: tuple[Expr, ...]
+    arrays: tuple[Expr, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket(Expr):
-    """Text `prefix` and the first `digits` hex digits of the MD5 of the keys: where a state keeps a partition.
+    """The text `prefix` and the first `digits` hex digits of the MD5 of the keys: where a state keeps a partition.
 
     `keys` are (value, whether it is bytes); their texts are joined with `|`, bytes as upper-case hex digits.
     `materialize.buckets.digest` computes the same in Python.
     """
 
     keys: tuple[tuple[Expr, bool], ...]
-    prefix: str
+    prefix: Expr
     digits: int
 
 

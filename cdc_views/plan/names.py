@@ -17,6 +17,13 @@ COVER, OWN_DELETED = "_cover", "_own_deleted"
 IS_ROW = "_is_row"
 HAS_ROW = "_has_row"
 ELEMENT = "_element"
+SOONEST = "_soonest"
+"""When expiry next changes a row, as `plan.expiry` says it; null for never."""
+INSTANT, CLOCK = "_instant", "_clock"
+"""Of a history: an instant of the source's time (µs, or a position); the least rank that still lives then (rule C4)."""
+VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
+LANDED_FROM = "_landed_from"
+"""Of a version: when what began it landed."""
 
 
 def identity(column: Column) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.cells import RANK_FLOOR, TTL_BITS
-from cdc_views.plan.expr import Call, Expr, Field, Lit, Op, either, is_null
+from cdc_views.plan.expr import Call, Col, Expr, Field, Lit, Op, either, is_null
 from cdc_views.types import Kind, LogicalType, Scalar, carries_order_bytes
 
 _SIGNED = frozenset(
@@ -30,18 +30,32 @@ def precedence_parts(cell: Expr, kind: LogicalType | None) -> tuple[tuple[str, E
 
 
 def now_rank(now: Expr) -> Expr:
-    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4)."""
+    """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4).
+
+    A column holds that rank itself.
+    """
+    if isinstance(now, Col):
+        return now
     if isinstance(now, Lit) and isinstance(now.value, int):
         return Lit(RANK_FLOOR + ((now.value + 1) << (TTL_BITS + 1)))
     ahead = Call(Op.ADD, (now, Lit(1)))
     return Call(Op.ADD, (Call(Op.MUL, (ahead, Lit(1 << (TTL_BITS + 1)))), Lit(RANK_FLOOR)))
 
 
+def is_eternal(rank: Expr) -> Expr:
+    """Return whether a cell of that rank is live whatever the clock says."""
+    return Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
+
+
+def is_tombstone(rank: Expr) -> Expr:
+    """Return whether a cell of that rank is a deletion."""
+    return Call(Op.GE, (rank, Lit(0)))
+
+
 def is_live(rank: Expr, now: Expr) -> Expr:
     """Return whether a cell of that rank is live at `now` (rule C4): never expires, or not yet; never a tombstone."""
-    forever = Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
     expiring = Call(Op.AND, (Call(Op.LT, (rank, Lit(0))), Call(Op.GE, (rank, now_rank(now)))))
-    return either(forever, expiring)
+    return either(is_eternal(rank), expiring)
 
 
 def survives(written: Expr, deletion: Expr) -> Expr:

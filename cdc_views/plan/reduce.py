@@ -44,6 +44,14 @@ def reduce_rows(request: Reduction) -> Node:
 
     Where the table has no clustering columns, a row key is a partition key and partition deletions join in here.
     """
+    rows: Node = reduce_single_cells(request)
+    for column in with_elements(request, request.schema.regulars):
+        rows = attach(request, rows, column, keys=request.row_keys(), kind=FactKind.ROW)
+    return rows
+
+
+def reduce_single_cells(request: Reduction) -> LatestCells:
+    """Return `reduce_rows` without the elements of lists, sets and maps."""
     schema = request.schema
     kinds = [FactKind.ROW] if schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     simple = Cells.of(request, schema.regulars)
@@ -64,10 +72,7 @@ def reduce_rows(request: Reduction) -> Node:
         (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),
         *simple.folds,
     )
-    rows: Node = LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
-    for column in with_elements(request, schema.regulars):
-        rows = attach(request, rows, column, keys=keys, kind=FactKind.ROW)
-    return rows
+    return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
@@ -88,7 +93,7 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
         columns=(
             *((key, col(key)) for key in dict.fromkeys(keys + displayed(schema.partition))),
             (names.PARTITION_DELETED, when(is_partition, deleted)),
-            (names.RANGES, when(Call(Op.AND, (is_range, not_null(deleted))), _range(deleted))),
+            (names.RANGES, when(Call(Op.AND, (is_range, not_null(deleted))), range_of(deleted))),
             *cells.inputs,
         ),
     )
@@ -112,7 +117,8 @@ def reduce_table(request: Reduction) -> Node:
     return Aggregate("latest_table", "table", source, (), ((names.TABLE_DELETED, fold),))
 
 
-def _range(deleted: Expr) -> Expr:
+def range_of(deleted: Expr) -> Expr:
+    """Return a range tombstone: what a deletion says, and its bounds."""
     return Struct(((WRITTEN, deleted), (names.FROM, col(names.FROM)), (names.TO, col(names.TO))))
 
 
@@ -178,16 +184,16 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     Elements are grouped apart from the simple columns: an array aggregate beside them makes both slow.
     """
     cells = names.cells_of(column.name)
-    elements = _reduced_elements(request, column, keys=keys, kind=kind)
-    collected = Aggregate(
-        f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, _collected(request, column)),)
+    elements = reduced_elements(request, column, keys=keys, kind=kind)
+    gathered = Aggregate(
+        f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, collected(request, column)),)
     )
     columns = tuple((name, col(name, "l")) for name in owners.output())
     return Join(
         f"{owners.name}_with_{physical_name(column.name)}",
         owners.grain,
         owners,
-        collected,
+        gathered,
         JoinKind.LEFT,
         request.identities(kind),
         (*columns, (cells, col(cells, "r"))),
@@ -195,7 +201,8 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     )
 
 
-def _reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
+def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> LatestCells:
+    """Return the winner `_cell` of each path (`_path_key`) of one multi-cell column, and what shows the path."""
     stored, base = col(physical_name(column.name)), physical_name(column.name)
     array: Expr = Field(stored, "cells")
     array = kept_elements(request, column, array)
@@ -218,12 +225,11 @@ def _reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ..
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
-    """Elements that count: written after the column's drop (W6) and not after `written_as_of`."""
+    """Elements that count: written after the column's drop (W6), and in time."""
     written = Field(Item(), WRITTEN)
     dropped_at = request.drop_time(column)
-    late = Call(Op.LE, (written, Lit(request.written_as_of))) if request.written_as_of is not None else None
     early = Call(Op.GT, (written, Lit(dropped_at))) if dropped_at is not None else None
-    where = both(late, early)
+    where = both(request.in_time(written), early)
     return Keep(array, where) if where is not None else array
 
 
@@ -245,8 +251,8 @@ def _flattened(exploded: Explode, column: Column, *, keys: tuple[str, ...]) -> N
     return Select(f"{physical_name(column.name)}_paths", "element fact", exploded, columns)
 
 
-def _collected(request: Reduction, column: Column) -> Expr:
-    """An array of struct(key, path[, path_bytes], written, rank[, value | bytes]), ordered by key."""
+def collected(request: Reduction, column: Column) -> Expr:
+    """Return an array of struct(key, path[, path_bytes], written, rank[, value | bytes]), ordered by key."""
     cell = col("_cell")
     paths = [(name, col(f"_{name}")) for name in _shown_paths(column)] or [("path", col("_path_key"))]
     payload = request.reduced("_cell", column, cell=cell, kind=element_value_type(column.type)).payload
@@ -257,13 +263,17 @@ def _collected(request: Reduction, column: Column) -> Expr:
 __all__ = [
     "Cells",
     "attach",
+    "collected",
     "display_folds",
     "displayed",
     "kept_elements",
     "path_key",
+    "range_of",
     "reduce_partitions",
     "reduce_rows",
+    "reduce_single_cells",
     "reduce_table",
+    "reduced_elements",
     "single_cells",
     "with_elements",
 ]

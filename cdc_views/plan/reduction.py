@@ -27,14 +27,19 @@ def value_payload(kind: LogicalType) -> tuple[str, ...]:
 class Split:
     """Facts of a state with a base: only keys that the facts since then touch need reducing.
 
-    A fact about a row touches the row, any other the whole partition. `is_fresh_small` says that the touched keys
-    fit into each worker's memory; `has_fresh` that there are facts besides the base at all; `has_scopes` that some of
-    them may be about more than a row.
+    A fact about a row touches the row, any other the whole partition; none is about the whole table. `is_fresh_small`
+    says that the touched keys fit into each worker's memory; `has_fresh` that there are facts besides the base at all;
+    `has_scopes` that some of them may be about more than a row; `has_plain` and `has_judged` what the base consists of;
+    `is_fresh_newer` that each of them was written after every fact of the base. `is_fresh_only` asks for them alone.
     """
 
     has_fresh: bool = True
     is_fresh_small: bool = True
     has_scopes: bool = True
+    has_plain: bool = True
+    has_judged: bool = True
+    is_fresh_newer: bool = False
+    is_fresh_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +122,14 @@ class Reduction:
         grain = f"{' or '.join(kind.value for kind in wanted)} fact"
         return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
 
+    def in_time(self, written: Expr) -> Expr | None:
+        """Return whether what was written then counts; None where everything does."""
+        return Call(Op.LE, (written, Lit(self.written_as_of))) if self.written_as_of is not None else None
+
     def written_in_time(self, value: Expr) -> Expr:
-        """Return `value` (a struct with `written`), or null where it was written after `written_as_of`."""
-        if self.written_as_of is None:
-            return value
-        return when(Call(Op.LE, (Field(value, WRITTEN), Lit(self.written_as_of))), value)
+        """Return `value` (a struct with `written`), or null where it was not written in time."""
+        counts = self.in_time(Field(value, WRITTEN))
+        return value if counts is None else when(counts, value)
 
     def deletion(self, value: Expr) -> Expr:
         """Return the part of a deletion that takes part in reducing: its write time, or all of it for a state."""

@@ -50,6 +50,12 @@ class Shape:
     rows_always_have_markers: bool = False
     has_truncates: bool = False
 
+    def payload(self, kind: LogicalType) -> tuple[str, ...]:
+        """Return which stored fields of a cell the forms are made of, the first of them always there."""
+        wants_bytes = self.is_exact and reads_from_bytes(kind)
+        wants_value = self.is_friendly or not wants_bytes
+        return (VALUE,) * wants_value + (BYTES,) * wants_bytes
+
     def of_cell(self, column: Column, cell: Expr) -> Named:
         """Return the forms of a simple column's cell, which is known to show."""
         forms: list[tuple[str, Expr]] = []

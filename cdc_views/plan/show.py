@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
+from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
     AnyOver,
     Call,
@@ -30,10 +31,10 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
-from cdc_views.plan.order import RANK, WRITTEN, is_live, shows, survives
+from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
 from cdc_views.plan.shape import Shape
 from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Udt, is_text
+from cdc_views.types import LogicalType, Udt, is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class Showing:
     shape: Shape
     is_settled: bool = False
     """Whether deletions were applied to the rows already, as to those of a state's base."""
+    is_plain: bool = False
+    """Whether the rows exist, and their single cells show where they have a value (`compact`)."""
+    tells_expiry: bool = False
+    """Whether to say when expiry next changes a row (`expiry`)."""
 
     @property
     def scope(self) -> Expr:
@@ -60,29 +65,37 @@ class Showing:
 
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
     """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
-    covered = _covered(request, rows, partitions=partitions, table=table)
-    judged = _judged(request, covered, columns=_judged_columns(request), scope=request.scope)
-    if request.schema.statics and partitions is not None:
-        judged = _judged(request, judged, columns=request.schema.statics, scope=_static_scope(request))
-    columns = (
-        *_keys(request.schema.row_key),
-        *_values(request, request.schema.regulars + request.schema.statics),
-        (names.IS_ROW, Lit(True)),
-    )
-    visible = Select("visible_rows", "visible row", judged, columns, _row_exists(request))
-    if not request.schema.statics or partitions is None:
+    has_statics = bool(request.schema.statics) and partitions is not None
+    covered = covered_rows(request, rows, partitions=partitions, table=table)
+    visible = visible_rows(request, covered, has_statics=has_statics)
+    if not has_statics or partitions is None:
         return visible
     return _with_static_only(request, visible, partitions=_truncated(request, partitions, table))
 
 
+def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
+    """Return the rows of row keys that exist (the selection's condition), from rows that know what covers them."""
+    judged = judged_cells(request, covered, columns=_judged_columns(request), scope=request.scope)
+    if request.schema.statics:
+        scope = _static_scope(request) if has_statics else request.scope
+        judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
+    columns = (
+        *shown_keys(request.schema.row_key),
+        *shown_values(request, request.schema.regulars + request.schema.statics),
+        (names.IS_ROW, Lit(True)),
+        *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
+    )
+    return Select("visible_rows", "visible row", judged, columns, None if request.is_plain else _row_exists(request))
+
+
 def _judged_columns(request: Showing) -> tuple[Column, ...]:
     """The regular columns that decide whether a row exists, or are shown."""
-    if request.shape.rows_always_have_markers:
+    if request.shape.rows_always_have_markers or request.is_plain:
         return tuple(request.shown(request.schema.regulars))
     return request.schema.regulars
 
 
-def _judged(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
+def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
     """Say once of each cell whether it shows, and keep the live elements of each multi-cell column."""
     verdicts: list[tuple[str, Expr]] = []
     replaced: dict[str, Expr] = {}
@@ -90,7 +103,7 @@ def _judged(request: Showing, source: Node, *, columns: tuple[Column, ...], scop
         own = _complex_scope(column, scope)
         if not column.type.is_multicell or isinstance(column.type, Udt):
             verdicts += [
-                (names.shows(name), shows(col(name), deletion=own, now=request.now)) for name in _cell_columns(column)
+                (names.shows(name), _shows(request, col(name), kind, deletion=own)) for name, kind in cell_columns(column)
             ]
         else:
             replaced[names.cells_of(column.name)] = _live_elements(request, column, deletion=own)
@@ -99,14 +112,26 @@ def _judged(request: Showing, source: Node, *, columns: tuple[Column, ...], scop
     return Select(f"judged_{role}_cells", source.grain, source, (*kept, *verdicts))
 
 
-def _cell_columns(column: Column) -> list[str]:
-    """The plan columns that hold the column's cells: itself, or one a field of a multi-cell user type."""
+def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr) -> Expr:
+    if request.is_plain:
+        return plain_shows(cell, request.shape.payload(kind))
+    return shows(cell, deletion=deletion, now=request.now)
+
+
+def plain_shows(cell: Expr, payload: tuple[str, ...]) -> Expr:
+    """Whether a cell of a plain row shows: where it has a value. A tombstone has bytes, so these do not tell."""
+    return not_null(Field(cell, VALUE)) if VALUE in payload else is_eternal(Field(cell, RANK))
+
+
+def cell_columns(column: Column) -> list[tuple[str, LogicalType]]:
+    """The plan columns that hold the column's cells, and their types: itself, or one a field of a multi-cell user type."""
     if isinstance(column.type, Udt) and column.type.is_multicell:
-        return [name for name, _ in names.field_columns(column.name, column.type)]
-    return [physical_name(column.name)]
+        fields = names.field_columns(column.name, column.type)
+        return [(name, kind) for (name, _), (_, kind) in zip(fields, column.type.fields, strict=True)]
+    return [(physical_name(column.name), column.type)]
 
 
-def _covered(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
+def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
     """Rows beside their partition, with the largest deletion that covers them in `_scope` (rule D2)."""
     if partitions is not None:
         rows = beside_partition(request.schema, rows, partitions)
@@ -114,7 +139,7 @@ def _covered(request: Showing, rows: Node, *, partitions: Node | None, table: No
     else:
         own = [col(names.DELETED)]
     if table is not None:
-        rows = _beside_table(rows, table)
+        rows = beside_table(rows, table)
         own.append(col(names.TABLE_DELETED))
     scope: Expr = Call(Op.GREATEST, tuple(own)) if len(own) > 1 else own[0]
     hidden = {names.DELETED, names.RANGES}
@@ -130,7 +155,8 @@ def beside_partition(schema: TableSchema, rows: Node, partitions: Node) -> Node:
     return Join("rows_and_partitions", "row key", rows, partitions, JoinKind.LEFT, on, columns)
 
 
-def _beside_table(rows: Node, table: Node) -> Node:
+def beside_table(rows: Node, table: Node) -> Node:
+    """Return rows with the largest deletion of the whole table."""
     columns = (*((n, col(n, "l")) for n in rows.output()), (names.TABLE_DELETED, col(names.TABLE_DELETED, "r")))
     return Join(f"{rows.name}_and_table", rows.grain, rows, table, JoinKind.CROSS, (), columns)
 
@@ -139,7 +165,7 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
     """Partitions for the rows of rule W3; a truncate covers statics as a partition deletion does."""
     if table is None:
         return partitions
-    beside = _beside_table(partitions, table)
+    beside = beside_table(partitions, table)
     both_deletions = Call(Op.GREATEST, (col(names.PARTITION_DELETED), col(names.TABLE_DELETED)))
     columns = tuple(
         (name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output()
@@ -147,9 +173,13 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
     return Select("covered_partitions", "partition", beside, columns)
 
 
-def range_deletion(schema: TableSchema) -> Expr:
-    """The largest write time among the partition's range tombstones that cover the row; null without one."""
+def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
+    """The largest write time among the partition's range tombstones that cover the row; null without one.
+
+    `counts` (over `Item()`) says which of them count.
+    """
     inside = both(
+        counts,
         _within(schema, Field(Item(), names.FROM), is_start=True),
         _within(schema, Field(Item(), names.TO), is_start=False),
     )
@@ -201,7 +231,7 @@ def _any_shows(column: Column) -> Expr:
     """Whether any cell of a judged column shows; null instead of false where there is none."""
     if column.type.is_multicell and not isinstance(column.type, Udt):
         return Call(Op.NOT, (IsEmpty(col(names.cells_of(column.name))),))
-    return either(*(col(names.shows(name)) for name in _cell_columns(column)))
+    return either(*(col(names.shows(name)) for name, _ in cell_columns(column)))
 
 
 def _complex_scope(column: Column, deletion: Expr) -> Expr:
@@ -218,7 +248,7 @@ def _live_elements(request: Showing, column: Column, *, deletion: Expr) -> Expr:
     return Keep(col(names.cells_of(column.name)), live)
 
 
-def _keys(columns: Iterable[Column]) -> Named:
+def shown_keys(columns: Iterable[Column]) -> Named:
     """Of each key column: as stored, as compared, as shown."""
     keys: dict[str, Expr] = {}
     for column in columns:
@@ -228,7 +258,8 @@ def _keys(columns: Iterable[Column]) -> Named:
     return tuple(keys.items())
 
 
-def _values(request: Showing, columns: Iterable[Column]) -> Named:
+def shown_values(request: Showing, columns: Iterable[Column]) -> Named:
+    """Return the forms of the wanted ones of judged columns."""
     return tuple(entry for c in request.shown(columns) for entry in _value(request, c))
 
 
@@ -242,6 +273,21 @@ def _value(request: Showing, column: Column) -> Named:
     else:
         forms = shape.of_elements(column, col(names.cells_of(column.name)))
     return tuple((name, when(_any_shows(column), value)) for name, value in forms)
+
+
+def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
+    """When expiry next changes the row. Of a plain row only elements expire; of a whole-row source nothing does (S1)."""
+    if not request.tells_expiry:
+        return ()
+    expiries: list[Expr] = []
+    if has_marker and not request.is_plain:
+        expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
+    for column in () if request.shape.rows_always_have_markers else columns:
+        if column.type.is_multicell and not isinstance(column.type, Udt):
+            expiries.append(elements_expiry(col(names.cells_of(column.name))))
+        elif not request.is_plain:
+            expiries += [cell_expiry(col(name), col(names.shows(name))) for name, _ in cell_columns(column)]
+    return ((names.SOONEST, soonest(expiries)),)
 
 
 def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
@@ -260,18 +306,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 
     A window rather than an outer join: engines push a predicate on the partition key through both.
     """
-    statics = request.schema.statics
-    judged = _judged(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
-    live = either(*(_any_shows(c) for c in statics))
-    own = dict(_values(request, statics))
-    known: dict[str, Expr] = {**dict(_keys(request.schema.partition)), **own, names.IS_ROW: Lit(False)}
-    candidates = Select(
-        "static_rows",
-        "partition with live statics",
-        judged,
-        tuple((name, known.get(name, Lit(None))) for name in visible.output()),
-        live,
-    )
+    candidates = static_rows(request, partitions, like=visible.output())
     together = UnionAll("rows_and_static_rows", "visible row or partition", (visible, candidates))
     partition = tuple(col(names.identity(c)) for c in request.schema.partition)
     ranked = Select(
@@ -282,3 +317,14 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
     )
     keep = either(col(names.IS_ROW), Call(Op.NOT, (col(names.HAS_ROW),)))
     return Select("shown_rows", "visible row", ranked, tuple((n, col(n)) for n in together.output()), keep)
+
+
+def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
+    """Return what partitions with live statics (the selection's condition) would show alone, in the columns `like`."""
+    statics = request.schema.statics
+    judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
+    live = either(*(_any_shows(c) for c in statics))
+    known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}
+    known |= {names.IS_ROW: Lit(False), **dict(_expiry(request, statics, has_marker=False))}
+    columns = tuple((name, known.get(name, Lit(None))) for name in like)
+    return Select("static_rows", "partition with live statics", judged, columns, live)

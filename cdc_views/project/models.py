@@ -7,7 +7,16 @@ from collections import Counter
 from enum import Enum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from cdc_views.cron import Cron
 from cdc_views.overrides import parse_override
@@ -16,6 +25,7 @@ from cdc_views.raw.connect_hints import Binary, Decimals
 from cdc_views.strategy import Strategy
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 
 class EngineName(str, Enum):
@@ -118,8 +128,26 @@ class ViewConfig(_Part):
     strategy: Strategy = Field(default=Strategy.AUTO, description="How the latest cell is found; all give equal rows.")
 
 
+def _folder(value: str) -> str:
+    if not _FOLDER.match(value):
+        raise ValueError("the name of a folder was expected: letters, digits, `_`, `-` and `.`, a letter or digit first")
+    return value
+
+
+class ServingConfig(_Part):
+    """A serving table: the view's rows as plain columns."""
+
+    name: Annotated[Name, AfterValidator(_folder)] | None = Field(
+        default=None, description="Its folder under `serving` in the warehouse; by default derived from the table's name."
+    )
+
+
+def _serving(value: Any) -> Any:
+    return {} if value is True else None if value is False else value
+
+
 class MaterializeConfig(_Part):
-    """When state is brought up to date, and how late an event may come."""
+    """When state is brought up to date, how late an event may come, and whether there is a serving table."""
 
     schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
         default=None, description="A cron expression of five fields, in UTC."
@@ -127,6 +155,10 @@ class MaterializeConfig(_Part):
     lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(
         default=None, description="<int>(s|m|h|d): how long deletions are remembered; by default for ever."
     )
+    serving: Annotated[
+        ServingConfig | None,
+        BeforeValidator(_serving, json_schema_input_type=bool | ServingConfig),
+    ] = Field(default=None, description="Keep a serving table: true, or its name; by default there is none.")
 
 
 class FidelityConfig(_Part):
@@ -172,6 +204,12 @@ class TableConfig(_Part):
         """The raw table's path, as written or derived."""
         return self.raw.table or default_raw_table(self.name)
 
+    @property
+    def serving_name(self) -> str | None:
+        """The serving table's folder, as written or derived; None where there is to be none."""
+        serving = self.materialize.serving
+        return None if serving is None else serving.name or default_raw_table(self.name).removeprefix("raw/")
+
 
 class ProjectConfig(_Part):
     """A whole project file."""
@@ -187,6 +225,7 @@ class ProjectConfig(_Part):
             ("table", [t.name for t in self.tables]),
             ("raw table", [t.raw_table.rstrip("/") for t in self.tables]),
             ("view", [f"{t.keyspace}.{t.view_name}" for t in self.tables]),
+            ("serving table", [t.serving_name.casefold() for t in self.tables if t.serving_name is not None]),
         ):
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:

@@ -82,6 +82,13 @@ class RawFormat(ABC):
         marker, a heartbeat) gives no facts.
         """
 
+    def happened(self, event: SourceLine) -> int | None:
+        """Return when the source says that an event happened, in µs since the epoch; None where it does not say.
+
+        Never an order (rule S2): it only tells events from before a key was forgotten from later ones.
+        """
+        return None
+
     @abstractmethod
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         """Return one verdict a column, in schema order, preceded by those of `*`."""

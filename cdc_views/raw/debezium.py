@@ -74,6 +74,14 @@ class Debezium(RawFormat):
         """See `RawFormat.fidelity`."""
         return debezium_fidelity(schema)
 
+    def happened(self, event: SourceLine) -> int | None:
+        """See `RawFormat.happened`; the database's commit, not Debezium's clock, which also dates what is read again."""
+        value = read_record(event.text).value
+        if not isinstance(value, dict):
+            return None
+        millis = value["source"].get("ts_ms") if is_envelope(value) else value.get("__source_ts_ms")
+        return None if millis is None else integer(millis, what="ts_ms", allowed=_MILLIS) * 1000
+
     def _hints_of(self, declared: ConnectType | None, *, connector: str) -> HintsOf:
         # MySQL and MariaDB send TIME in µs in every mode but `connect`
         units = {Kind.TIME: Unit.MICROS} if connector in MYSQL else {}

@@ -116,9 +116,11 @@ def _landed(table: Table) -> RawTable:
     """The raw table, brought up to date and checked."""
     from cdc_views.landing import exists, open_raw
     from cdc_views.raw_places import NOTHING_LANDED
+    from cdc_views.retention import check_raw_is_whole
 
     table.adapt()
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
     open_raw(table.raw, format_name=table.format.name)
+    check_raw_is_whole(table, what="a count of copies")
     return table.raw

@@ -29,8 +29,10 @@ from cdc_views.sql.dialects.spark import Spark
 class Compiler:
     """Compiles plans over one raw DataFrame. A node without a visit raises `UnsupportedError`."""
 
-    def __init__(self, raw: DataFrame, parts: Mapping[Source, DataFrame] | None = None) -> None:
-        self._raw, self._dialect = {Source.ALL: raw, **(parts or {})}, Spark()
+    def __init__(
+        self, raw: DataFrame, parts: Mapping[Source, DataFrame] | None = None, *, dialect: Spark | None = None
+    ) -> None:
+        self._raw, self._dialect = {Source.ALL: raw, **(parts or {})}, dialect or Spark()
         self._done: dict[int, DataFrame] = {}
 
     def dataframe(self, root: Node) -> DataFrame:

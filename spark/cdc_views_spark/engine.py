@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 
 import pyarrow as pa
@@ -10,16 +12,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdc_views.engines.asking import ask_of
-from cdc_views.engines.base import Read, StateWrite, ViewDefinition
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import EngineError
+from cdc_views.following import Followed
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.layout import in_layout
+from cdc_views_spark.serving import write_serving
 from cdc_views_spark.session import open_session
 from cdc_views_spark.state import facts_of_sources, parts_of_sources, write_state
+from cdc_views_spark.streaming import follow
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
@@ -60,19 +68,28 @@ class SparkEngine:
         """See `Engine.write_state`."""
         write_state(self._session, write)
 
-    def raw(self, raw: RawTable) -> DataFrame:
-        """Return the raw table; one that does not exist yet has no rows, a column it lacks is null."""
-        expected = raw.relation.arrow_schema()
-        if not (Path(raw.location) / "_delta_log").is_dir() and "://" not in raw.location:
-            return self._session.createDataFrame(expected.empty_table())
-        stored = self._session.read.format("delta").load(raw.location)
-        missing = [field for field in expected if field.name not in stored.columns]
-        if not missing:
-            return stored
-        from pyspark.sql import functions as F
-        from pyspark.sql.pandas.types import from_arrow_type
+    def write_serving(self, write: ServingWrite) -> None:
+        """See `Engine.write_serving`."""
+        write_serving(self._session, write)
 
-        return stored.withColumns({f.name: F.lit(None).cast(from_arrow_type(f.type)) for f in missing})
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """See `Engine.rows`."""
+        facts = facts_of_sources(self._session, sources)
+        compiler = Compiler(facts, parts_of_sources(self._session, sources))
+        try:
+            return compiler.dataframe(prune(lower(plan, strategy="aggregate"))).toArrow()
+        except PySparkException as error:
+            raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
+
+    def raw(self, raw: RawTable) -> DataFrame:
+        """Return the raw table; one that does not exist yet has no rows, a column or struct field it lacks is null."""
+        if not (Path(raw.location) / "_delta_log").is_dir() and "://" not in raw.location:
+            return self._session.createDataFrame(raw.relation.arrow_schema().empty_table())
+        return in_layout(self._session.read.format("delta").load(raw.location), raw.relation)
+
+    def follow(self, followed: Iterable[Followed], *, interval: str | None, stop: Event) -> None:
+        """See `streaming.follow`."""
+        follow(self._session, followed, interval=interval, stop=stop)
 
     def read(self, read: Read) -> pa.Table:
         """See `Engine.read`."""

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.state_plan import in_time, order_of, plan_of, replaced_by
+from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import BASE, LATE, PART, PURGED, RUN
+from cdc_views.plan.compact import LATE, PART, PURGED
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
 from cdc_views.relation import Relation
 from cdc_views_spark.compile import Compiler
+from cdc_views_spark.layout import in_layout
 
 MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
@@ -31,8 +33,13 @@ def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Da
     """Return what a plan's scans read of `sources`."""
     if sources.split is None:
         return {}
-    base, fresh = replace(sources, runs=(), tail=()), replace(sources, base=())
-    return {Source.BASE: facts_of_sources(session, base), Source.FRESH: facts_of_sources(session, fresh)}
+    parts = {
+        Source.BASE: replace(sources, runs=(), tail=()),
+        Source.PLAIN: replace(sources, base=sources.plain, runs=(), tail=()),
+        Source.JUDGED: replace(sources, base=sources.judged, plain=(), runs=(), tail=()),
+        Source.FRESH: replace(sources, base=(), plain=()),
+    }
+    return {part: facts_of_sources(session, of_it) for part, of_it in parts.items()}
 
 
 def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
@@ -42,7 +49,7 @@ def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Sourc
     for part, (prefix, files) in parts.items():
         if files:
             stored = _state(session, sources).where(F.col(PART).startswith(prefix))
-            found[part] = _in_layout(stored, sources.raw.relation)
+            found[part] = in_layout(stored, sources.raw.relation)
     return found if sources.late_by is None else {**found, Source.TAIL: _landed(session, sources)}
 
 
@@ -52,7 +59,7 @@ def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bo
         return _in_time(session, sources, drops_empty=drops_empty)
     parts = []
     if sources.base or sources.runs:
-        parts.append(_in_layout(_of_files(_state(session, sources), sources), sources.raw.relation))
+        parts.append(in_layout(_of_files(_state(session, sources), sources), sources.raw.relation))
     if sources.tail:
         parts.append(_in_time(session, sources, drops_empty=drops_empty))
     if not parts:
@@ -69,9 +76,9 @@ def _landed(session: SparkSession, sources: Sources) -> DataFrame:
     relation = sources.raw.relation
     if sources.is_raw:
         stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return _in_layout(stored, relation)
+        return in_layout(stored, relation)
     # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
-    return _in_layout(session.read.schema(from_arrow_schema(relation.arrow_schema())).parquet(*sources.tail), relation)
+    return in_layout(session.read.schema(from_arrow_schema(relation.arrow_schema())).parquet(*sources.tail), relation)
 
 
 def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
@@ -82,24 +89,11 @@ def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> D
 
 
 def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
-    """The base alone, the runs alone, or both: told by the first letter of `_part`, which Delta prunes files by."""
+    """Those files of the state, told by the first letter of `_part`, which Delta prunes files by."""
     if sources.parts:
         state = state.where(F.col(PART).isin(*sources.parts))
-    if sources.base and sources.runs:
-        return state.where((F.col(PART) < LATE) & ~F.col(PART).startswith(PURGED))
-    return state.where(F.col(PART).startswith(BASE if sources.base else RUN))
-
-
-def _in_layout(frame: DataFrame, relation: Relation) -> DataFrame:
-    """The columns of the raw layout in order; those that the files do not have yet are null, struct fields too."""
-    return frame.select(*(_column(frame, field.name, field.type) for field in relation.arrow_schema()))
-
-
-def _column(frame: DataFrame, name: str, kind: pa.DataType) -> Column:
-    wanted = from_arrow_type(kind)
-    if name not in frame.columns:
-        return F.lit(None).cast(wanted).alias(name)
-    return F.col(f"`{name}`")
+    letters = {Path(file).parent.name.removeprefix(f"{PART}=")[:1] for file in sources.base + sources.runs}
+    return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
@@ -127,12 +121,12 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
     """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
-    kept, *others = root.parts
-    if not (write.is_base and others and _stays_in_place(write)):
+    kept, others = kept_and_moved(root)
+    if not (write.is_base and kept and others and _stays_in_place(write)):
         return _laid_out(compiler.dataframe(root), write)
-    moved = compiler.dataframe(replace(root, parts=tuple(others)))
-    in_place = _typed(compiler.dataframe(kept), write.sources.raw.relation)
-    return in_place.unionAll(_laid_out(moved, write))
+    moved = _laid_out(compiler.dataframe(replace(root, parts=others)), write)
+    in_place = (_typed(compiler.dataframe(part), write.sources.raw.relation) for part in kept)
+    return reduce(DataFrame.unionAll, in_place, moved)
 
 
 def _stays_in_place(write: StateWrite) -> bool:

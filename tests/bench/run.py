@@ -114,11 +114,14 @@ def plot(results: list[dict[str, Any]], points: list[dict[str, Any]]) -> None:
     left.bar_label(bars, fmt="%.1f", padding=3)
     left.axvline(1, color="black", linewidth=0.8)
     left.invert_yaxis()
+    left.margins(x=0.12)
     left.set_xlabel("time, in full scans of the same files")
-    for engine, style in (("duckdb", "o-"), ("spark", "s--")):
+    for engine, style, color in (("duckdb", "o-", "#b8860b"), ("spark", "s--", "#3b6ea5")):
         mine = [p for p in points if p["engine"] == engine and p["exact"]]
-        right.plot([p["raw_rows"] / 1e6 for p in mine], [p["exact"] for p in mine], style, label=f"{engine} exact view")
-        right.plot([p["raw_rows"] / 1e6 for p in mine], [p["scan"] for p in mine], style, alpha=0.4, label=f"{engine} full scan")
+        exact = [p["exact"] for p in mine]
+        right.plot([p["raw_rows"] / 1e6 for p in mine], exact, style, color=color, label=f"{engine} exact view")
+        scans = [p["scan"] for p in mine]
+        right.plot([p["raw_rows"] / 1e6 for p in mine], scans, style, color=color, alpha=0.4, label=f"{engine} full scan")
     right.set_xlabel("raw rows, millions")
     right.set_ylabel("seconds")
     right.set_ylim(bottom=0)

@@ -1,8 +1,9 @@
-"""`make bench-state`: what a state costs to keep and to read, in ratios within one run.
+"""`make bench-state`: what a state costs to keep and to read, in ratios within one run; writes a JSON and a plot.
 
-A raw table of FACTS facts about KEYS keys; then tails of 1 % new facts whose keys are uniform, one materialization
-each, compactions included. Beside them a full rebuild, a plain scan of the same values, a point lookup, and on the same
-data Delta's own MERGE per batch. Options: `--keys N`, `--tails N`, `--engine duckdb|spark`.
+A raw table of two facts a key, then tails whose keys are uniform, one materialization each, merges included. Beside
+them: a plain scan of the same values, a full rebuild, a state of a tenth of the keys fed the same tails, a point lookup,
+Delta's own MERGE per batch, and a rebuild by self-joins. Options: `--keys N`, `--tails N`, `--engine duckdb|spark`,
+`--no-others`.
 """
 
 from __future__ import annotations
@@ -12,159 +13,179 @@ import json
 import shutil
 import statistics
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
-from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
-from generate import CELLS, MACRO, NOW, SCHEMA, cells_sql
+from deltalake import DeltaTable, write_deltalake
+from generate import NOW
+from state_data import Reader, Source, open_engine, timed
+from state_others import MergedTable, rebuild_by_self_join
+from subjects import peak_mib
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.materialize import materialize, sources_of
-from cdc_views.relation import RawTable, Relation
 
 OUT = Path(__file__).parent / "out"
-NAMES = [f"c{i}" for i in range(CELLS)]
+RUNS = 5
+OTHER_TAILS = 3
 
 
-def facts_sql(first: int, count: int, *, keys: int) -> str:
-    """Facts `first` to `first + count`: each about one key in KEYS, uniform, later ones written later."""
-    events = (
-        f"SELECT i, hash(i * 7 + 1) % {keys} AS k, 'row' AS kind, 1700000000000000 + i AS w "
-        f"FROM range({first}, {first + count}) AS t(i)"
-    )
-    return f"WITH events AS ({events}) {cells_sql(0)}"
+def tell(text: str) -> None:
+    """Say it now."""
+    print(f"  {text}", flush=True)
 
 
-def append(raw: RawTable, connection: duckdb.DuckDBPyConnection, first: int, count: int, *, keys: int) -> None:
-    """Land facts in one commit."""
-    rows = connection.sql(facts_sql(first, count, keys=keys)).to_arrow_table()
-    write_deltalake(raw.location, rows.cast(raw.relation.arrow_schema()), mode="append")
-
-
-def build(folder: Path, connection: duckdb.DuckDBPyConnection, *, facts: int, keys: int) -> RawTable:
-    """Return a raw table of so many facts."""
-    raw = RawTable(str(folder / "raw"), Relation(SCHEMA))
-    Path(raw.location).mkdir(parents=True)
-    connection.execute(f"COPY ({facts_sql(0, facts, keys=keys)}) TO '{raw.location}/0.parquet' (FORMAT parquet)")
-    convert_to_deltalake(raw.location)
-    return raw
-
-
-def timed(action: Callable[[], Any], *, runs: int = 1) -> tuple[float, Any]:
-    """Return the median seconds, and the last result."""
-    seconds, result = [], None
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = action()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds), result
-
-
-class Reader:
-    """Full reads by one engine: of the hybrid view and of plain values, consumed by a hash of every column."""
-
-    def __init__(self, engine: Engine, raw: RawTable, state: str) -> None:
-        self.engine, self.raw, self.state = engine, raw, state
-
-    def read(self, **options: Any) -> Read:
-        """The read of the hybrid view."""
-        return Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state), **options)
-
-    def view(self, *, raw_only: bool = False) -> tuple[Any, ...]:
-        """The view's output, consumed."""
-        read = Read(self.raw, as_of=NOW, is_ordered=False) if raw_only else self.read()
-        return self._consumed(read)
-
-    def _consumed(self, read: Read) -> tuple[Any, ...]:
-        if self.engine.name == "spark":
-            frame = self.engine.dataframe(read)  # type: ignore[attr-defined]
-            sums = [f"sum(shiftright(xxhash64(`{c}`), 24))" for c in frame.columns]
-            return tuple(frame.selectExpr("count(*)", *sums).collect()[0])
-        sql = f"SELECT count(*), sum(hash(COLUMNS(*)) >> 24) FROM ({self.engine.sql(read)})"
-        return tuple(self.engine.connection.execute(sql).fetchall()[0])  # type: ignore[attr-defined]
-
-    def plain(self, location: str) -> tuple[Any, ...]:
-        """A plain table of the same values, consumed the same way."""
-        if self.engine.name == "spark":
-            frame = self.engine.session.read.format("delta").load(location)  # type: ignore[attr-defined]
-            sums = [f"sum(shiftright(xxhash64(`{c}`), 24))" for c in frame.columns]
-            return tuple(frame.selectExpr("count(*)", *sums).collect()[0])
-        files = ", ".join(f"'{uri}'" for uri in DeltaTable(location).file_uris())
-        sql = f"SELECT count(*), sum(hash(COLUMNS(*)) >> 24) FROM read_parquet([{files}])"
-        return tuple(self.engine.connection.execute(sql).fetchall()[0])  # type: ignore[attr-defined]
-
-
-def open_engine(name: str, folder: Path) -> Engine:
-    """Return an engine on two cores."""
-    if name == "duckdb":
-        from cdc_views.engines.duckdb import DuckDbEngine
-
-        engine = DuckDbEngine()
-        engine.connection.execute("SET threads = 2")
-        return engine
-    from cdc_views_spark.engine import SparkEngine
-    from cdc_views_spark.session import open_session
-
-    return SparkEngine(open_session(warehouse=folder / "warehouse", memory="6g"))
-
-
-def run(engine_name: str, *, keys: int, tails: int, folder: Path) -> dict[str, Any]:
-    """Measure one engine at one size."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    connection = duckdb.connect()
-    connection.execute(MACRO)
-    facts = 2 * keys
-    raw = build(folder, connection, facts=facts, keys=keys)
-    engine = open_engine(engine_name, folder)
-    reader = Reader(engine, raw, str(folder / "state"))
-    built, _ = timed(lambda: materialize(engine, raw, reader.state, full=True))
-    full, _ = timed(lambda: materialize(engine, raw, reader.state, full=True))
-    print(f"  {engine_name} {keys:,} keys: first build {built:.1f} s, full rebuild {full:.1f} s", flush=True)
-    plain = str(folder / "plain")
-    rows = engine.read(Read(raw, as_of=NOW, is_ordered=False, sources=sources_of(raw, reader.state)))
-    write_deltalake(plain, rows)
-    reader.plain(plain), reader.view()
-    scan, _ = timed(lambda: reader.plain(plain), runs=5)
-    compacted, _ = timed(reader.view, runs=5)
-    print(f"  scan {scan:.2f} s, view of the state at rest {compacted:.2f} s = {compacted / scan:.2f} x", flush=True)
-    step = facts // 100
-    append(raw, connection, facts, step, keys=keys)
-    tail, answer = timed(reader.view, runs=3)
-    assert answer == reader.view(raw_only=True), "state and tail do not show what raw shows"
-    print(f"  view with a 1 % tail {tail:.2f} s = {tail / scan:.2f} x", flush=True)
+def tails(engine: Engine, source: Source, state: str, *, count: int, facts: int) -> tuple[list[float], list[str]]:
+    """Land and materialize so many tails; seconds of each, and what it merged."""
     seconds, merges = [], []
-    for n in range(tails):
-        if n:
-            append(raw, connection, facts + n * step, step, keys=keys)
-        took, done = timed(lambda: materialize(engine, raw, reader.state))
+    for number in range(count):
+        source.land(facts)
+        took, done = timed(lambda: materialize(engine, source.raw, state))
         seconds.append(took)
         merges.append(done.merged)
-        print(f"    tail {n}: {took:.2f} s {done.merged}", flush=True)
-    after, answer = timed(reader.view, runs=3)
-    assert answer == reader.view(raw_only=True), "state does not show what raw shows"
+        tell(f"  tail {number + 1}: {took:.2f} s {done.merged}")
+    return seconds, merges
+
+
+def written(state: str, *, after: int) -> tuple[int, int]:
+    """Files and bytes that the commits after a version of the state added."""
+    files = size = 0
+    for number in range(after + 1, DeltaTable(state).version() + 1):
+        for line in (Path(state) / "_delta_log" / f"{number:020d}.json").read_text().splitlines():
+            added = json.loads(line).get("add")
+            if added:
+                files, size = files + 1, size + added["size"]
+    return files, size
+
+
+def lookup(reader: Reader, source: Source) -> dict[str, Any]:
+    """A point lookup by key: bytes of the files it may touch against all files of state and tail."""
+    where = f"account = {source.keys // 32} AND item = 3"
+    everything, some = sources_of(source.raw, reader.state), sources_of(source.raw, reader.state, where=where)
+    assert everything is not None
+    assert some is not None
+    sizes = [sum(Path(file).stat().st_size for file in sources.files) for sources in (some, everything)]
+    read = Read(source.raw, as_of=NOW, is_ordered=False, where=where, sources=some)
+    seconds, rows = timed(lambda: reader.engine.read(read), runs=RUNS)
+    assert rows.equals(reader.engine.read(Read(source.raw, as_of=NOW, is_ordered=False, where=where))), "lookup differs"
+    return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.files), "touched": len(some.files)}
+
+
+def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict[str, Any]:
+    """Everything of one size: building, reading at rest, with a tail, after many tails."""
+    reader = Reader(engine, source.raw, str(folder / "state"))
+    timed(lambda: materialize(engine, source.raw, reader.state, full=True))
+    full, _ = timed(lambda: materialize(engine, source.raw, reader.state, full=True))
+    built = DeltaTable(reader.state).version()
+    plain = str(folder / "plain")
+    rows = engine.read(Read(source.raw, as_of=NOW, is_ordered=False, sources=sources_of(source.raw, reader.state)))
+    write_deltalake(plain, rows)
+    del rows
+    reader.plain(plain), reader.view()
+    scan, _ = timed(lambda: reader.plain(plain), runs=RUNS)
+    rest, _ = timed(reader.view, runs=RUNS)
+    tell(f"{source.keys:,} keys: rebuild {full:.1f} s; scan {scan:.2f} s, view at rest {rest:.2f} s = {rest / scan:.2f} x")
+    step = source.facts // 100
+    source.land(step)
+    reader.view()
+    tail, answer = timed(reader.view, runs=RUNS)
+    assert answer == reader.raw_view(), "state and tail do not show what raw shows"
+    tell(f"view with a tail of 1 % {tail:.2f} s = {tail / scan:.2f} x")
+    first, done = timed(lambda: materialize(engine, source.raw, reader.state))
+    seconds, merges = tails(engine, source, reader.state, count=count - 1, facts=step)
+    seconds, merges = [first, *seconds], [done.merged, *merges]
+    reader.view()
+    after, answer = timed(reader.view, runs=RUNS)
+    assert answer == reader.raw_view(), "state does not show what raw shows"
     mean = statistics.mean(seconds)
-    print(f"  mean of {tails} tails {mean:.2f} s = {mean / full:.1%} of a rebuild; read after {after / scan:.2f} x", flush=True)
-    files = DeltaTable(reader.state).file_uris()
+    tell(f"mean of {count} tails {mean:.2f} s = {mean / full:.1%} of a rebuild; read after {after / scan:.2f} x")
+    files, size = written(reader.state, after=built)
     return {
-        "engine": engine_name, "keys": keys, "full": full, "scan": scan, "at_rest": compacted, "tail_1": tail,
-        "tails": seconds, "merges": merges, "after": after, "files": len(files), "mean": mean,
+        "keys": source.keys, "facts_a_tail": step, "full": full, "scan": scan, "at_rest": rest, "tail_1": tail,
+        "tails": seconds, "merges": merges, "mean": mean, "after": after, "lookup": lookup(reader, source),
+        "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
+        "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
 
 
+def smaller(engine: Engine, large: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same tails into a state of a tenth of the keys, as many as fit between its merges and some more."""
+    source = Source(folder / "tenth", keys=large["keys"] // 10)
+    state = str(folder / "tenth" / "state")
+    materialize(engine, source.raw, state, full=True)
+    seconds, merges = tails(engine, source, state, count=min(10, len(large["tails"])), facts=large["facts_a_tail"])
+    return {"keys": source.keys, "tails": seconds, "merges": merges, "mean": statistics.mean(seconds)}
+
+
+def others(engine: Engine, source: Source, folder: Path) -> dict[str, Any]:
+    """Delta's MERGE per batch, and a rebuild by self-joins."""
+    reader = Reader(engine, source.raw, str(folder / "state"))
+    merged = MergedTable(engine.session, source, folder)  # type: ignore[attr-defined]
+    seconds = []
+    for _ in range(OTHER_TAILS):
+        known = set(DeltaTable(source.raw.location).file_uris())
+        source.land(source.facts // 100)
+        fresh = tuple(uri for uri in DeltaTable(source.raw.location).file_uris() if uri not in known)
+        took, _ = timed(lambda files=fresh: merged.merge(files))
+        seconds.append(took)
+    assert reader.raw_view(merged.raw) == reader.raw_view(), "MERGE does not show what raw shows"
+    self_join = rebuild_by_self_join(reader, folder)
+    tell(f"MERGE per batch {statistics.mean(seconds):.1f} s a tail; rebuild by self-joins {self_join:.1f} s")
+    return {"merge": seconds, "self_join": self_join}
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """Draw each tail's cost for both sizes of state."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    for part, style in (("large", "o-"), ("small", "s--")):
+        mine = result[part]
+        left.plot(range(1, len(mine["tails"]) + 1), mine["tails"], style, label=f"{mine['keys']:,} keys in the state")
+    left.set_xlabel("tail")
+    left.set_ylabel("seconds to materialize it, merges included")
+    left.set_ylim(bottom=0)
+    left.legend()
+    large = result["large"]
+    names = ["plain scan", "state at rest", "with a tail of 1 %", f"after {len(large['tails'])} tails"]
+    bars = right.barh(names, [large[key] / large["scan"] for key in ("scan", "at_rest", "tail_1", "after")], color="#3b6ea5")
+    right.bar_label(bars, fmt="%.2f", padding=3)
+    right.invert_yaxis()
+    right.set_xlabel("full read, in plain scans of the same values")
+    figure.savefig(path, dpi=120)
+
+
 def main() -> int:
-    """Run and write a JSON."""
+    """Run and write a JSON and a plot."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=3_000_000)
     parser.add_argument("--tails", type=int, default=50)
     parser.add_argument("--engine", default="spark")
+    parser.add_argument("--no-others", action="store_true")
     options = parser.parse_args()
-    OUT.mkdir(exist_ok=True)
-    result = run(options.engine, keys=options.keys, tails=options.tails, folder=OUT / "state_run")
-    (OUT / f"state_{options.engine}_{options.keys}.json").write_text(json.dumps(result, indent=1))
+    folder = OUT / "state_run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    engine = open_engine(options.engine, folder)
+    print(f"{options.engine}, 2 cores")
+    source = Source(folder, keys=options.keys)
+    result: dict[str, Any] = {"engine": options.engine, "large": measure(engine, source, folder, count=options.tails)}
+    result["small"] = smaller(engine, result["large"], folder)
+    growth = result["large"]["mean"] / result["small"]["mean"]
+    tell(f"the same tails into a tenth of the keys: {result['small']['mean']:.2f} s; ten times the state is {growth:.2f} x")
+    found = result["large"]["lookup"]
+    tell(f"a lookup touches {found['touched']} of {found['files']} files, {found['share']:.1%} of the bytes")
+    if options.engine == "spark" and not options.no_others:
+        result["others"] = others(engine, source, folder)
+    result["peak_mib"] = peak_mib()
+    tell(f"peak memory {result['peak_mib']} MiB")
+    name = f"state_{options.engine}_{options.keys}"
+    (OUT / f"{name}.json").write_text(json.dumps(result, indent=1))
+    plot(result, OUT / f"{name}.png")
+    print(f"written: {OUT / name}.json, .png")
     return 0
 
 

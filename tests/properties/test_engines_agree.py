@@ -7,7 +7,7 @@ CDC_VIEWS_HISTORIES says how many histories (200), CDC_VIEWS_SEED which ones (1)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,13 @@ import pytest
 from strategies.histories import LATE_LANDING, NOW, Histories, histories
 from strategies.reading import CASES, SEED, STRATEGIES, Row, assert_same, land, read_rows
 from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
+from strategies.timeline import written_by
 from strategies.values import GREATEST, LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Elements, Fact
+from cdc_views.facts import Fact
 from cdc_views.oracle import latest_rows
 from cdc_views.raw.base import WriteOrder, order_key
 from cdc_views.types import EMPTY
@@ -93,27 +94,6 @@ def check(trial: Trial, engine: Engine, expected: list[Row], **asked: Any) -> No
 def only(rows: list[Row], columns: tuple[str, ...]) -> list[Row]:
     """Return rows of some columns."""
     return [{name: row[name] for name in columns} for row in rows]
-
-
-def written_by(facts: tuple[Fact, ...], limit: int) -> list[Fact]:
-    """Return the facts without what was written after `limit`."""
-
-    def kept(stamped: Any) -> Any:
-        return stamped if stamped is not None and stamped.written <= limit else None
-
-    def kept_elements(elements: Elements) -> Elements:
-        return Elements(kept(elements.deletion), tuple((p, c) for p, c in elements.cells if c.written <= limit))
-
-    return [
-        replace(
-            fact,
-            liveness=kept(fact.liveness),
-            deletion=kept(fact.deletion),
-            cells={name: cell for name, cell in fact.cells.items() if cell.written <= limit},
-            elements={name: kept_elements(elements) for name, elements in fact.elements.items()},
-        )
-        for fact in facts
-    ]
 
 
 def write_times(subject: Subject) -> tuple[int, ...]:

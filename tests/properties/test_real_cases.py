@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -17,14 +18,15 @@ from typing import Any
 
 import pytest
 from strategies.reading import SEED, STRATEGIES, land, read_rows
+from strategies.timeline import read_versions, told, true_versions
 
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
+from cdc_views.facts import Fact, Origin
 from cdc_views.materialize import Forgetting, materialize, sources_of
 from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
+from cdc_views.raw.base import SourceLine, WriteOrder
 from cdc_views.raw.cassandra_mutation import CassandraMutation
 from cdc_views.relation import Relation
 from cdc_views.schema import TableSchema
@@ -34,6 +36,7 @@ CASES = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.O
 INSTANTS = ("early", "late")
 NARROW = ("names3", "types3")
 """Tables that engines plan fast with every strategy."""
+SOME_PARTITIONS = 3
 _READ_AT = re.compile(r'"(node|segment|position)": ?("[^"]*"|\d+),? ?')
 
 
@@ -160,6 +163,38 @@ def test_a_lost_mutation_is_noticed(duckdb_engine: Engine, case_of: CaseOf, tmp_
     raw = land(tmp_path, Relation(case.schema), case.facts(half))
     as_of, expected = case.answer("early")
     assert list(differences(expected, printed(case, read_rows(duckdb_engine, raw, as_of=as_of))))
+
+
+@pytest.mark.parametrize("instant", INSTANTS)
+@pytest.mark.parametrize("name", [n if n in NARROW else pytest.param(n, marks=pytest.mark.heavy) for n in CASES])
+def test_the_current_versions_of_a_history_are_what_cassandra_answered(
+    duckdb_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str, instant: str
+) -> None:
+    case = case_of(name)
+    as_of, expected = case.answer(instant)
+    versions = read_versions(duckdb_engine, raw_of(name), as_of=as_of)
+    assert len(versions) > len(expected)
+    assert list(differences(expected, printed(case, [v.row for v in versions if v.is_current]))) == []
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["wide3", "exotic3"])
+def test_a_real_history_is_what_the_oracle_shows_at_each_instant(
+    duckdb_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str
+) -> None:
+    case = case_of(name)
+    as_of, _ = case.answer("late")
+    once = {repr(replace(fact, origin=Origin())): fact for fact in case.facts(case.lines())}
+    partitions: dict[tuple[Any, ...], list[Fact]] = {}
+    for fact in once.values():
+        partitions.setdefault(fact.partition, []).append(fact)
+    some = sorted(partitions, key=repr)[:SOME_PARTITIONS]
+    order = WriteOrder.MICROS
+    true = Counter(v for p in some for v in true_versions(case.schema, partitions[p], as_of=as_of, order=order))
+    assert true
+    size = len(case.schema.partition)
+    found = read_versions(duckdb_engine, raw_of(name), as_of=as_of)
+    assert Counter(told(v) for v in found if tuple(v.row.values())[:size] in set(some)) == true
 
 
 SPARK_RUNS = [(name, instant, Strategy.AGGREGATE) for name in CASES for instant in INSTANTS]

@@ -6,9 +6,12 @@ CDC_VIEWS_HISTORIES says how many histories a schema gets (200), CDC_VIEWS_SEED 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -16,12 +19,14 @@ from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
 from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
 
+from cdc_views.cells import Cell
+from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
+from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.materialize import materialize, run, sources_of
 from cdc_views.oracle import latest_rows
-from cdc_views.types import MapOf, SetOf, Udt
+from cdc_views.types import ListOf, MapOf, SetOf, Udt
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -225,3 +230,54 @@ def test_spark_state_and_tail_show_what_raw_shows(
     growing.check(spark_engine, how="state and tail")
     growing.check(duckdb_engine, how="state and tail, both engines' work")
     assert merged == {"", "runs", "base"}
+
+
+def grown(*fields: str) -> Subject:
+    """A table whose user type has these fields, in every place that a user type may have."""
+    kind = Udt("tests", "place", tuple((name, INT) for name in fields))
+    regulars = {
+        "u": replace(kind, frozen=False),
+        "f": kind,
+        "l": ListOf(kind, frozen=False),
+        "m": MapOf(TEXT, kind),
+        "n": Udt("tests", "nest", (("p", kind), ("q", TEXT))),
+    }
+    return Subject(table("grown", partition={"case": INT}, clustering={"c": INT}, regulars=regulars))
+
+
+def placed(subject: Subject, c: int, value: tuple[int | None, ...], *, at: int) -> Fact:
+    """A row that has the user type's value everywhere."""
+    kinds = {column.name: column.type for column in subject.schema.regulars}
+    nested = {"f": value, "m": (("k", value),), "n": (value, "q")}
+    cells = {name: Cell(at, native, serialize(kinds[name], native)) for name, native in nested.items()}
+    kind = kinds["f"]
+    assert isinstance(kind, Udt)
+    given = [(name, v) for (name, _), v in zip(kind.fields, value, strict=True) if v is not None]
+    fields = tuple((name, Cell(at, v, serialize(INT, v))) for name, v in given)
+    item = (UUID("50554d6e-29bb-11e5-b345-feff819cdc9f"), Cell(at, value, serialize(kind, value)))
+    return Fact(FactKind.ROW, (1,), (c,), cells=cells, elements={"u": Elements(None, fields), "l": Elements(None, (item,))})
+
+
+@pytest.mark.spark
+def test_spark_reads_what_was_written_before_a_user_type_gained_a_field(
+    spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path
+) -> None:
+    old, new = grown("a", "b"), grown("a", "b", "c")
+    before, state = land(tmp_path, old.relation, [placed(old, c, (c, None), at=1) for c in (1, 2)]), str(tmp_path / "state")
+    materialize(spark_engine, before, state)
+    raw = RawTable(before.location, new.relation)
+    facts = [placed(new, c, (c, None, None), at=1) for c in (1, 2)]
+
+    def check() -> None:
+        expected = latest_rows(new.schema, facts, now=NOW)
+        for engine, sources in product((spark_engine, duckdb_engine), (None, sources_of(raw, state))):
+            found = read_rows(engine, raw, as_of=NOW, sources=sources)
+            assert [*map(canonical_row, found)] == [*map(canonical_row, expected)], f"{engine.name}, {sources}"
+
+    check()
+    later = [placed(new, c, (c, 8, 9), at=2) for c in (2, 3)]
+    write_deltalake(raw.location, raw.relation.rows(later, landed_at=1), mode="append", schema_mode="merge")
+    facts += later
+    check()
+    materialize(spark_engine, raw, state)
+    check()

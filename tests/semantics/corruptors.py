@@ -241,7 +241,7 @@ def empty_collections_shown(patch: Patch) -> None:
 
 
 def elements_by_write_time(patch: Patch) -> None:
-    original = reduce._collected
+    original = reduce.collected
 
     def first(part: Expr) -> Expr:
         if not isinstance(part, Struct):

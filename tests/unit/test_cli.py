@@ -175,7 +175,7 @@ def test_query_before_anything_landed_is_empty_and_says_so(capsys: Captured, tmp
         (["validate"], "is not there yet"),
         (["produce", "postgres", "--slot", "x"], "is not there yet"),
         (["rebuild", "shop.orders"], "nothing has landed"),
-        (["forget", "shop.orders", "--key", "{}"], "is not there yet"),
+        (["forget", "shop.orders", "--key", "{}"], "lacks 'id'"),
         ([], "Usage"),
     ],
 )

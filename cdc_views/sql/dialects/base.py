@@ -15,7 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.naming import physical_name
+from cdc_views.naming import held_name, physical_name
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node
 from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
@@ -42,6 +42,7 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.GE: exp.GTE,
     e.Op.ADD: exp.Add,
     e.Op.MUL: exp.Mul,
+    e.Op.DIV: exp.IntDiv,
 }
 
 
@@ -87,6 +88,9 @@ class Dialect:
 
     For engines where a value cannot be compared, or not as Cassandra does (NaN is not NaN).
     """
+
+    holds_any_field: bool = True
+    """Whether a user type's fields keep their own names in a struct; a Delta table does not take all of them."""
 
     max_name_bytes: ClassVar[int | None] = None
     """The longest identifier, in UTF-8; some engines cut longer ones without a word, and two become one."""
@@ -206,6 +210,7 @@ class Dialect:
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
             e.Op.GREATEST: self.greatest,
             e.Op.NOW: lambda args: self.now(),
+            e.Op.SAME: lambda args: self.same(args[0], args[1]),
         }
 
     def _same_fields(self, left: e.Expr, right: e.Expr) -> Sql:
@@ -277,7 +282,8 @@ class Dialect:
                 parts = [(f"f{i}", f"f{i}", field) for i, field in enumerate(kind.fields)]
                 return self._friendly_struct(base, parts)
             case Udt():
-                return self._friendly_struct(base, [(name, physical_name(name), field) for name, field in kind.fields])
+                fields = [(name if self.holds_any_field else held_name(name), physical_name(name), f) for name, f in kind.fields]
+                return self._friendly_struct(base, fields)
         raise TypeError(kind)
 
     def _friendly_entry(self, item: Sql, kind: MapOf) -> Sql:

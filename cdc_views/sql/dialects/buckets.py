@@ -13,13 +13,14 @@ class BucketDialect(Dialect):
 
     def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
         """See `Bucket`."""
+        prefix = self.render(node.prefix, item)
+        if not node.digits:
+            return prefix
         texts: list[Sql] = []
         for value, is_bytes in node.keys:
             rendered = self.render(value, item)
             text = function("hex", rendered) if is_bytes else exp.cast(rendered, "text")
             texts += [exp.Literal.string("|")] * bool(texts) + [function("coalesce", text, exp.Literal.string(""))]
-        if not node.digits:
-            return exp.Literal.string(node.prefix)
         digest = function("md5", function("concat", *texts, exp.Literal.string("")))
         digits = function("substring", digest, number(1), number(node.digits))
-        return function("concat", exp.Literal.string(node.prefix), digits)
+        return function("concat", prefix, digits)

@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
-from cdc_views.sql.dialects.buckets import BucketDialect
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
+from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
 
 
-class DuckDb(BucketDialect):
+class DuckDb(WindowDialect):
     """Structs compare field by field and `max` takes them; `arg_max` would skip nulls (rule C5), so it is not used."""
 
     name = "duckdb"
@@ -52,6 +52,10 @@ class DuckDb(BucketDialect):
         if node.where is None:
             return listed
         return exp.Filter(this=listed, expression=exp.Where(this=self.render(node.where)))
+
+    def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
+        """`list_distinct` leaves out nulls, `list_concat` skips null lists."""
+        return function("list_distinct", function("list_concat", exp.Array(expressions=values), *arrays))
 
     def map_from(self, entries: Sql) -> Sql:
         """`map_from_entries`."""

@@ -9,14 +9,14 @@ from sqlglot import exp
 
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier
-from cdc_views.sql.dialects.buckets import BucketDialect
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
+from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
 
 _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 
 
-class Spark(BucketDialect):
+class Spark(WindowDialect):
     """`max` of a struct compares field by field, nulls first; `max_by` is not used: its ties depend on input order."""
 
     name = "spark"
@@ -57,6 +57,11 @@ class Spark(BucketDialect):
         if isinstance(node.value, e.Struct):
             return function("array_sort", listed)
         return listed
+
+    def gathered(self, values: list[Sql], arrays: list[Sql]) -> Sql:
+        """`array_distinct` of what is not null; `concat` of a null array would be null."""
+        parts = [function("array", *values), *(function("coalesce", part, function("array")) for part in arrays)]
+        return function("array_distinct", function("array_compact", function("concat", *parts)))
 
     def map_from(self, entries: Sql) -> Sql:
         """`map_from_entries`."""

@@ -1,0 +1,85 @@
+"""`forget`: a key removed from all that is kept of a table, with proof."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, TableArgument
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from cdc_views.erasing.forgetting import Erasure
+
+_COLUMNS = ("what", "location", "rows")
+
+
+def forget(
+    table: TableArgument,
+    key: Annotated[
+        str, typer.Option("--key", metavar="JSON", help="The row's key, or only its partition key for the whole partition.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; change nothing.")] = False,
+    undecodable: Annotated[
+        str, typer.Option("--undecodable", metavar="fail|keep|drop", help="Quarantined events that may be of any key.")
+    ] = "fail",
+    lift: Annotated[
+        bool, typer.Option("--lift", help="Let later events of a forgotten key land, though their source has no dates.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of the table.")
+    ] = 0,
+    engine: EngineOption = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing of it is left.
+
+    Exit code 1 where something is left, or quarantine has events of which nobody knows whose they are.
+    """
+    from cdc_views.api import Project
+    from cdc_views.erasing import forgetting
+
+    check_format(format)
+    known = [member.value for member in forgetting.Undecodable]
+    if undecodable not in known:
+        raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
+    target = Project.load(project).table(table)
+    if lift:
+        if dry_run:
+            raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
+        forgetting.lift(target, key=key, now=datetime.now(timezone.utc))
+        log.info(f"{table}: events of that key land again, but those that were removed")
+        return
+    choice = forgetting.Undecodable(undecodable)
+    done = target.forget(key, dry_run=dry_run, undecodable=choice, engine=engine, wait=wait)
+    print_rows(_COLUMNS, as_json_rows(map(asdict, done.removed)), format=format)
+    _tell(table, done)
+    if done.proof is not None and not done.is_done:
+        raise typer.Exit(1)
+
+
+def _tell(table: str, done: Erasure) -> None:
+    for note in done.notes:
+        log.warning(f"{table}: {note}")
+    if done.undecodable and not done.is_accepted:
+        mentioning = f" ({done.mentioning:,} hold a text that was removed)" if done.mentioning else ""
+        log.warning(
+            f"{table}: {done.undecodable:,} events in quarantine cannot be decoded, so nobody knows whose they are{mentioning}; "
+            "mend and `replay` them, or pass --undecodable drop, or keep"
+        )
+    if done.proof is None:
+        return
+    for leftover in done.proof.leftovers:
+        advice = "run the command again once nothing writes there, and a file that no commit names is an hour old"
+        log.error(f"{table}: {leftover.what}: {leftover.file}: {leftover.found} left; {advice}")
+    if done.proof.is_clean:
+        proof = done.proof
+        log.info(f"{table}: nothing of the key is left in {proof.files:,} files ({proof.rows:,} rows, {proof.bytes:,} bytes)")

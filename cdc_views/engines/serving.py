@@ -1,0 +1,120 @@
+"""What a commit of a serving table computes, and of which types its columns are: the same for every engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cdc_views.codec.physical import arrow_type
+from cdc_views.engines.base import Sources
+from cdc_views.friendly import override_type
+from cdc_views.naming import held_name, physical_name
+from cdc_views.plan.compact import PART
+from cdc_views.plan.nodes import Node
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
+from cdc_views.plan.shape import is_mappable
+from cdc_views.relation import Relation
+from cdc_views.schema import Column
+from cdc_views.sql.casts import casts_of
+from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+
+_SHOWN = {
+    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    Kind.INSTANT: pa.timestamp("us", tz="UTC"),
+    Kind.DATETIME: pa.timestamp("us"),
+    Kind.DATE: pa.date32(),
+    Kind.TIME: pa.string(),
+}
+"""Kinds that a view shows in another type than they are stored in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingWrite:
+    """One commit of a serving table: the rows of some buckets, or of all, in place of those that it had.
+
+    Attributes:
+        sources: The facts: a state's, at least those of the buckets.
+        as_of: The clock of rule C4, epoch seconds.
+        target: Location of the table, which exists, and its version that this builds on.
+        version: See `target`.
+        digits: How finely the table is split by partition key.
+        parts: The buckets; empty for the whole table, whose columns are replaced as well.
+        transaction: Name and number that the commit records.
+        note: What the commit says of itself, for the next run.
+    """
+
+    sources: Sources
+    as_of: int
+    target: str
+    version: int
+    digits: int
+    parts: tuple[str, ...]
+    transaction: tuple[str, int]
+    note: str
+
+    @property
+    def relation(self) -> Relation:
+        """What the facts mean."""
+        return self.sources.raw.relation
+
+    @property
+    def replaced(self) -> str | None:
+        """The condition on the rows that the new ones stand in for; None for everything."""
+        return f"{PART} IN ({', '.join(map(_quoted, self.parts))})" if self.parts else None
+
+
+def plan_of(write: ServingWrite) -> Node:
+    """Return the lowered plan of the rows."""
+    split = write.sources.split
+    rows = serving_rows(write.relation, as_of=write.as_of, digits=write.digits, parts=write.parts, split=split)
+    return prune(lower(rows, strategy="aggregate"))
+
+
+def order_of(relation: Relation) -> tuple[str, ...]:
+    """Return the columns that the rows of a serving table are sorted by."""
+    shown = serving_names(relation.schema)
+    return (PART, *(shown[column.name] for column in relation.schema.row_key))
+
+
+def serving_schema(relation: Relation) -> pa.Schema:
+    """Return the columns of a serving table: those of the view in the view's types, then our two."""
+    shown, casts = serving_names(relation.schema), casts_of(relation)
+    fields = [
+        pa.field(shown[c.name], override_type(casts[c.name]) if c.name in casts else _column_type(c))
+        for c in relation.schema.columns
+    ]
+    return pa.schema([*fields, pa.field(CHANGES_AT, pa.int64()), pa.field(PART, pa.string())])
+
+
+def _column_type(column: Column) -> pa.DataType:
+    kind = column.type
+    if kind.is_multicell and isinstance(kind, MapOf) and is_mappable(kind.key):
+        return pa.map_(shown_type(kind.key), shown_type(kind.value))
+    if kind.is_multicell and isinstance(kind, Udt):
+        return pa.struct([pa.field(physical_name(name), shown_type(part)) for name, part in kind.fields])
+    return shown_type(kind)
+
+
+def shown_type(kind: LogicalType) -> pa.DataType:
+    """Return the Arrow type of the friendly form of `kind` that views show."""
+    match kind:
+        case Scalar():
+            return _SHOWN.get(kind.kind) or arrow_type(kind)
+        case ListOf() | SetOf() | VectorOf():
+            return pa.list_(shown_type(kind.element))
+        case MapOf():
+            return pa.list_(pa.struct([("key", shown_type(kind.key)), ("value", shown_type(kind.value))]))
+        case TupleOf():
+            return pa.struct([pa.field(f"f{i}", shown_type(part)) for i, part in enumerate(kind.fields)])
+        case Udt():
+            return pa.struct([pa.field(held_name(name), shown_type(part)) for name, part in kind.fields])
+    raise TypeError(f"no shown type for {kind!r}")
+
+
+def _quoted(part: str) -> str:
+    return f"'{part}'"
+
+
+__all__ = ["ServingWrite", "order_of", "plan_of", "serving_schema", "shown_type"]

@@ -1,0 +1,220 @@
+"""What is remembered of forgotten keys: a keyed hash and instants, so that older events of them are not landed again.
+
+One file a table, `<warehouse>/forgotten/<name>.jsonl`, apart from the raw table, so that it outlives it:
+
+=============  ============================================================================================
+member         meaning
+=============  ============================================================================================
+`check`        first line only: the hash of a fixed text, by which a wrong secret is noticed
+`key`          HMAC-SHA256 of the key, hex; the secret is in `<warehouse>/forgotten/secret` (mode 0600) or
+               in the environment, `CDC_VIEWS_FORGET_SECRET`
+`scope`        `row` or `partition`
+`forgotten`    when, µs since the epoch
+`through`      the largest write time among the facts that were removed, null where there were none
+`is_lifted`    whether what cannot be dated is landed again
+=============  ============================================================================================
+
+Which facts are older: by write time in µs, those not later than `forgotten` and `through`. By log position, which is
+no clock, those not later than `through`, and all of an event that the source dates before `forgotten` or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from cdc_views.cells import Cell
+from cdc_views.erasing.keys import ErasedKey, row_bytes
+from cdc_views.errors import ConfigError
+from cdc_views.facts import Elements, Fact, FactKind
+from cdc_views.raw.base import WriteOrder
+from cdc_views.schema import TableSchema
+
+SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
+_SECRET_BYTES = 32
+_CHECK = b"cdc-views forget"
+_ROW, _PARTITION = "row", "partition"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one forgotten key; see the module for the members."""
+
+    key: str
+    scope: str
+    forgotten: int
+    through: int | None = None
+    is_lifted: bool = False
+
+    def merged(self, later: Entry) -> Entry:
+        """Both, where the same key was forgotten twice."""
+        through = max((t for t in (self.through, later.through) if t is not None), default=None)
+        return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through)
+
+    def limit(self, order: WriteOrder, *, happened: int | None) -> int | None:
+        """The largest write time that counts as older; None where all do. `happened` is the event's date in µs."""
+        if order is WriteOrder.MICROS:
+            return max(self.forgotten, self.through or self.forgotten)
+        is_newer = self.is_lifted or (happened is not None and happened > self.forgotten)
+        return (-1 if self.through is None else self.through) if is_newer else None
+
+    def reason(self) -> str:
+        """What quarantine says of an event that is held back."""
+        instant = datetime.fromtimestamp(self.forgotten / 1_000_000, timezone.utc)
+        return f"its key was forgotten at {instant.isoformat(timespec='seconds')}; what it said is not kept"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The forgotten keys of one table, as its file was when it was read."""
+
+    file: Path
+    secret: bytes = b""
+    entries: Mapping[tuple[str, str], Entry] = field(default_factory=dict)
+    seen: tuple[int, int] | None = None
+
+    @classmethod
+    def read(cls, file: Path) -> Forgotten:
+        """Return the keys in `file`, none where it is not there; raises `ConfigError` where the secret is not theirs."""
+        seen = _stamp(file)
+        if seen is None:
+            return cls(file)
+        check, *lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        secret = read_secret(file.parent)
+        if secret is None or not hmac.compare_digest(_hash(secret, _CHECK), check["check"]):
+            raise ConfigError(
+                f"{_secret_file(file.parent)}: is not the secret that the keys in {file} were hashed with, so that events of "
+                f"forgotten keys would not be known; put the file back, or set {SECRET_VARIABLE}"
+            )
+        entries: dict[tuple[str, str], Entry] = {}
+        for line in lines:
+            entry = Entry(**line)
+            known = entries.get((entry.scope, entry.key))
+            entries[entry.scope, entry.key] = entry if known is None else known.merged(entry)
+        return cls(file, secret, entries, seen)
+
+    def is_current(self) -> bool:
+        """Whether the file is still as it was read."""
+        return _stamp(self.file) == self.seen
+
+    def reread(self) -> Forgotten:
+        """Return the keys as they are now."""
+        return Forgotten.read(self.file)
+
+    def entry(self, key: ErasedKey) -> Entry | None:
+        """Return what is known of a key."""
+        scope = _PARTITION if key.is_partition else _ROW
+        return self.entries.get((scope, _hash(self.secret, key.canonical())))
+
+    def over(self, schema: TableSchema, fact: Fact) -> Entry | None:
+        """Return the entry that a fact falls under: its partition's, or its row's."""
+        if fact.kind is FactKind.TABLE or not self.entries:
+            return None
+        whole = self.entries.get((_PARTITION, _hash(self.secret, row_bytes(schema, fact.partition, None))))
+        if fact.kind is not FactKind.ROW or not fact.clustering:
+            return whole
+        row = self.entries.get((_ROW, _hash(self.secret, row_bytes(schema, fact.partition, fact.clustering))))
+        return row.merged(whole) if row and whole else row or whole
+
+
+def add(file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False) -> None:
+    """Remember a key, in one step; a run that is killed leaves the file as it was or whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    secret = read_secret(file.parent) or _made_secret(file.parent)
+    Forgotten.read(file)  # which checks the secret
+    before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
+    line = {
+        "key": _hash(secret, key.canonical()),
+        "scope": _PARTITION if key.is_partition else _ROW,
+        "forgotten": forgotten,
+        "through": through,
+        "is_lifted": is_lifted,
+    }
+    _replace(file, before + json.dumps(line) + "\n", mode=0o644)
+
+
+def read_secret(folder: Path) -> bytes | None:
+    """Return the project's secret, from the environment or from its file; None where there is none yet."""
+    given = os.environ.get(SECRET_VARIABLE, "")
+    if given:
+        return hashlib.sha256(given.encode()).digest()
+    file = _secret_file(folder)
+    if not file.exists():
+        return None
+    try:
+        return bytes.fromhex(file.read_text("ascii").strip())
+    except ValueError as error:
+        raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
+
+
+def newer_part(fact: Fact, *, than: int) -> Fact | None:
+    """Return what a fact says that was written after `than`; None where that is nothing."""
+
+    def kept(cells: Mapping[str, Cell]) -> dict[str, Cell]:
+        return {name: cell for name, cell in cells.items() if cell.written > than}
+
+    elements = {name: _newer_elements(part, than) for name, part in fact.elements.items()}
+    newer = replace(
+        fact,
+        liveness=fact.liveness if fact.liveness and fact.liveness.written > than else None,
+        deletion=fact.deletion if fact.deletion and fact.deletion.written > than else None,
+        cells=kept(fact.cells),
+        elements={name: part for name, part in elements.items() if part.deletion or part.cells},
+    )
+    return newer if newer.liveness or newer.deletion or newer.cells or newer.elements else None
+
+
+def _newer_elements(elements: Elements, than: int) -> Elements:
+    deletion = elements.deletion if elements.deletion and elements.deletion.written > than else None
+    return Elements(deletion, tuple((path, cell) for path, cell in elements.cells if cell.written > than))
+
+
+def latest_written(facts: Sequence[Fact]) -> int | None:
+    """Return the largest write time in facts; None where there is none."""
+    found: list[int] = []
+    for fact in facts:
+        found += [part.written for part in (fact.liveness, fact.deletion) if part]
+        found += [cell.written for cell in fact.cells.values()]
+        for elements in fact.elements.values():
+            found += [cell.written for _, cell in elements.cells]
+            found += [elements.deletion.written] if elements.deletion else []
+    return max(found, default=None)
+
+
+def _hash(secret: bytes, text: bytes) -> str:
+    return hmac.new(secret, text, hashlib.sha256).hexdigest()
+
+
+def _secret_file(folder: Path) -> Path:
+    return folder / "secret"
+
+
+def _made_secret(folder: Path) -> bytes:
+    secret = secrets.token_bytes(_SECRET_BYTES)
+    _replace(_secret_file(folder), secret.hex() + "\n", mode=0o600)
+    return secret
+
+
+def _replace(file: Path, text: str, *, mode: int) -> None:
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(draft, file)
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size

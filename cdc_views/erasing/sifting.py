@@ -1,0 +1,39 @@
+"""What landing does about forgotten keys: keep what is newer, hold back what is older."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_views.erasing.forgotten import Entry, Forgotten, newer_part
+from cdc_views.errors import MalformedEventError
+from cdc_views.facts import Fact
+from cdc_views.raw.base import RawFormat, SourceLine
+from cdc_views.schema import TableSchema
+
+NOT_KEPT = b""
+"""The bytes that quarantine keeps of an event with something of a forgotten key."""
+
+
+def sifted(
+    forgotten: Forgotten, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine
+) -> tuple[list[Fact], str]:
+    """Return what of an event's facts may land, and why the rest may not; empty where there is no rest."""
+    kept: list[Fact] = []
+    reason = ""
+    for fact in facts:
+        entry = forgotten.over(schema, fact)
+        newer = fact if entry is None else _newer(entry, fact, format=format, event=event)
+        if newer is not None:
+            kept.append(newer)
+        if newer is not fact and newer != fact:
+            reason = entry.reason() if entry else reason
+    return kept, reason
+
+
+def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine) -> Fact | None:
+    try:
+        happened = format.happened(event)
+    except MalformedEventError:
+        happened = None
+    limit = entry.limit(format.order, happened=happened)
+    return None if limit is None else newer_part(fact, than=limit)

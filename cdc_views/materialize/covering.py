@@ -1,0 +1,31 @@
+"""Moving a state's watermark past versions of raw that added nothing, so that their log entries may go."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.landing.delta import ConflictError, append, delta_errors
+from cdc_views.materialize.state import STEPS, open_state, transaction_name
+from cdc_views.materialize.tail import tail_of
+from cdc_views.relation import RawTable
+
+
+def cover(raw: RawTable, location: str, *, version: int) -> None:
+    """Record that a state, if there is one, covers the raw table up to `version`.
+
+    Raises `ConflictError` where that is not so: bring it up to date first.
+    """
+    with delta_errors(raw.location):
+        table = DeltaTable(raw.location, version=version)
+    raw_id = str(table.metadata().id)
+    state = open_state(location, raw.relation, raw_id=raw_id)
+    if state is None or state.raw_version is None or state.raw_version >= version:
+        return
+    tail = tail_of(table, after=state.raw_version)
+    if tail.rebuild or tail.files:
+        raise ConflictError(f"{location}: events landed meanwhile; run the command again")
+    with delta_errors(location):
+        target = DeltaTable(location, version=state.version)
+    nothing = pa.schema(target.schema().to_arrow()).empty_table()
+    append(target, nothing, transactions={transaction_name(raw_id): version * STEPS})

@@ -1,0 +1,234 @@
+"""The plan of a history: one row per version of a row.
+
+At each instant of a row (see `timeline`) its winners are the largest cells so far, by window; the second half of a
+view's plan then says what shows. Neighbouring instants that show the same are one version. So the work grows with the
+number of facts, not with its square; only elements of collections are joined with the instants they live through.
+"""
+
+from __future__ import annotations
+
+from cdc_views.facts import FactKind
+from cdc_views.plan import names
+from cdc_views.plan.expr import Agg, Call, Case, Expr, Fold, Lit, Op, Over, Struct, Window, both, col, either, is_null, when
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll
+from cdc_views.plan.reduce import (
+    Cells,
+    collected,
+    display_folds,
+    displayed,
+    reduce_single_cells,
+    reduced_elements,
+    with_elements,
+)
+from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_instants
+from cdc_views.plan.shape import exact_name
+from cdc_views.plan.show import Showing, static_rows, visible_rows
+from cdc_views.plan.timeline import Timeline
+from cdc_views.raw.base import WriteOrder
+from cdc_views.schema import Column
+
+_VISIBLE, _STEP, _ROWS_THERE = "_visible", "_step", "_rows_there"
+_TOLD, _TOLD_BEFORE = "_told", "_told_before"
+_UNTIL = "_until"
+_AT = (col(names.INSTANT),)
+_ROW_GRAIN, _PARTITION_GRAIN = "row key and instant", "partition and instant"
+
+
+def versions(request: Timeline, showing: Showing) -> Node:
+    """Return one row per version: the columns of a view, and the instants it is valid from and to.
+
+    `showing.now` is the column `names.CLOCK`. A null `VALID_TO` marks the versions that a view shows at the last clock.
+    A row begins and ends with its partition's deletions and statics too, so their instants are every row's.
+    """
+    instants = scope_instants(request) if request.schema.clustering else None
+    rows = _rows(request, instants)
+    if instants is None or not request.schema.statics:
+        covered = covered_by_instant(request, rows, of_rows=True)
+        shown: Node = _at_each_instant(visible_rows(showing, covered, has_statics=False), "rows_by_instant")
+    else:
+        statics = _statics(request, rows, instants)
+        covered = covered_by_instant(request, _beside(request, rows, statics), of_rows=True)
+        shown = _at_each_instant(visible_rows(showing, covered, has_statics=True), "rows_by_instant")
+        partitions = covered_by_instant(request, statics, of_rows=False)
+        shown = _with_statics_alone(request, showing, shown, partitions=partitions)
+    found = _collapsed(request, showing, shown)
+    return found if request.relation.order is WriteOrder.MICROS else _with_landing(request, found)
+
+
+def _rows(request: Timeline, instants: Node | None) -> Node:
+    """One row per row key and instant of it, its partition or its table: winners and largest deletions so far."""
+    own = reduce_single_cells(request)
+    parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, tuple((n, col(n)) for n in own.output()))]
+    if instants is not None:
+        parts.append(_untouched(request, own, instants, on=request.owners(FactKind.PARTITION)))
+    if request.relation.order is not WriteOrder.MICROS:
+        parts.append(_untouched(request, own, table_instants(request), on=()))
+    together = UnionAll("row_instants", _ROW_GRAIN, tuple(parts)) if len(parts) > 1 else parts[0]
+    shown = displayed(request.schema.row_key)
+    rows: Node = _so_far(together, request.owners(FactKind.ROW), keys=request.row_keys(), shown=shown)
+    for column in with_elements(request, request.schema.regulars):
+        rows = _with_elements(request, rows, column, kind=FactKind.ROW)
+    return rows
+
+
+def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, ...]) -> Node:
+    """The rows at further instants, at which nothing is written to them, in the columns of `own`."""
+    keys = request.of_rows()
+    rows = Aggregate("row_keys", "row key", own, keys, display_folds(request.schema.row_key, keys))
+    columns = (*((n, col(n, "l")) for n in rows.output()), (names.INSTANT, col(names.INSTANT, "r")))
+    kind = JoinKind.INNER if on else JoinKind.CROSS
+    joined = Join(f"rows_at_{instants.name}", _ROW_GRAIN, rows, instants, kind, on, columns)
+    have = set(joined.output())
+    return Select(
+        f"nothing_at_{instants.name}", _ROW_GRAIN, joined, tuple((n, col(n) if n in have else Lit(None)) for n in own.output())
+    )
+
+
+def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> Select:
+    """At each instant the largest of everything so far: winners again, for a winner is a maximum (rule C2).
+
+    Of a key's equal forms the least shows (`shown`), in all its versions.
+    """
+    by = tuple(map(col, owner))
+
+    def value(name: str) -> Expr:
+        if name in keys:
+            return col(name)
+        if name in shown:
+            return Over(Window.SMALLEST, col(name), by)
+        return Over(Window.LARGEST, col(name), by, _AT)
+
+    return Select(f"{source.name}_so_far", source.grain, source, tuple((name, value(name)) for name in source.output()))
+
+
+def _with_elements(request: Timeline, owners: Node, column: Column, *, kind: FactKind) -> Node:
+    """Join to `owners` the elements of one multi-cell column that were there at each instant, sorted by path (rule W4)."""
+    cells, owner, at = names.cells_of(column.name), request.owners(kind), request.identities(kind)
+    spans = _spans(request, column, kind=kind)
+    instants = Aggregate(f"instants_of{cells}", owners.grain, owners, at, ())
+    theirs = [name for name in spans.output() if name not in (*at, _UNTIL)]
+    is_there = both(
+        Call(Op.LE, (col(names.INSTANT, "r"), col(names.INSTANT, "l"))),
+        either(is_null(col(_UNTIL, "r")), Call(Op.LT, (col(names.INSTANT, "l"), col(_UNTIL, "r")))),
+    )
+    columns = (*((n, col(n, "l")) for n in at), *((n, col(n, "r")) for n in theirs))
+    joined = Join(
+        f"there{cells}", f"{owners.grain} and path", instants, spans, JoinKind.INNER, owner, columns, is_there, is_null_safe=True
+    )
+    gathered = Aggregate(f"gathered{cells}", owners.grain, joined, at, ((cells, collected(request, column)),))
+    kept = tuple((name, col(name, "l")) for name in owners.output())
+    together = (*kept, (cells, col(cells, "r")))
+    name = f"{owners.name}_with{cells}"
+    return Join(name, owners.grain, owners, gathered, JoinKind.LEFT, at, together, is_null_safe=True)
+
+
+def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
+    """One row per path and instant at which it was written: the winner so far, until the path is written again."""
+    keys = request.row_keys() if kind is FactKind.ROW else request.partition_keys()
+    latest = reduced_elements(request, column, keys=keys, kind=kind)
+    path = "_path_key"
+    by = (*map(col, request.owners(kind)), col(path))
+    kept = tuple((name, col(name)) for name in (*request.identities(kind), path))
+    so_far = ("_cell", Over(Window.LARGEST, col("_cell"), by, _AT))
+    shown = tuple((name, Over(Window.SMALLEST, col(name), by, _AT)) for name, _ in latest.folds)
+    until = (_UNTIL, Over(Window.AFTER, col(names.INSTANT), by, _AT))
+    return Select(f"{latest.name}_so_far", latest.grain, latest, (*kept, so_far, *shown, until))
+
+
+def _statics(request: Timeline, rows: Node, instants: Node) -> Node:
+    """One row per partition and instant of it or of any of its rows: the winners of static columns so far."""
+    statics, keys, at = request.schema.statics, request.partition_keys(), request.identities(FactKind.PARTITION)
+    cells = Cells.of(request, statics)
+    columns = (*((key, col(key)) for key in keys), *cells.inputs)
+    facts = request.facts("static_facts", kinds=[FactKind.STATIC], columns=columns)
+    of_rows = Select("instants_of_rows", _ROW_GRAIN, rows, tuple((key, col(key)) for key in keys))
+    everywhere = UnionAll("instants_of_partitions", _PARTITION_GRAIN, (of_rows, instants))
+    once = Aggregate("partition_instants", _PARTITION_GRAIN, everywhere, keys, ())
+    own = LatestCells("latest_statics", _PARTITION_GRAIN, facts, keys, cells.cells, cells.folds)
+    theirs = [name for name in own.output() if name not in keys]
+    joined = Join(
+        "statics_by_instant",
+        _PARTITION_GRAIN,
+        once,
+        own,
+        JoinKind.LEFT,
+        at,
+        (*((n, col(n, "l")) for n in keys), *((n, col(n, "r")) for n in theirs)),
+    )
+    found: Node = _so_far(joined, request.owners(FactKind.PARTITION), keys=keys)
+    for column in with_elements(request, statics):
+        found = _with_elements(request, found, column, kind=FactKind.STATIC)
+    return found
+
+
+def _beside(request: Timeline, rows: Node, statics: Node) -> Join:
+    theirs = [name for name in statics.output() if name not in rows.output()]
+    columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
+    on = request.identities(FactKind.PARTITION)
+    return Join("rows_and_statics", _ROW_GRAIN, rows, statics, JoinKind.LEFT, on, columns)
+
+
+def _at_each_instant(shown: Select, name: str) -> Select:
+    """What `shown` shows, and also where it does not: `_visible` says so."""
+    assert shown.where is not None
+    visible = Case(((shown.where, Lit(True)),), Lit(False))
+    return Select(name, shown.grain, shown.source, (*shown.columns, (names.INSTANT, col(names.INSTANT)), (_VISIBLE, visible)))
+
+
+def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, partitions: Node) -> Node:
+    """Add what partitions show at instants at which none of their rows exists (rule W3).
+
+    Rows need not be looked at at each other's instants: how many there are is counted by their coming and going.
+    """
+    of_row, of_partition = (tuple(map(col, request.owners(kind))) for kind in (FactKind.ROW, FactKind.PARTITION))
+    visible = col(_VISIBLE)
+    was_visible = Call(Op.COALESCE, (Over(Window.BEFORE, visible, of_row, _AT), Lit(False)))
+    comes = Call(Op.AND, (visible, Call(Op.NOT, (was_visible,))))
+    goes = Call(Op.AND, (Call(Op.NOT, (visible,)), was_visible))
+    step = Case(((comes, Lit(1)), (goes, Lit(-1))), Lit(0))
+    kept = tuple((name, col(name)) for name in rows.output())
+    moving = Select("rows_coming_and_going", rows.grain, rows, (*kept, (_STEP, step)))
+    like = tuple(name for name in rows.output() if name not in (names.INSTANT, _VISIBLE))
+    alone = _at_each_instant(static_rows(showing, partitions, like=like), "statics_by_instant_alone")
+    still = Select("statics_alone", alone.grain, alone, (*kept, (_STEP, Lit(0))))
+    together = UnionAll("rows_and_statics_alone", "row key or partition, and instant", (moving, still))
+    rows_there = Over(Window.TOTAL, col(_STEP), of_partition, _AT)
+    counted = Select("rows_counted", together.grain, together, (*kept, (_ROWS_THERE, rows_there)))
+    shows = both(visible, either(col(names.IS_ROW), Call(Op.EQ, (col(_ROWS_THERE), Lit(0)))))
+    assert shows is not None
+    columns = tuple((name, shows if name == _VISIBLE else col(name)) for name in rows.output())
+    return Select("all_by_instant", together.grain, counted, columns)
+
+
+def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
+    """One row per version: instants that change what shows begin one, and end the one before."""
+    values = [exact_name(c.name) for c in showing.columns if not c.is_key]
+    told = when(col(_VISIBLE), Struct(((_VISIBLE, Lit(True)), *((name, col(name)) for name in values))))
+    by = (*map(col, request.owners(FactKind.ROW)), col(names.IS_ROW))
+    kept = tuple((name, col(name)) for name in shown.output())
+    telling = Select("told", shown.grain, shown, (*kept, (_TOLD, told)))
+    before = (_TOLD_BEFORE, Over(Window.BEFORE, col(_TOLD), by, _AT))
+    compared = Select("told_again", shown.grain, telling, (*kept, (_TOLD, col(_TOLD)), before))
+    differs = Call(Op.NOT, (Call(Op.SAME, (col(_TOLD), col(_TOLD_BEFORE))),))
+    until = (names.VALID_TO, Over(Window.AFTER, col(names.INSTANT), by, _AT))
+    changes = Select("changes", "change of a row", compared, (*kept, until), differs)
+    columns = tuple((name, col(name)) for name in shown.output() if name not in (names.INSTANT, _VISIBLE))
+    span = ((names.VALID_FROM, col(names.INSTANT)), (names.VALID_TO, col(names.VALID_TO)))
+    return Select("versions", "version of a row", changes, (*columns, *span), col(_VISIBLE))
+
+
+def _with_landing(request: Timeline, found: Node) -> Node:
+    """Versions with the time at which what began them landed first."""
+    kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
+    at = request.identities(FactKind.ROW)
+    columns = (*((key, col(key)) for key in at), (names.LANDED, col(names.LANDED)))
+    facts = request.facts("landed_facts", kinds=kinds, columns=columns)
+    landed = Aggregate("landed", _ROW_GRAIN, facts, at, ((names.LANDED_FROM, Agg(Fold.MIN, col(names.LANDED))),))
+    kept = tuple((name, col(name, "l")) for name in found.output())
+    began = Call(Op.EQ, (col(names.VALID_FROM, "l"), col(names.INSTANT, "r")))
+    columns_of_both = (*kept, (names.LANDED_FROM, col(names.LANDED_FROM, "r")))
+    on = request.owners(FactKind.ROW)
+    return Join("landed_versions", found.grain, found, landed, JoinKind.LEFT, on, columns_of_both, began, is_null_safe=True)
+
+
+__all__ = ["versions"]

@@ -1,0 +1,62 @@
+"""Facts of a state → the rows of a serving table: what a view shows at one instant, each with when that changes.
+
+A serving table is kept bucket by bucket, as a state is: a bucket is the partitions whose key's digest begins with the
+same digits. What the rows of a bucket are depends on the facts of that bucket alone (and on truncates), so that a run
+computes the buckets in which something landed or expired, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cdc_views.facts import FactKind
+from cdc_views.naming import held_name, physical_name
+from cdc_views.plan import names
+from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.compact import PART, part_of
+from cdc_views.plan.expr import Call, Expr, Lit, Op, col
+from cdc_views.plan.nodes import Aggregate, Node, Select
+from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.relation import Relation
+from cdc_views.schema import TableSchema
+
+CHANGES_AT = "_changes_at"
+"""Epoch second at which expiry next changes a row; null: never."""
+PREFIX = "s"
+"""What a bucket's name begins with: an empty one would be null in a partition column."""
+
+
+def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Split | None) -> Node:
+    """Return the plan of the rows in the buckets `parts` (empty: all), in the columns of a serving table.
+
+    In place of `_changes_at` there is `names.SOONEST`: see `plan.expiry`.
+    """
+    part = part_of(relation, prefix=PREFIX, digits=digits)
+    # what is laid over plain rows does not say when it expires
+    reduced = None if split is None else replace(split, is_fresh_newer=False)
+    ask = Ask(relation, as_of=as_of, split=reduced, tells_expiry=True)
+    shown = serving_names(relation.schema)
+    columns = [(shown[name], col(output)) for name, output in output_names(ask)]
+    wanted: Expr | None = Call(Op.IN, (part, *map(Lit, parts))) if parts else None
+    kept = (*columns, (names.SOONEST, col(names.SOONEST)), (PART, part))
+    return Select("serving_rows", "visible row", build(ask), kept, wanted)
+
+
+def touched_buckets(relation: Relation, *, digits: int) -> Node:
+    """Return the plan of the kinds of facts and the buckets they are about: one row per pair."""
+    part = part_of(relation, prefix=PREFIX, digits=digits)
+    facts = Reduction(relation).scan("facts_since", kinds=list(FactKind), columns=((names.KIND, col(names.KIND)), (PART, part)))
+    return Aggregate("touched_buckets", "kind of fact and bucket", facts, (names.KIND, PART), ())
+
+
+def serving_names(schema: TableSchema) -> Mapping[str, str]:
+    """Return a serving table's column for each of the users': their own name where Delta takes it, else encoded.
+
+    Names that differ in case alone are encoded too: engines do not tell them apart.
+    """
+    held = [held_name(column.name).casefold() for column in schema.columns]
+    return {
+        column.name: held_name(column.name) if held.count(name) == 1 else physical_name(column.name)
+        for column, name in zip(schema.columns, held, strict=True)
+    }

@@ -1,0 +1,195 @@
+"""Bring a serving table up to date with its state: the buckets in which something landed or expired, and no others.
+
+A run never reads what the table holds. It asks the raw events that landed since which partitions they are about, and
+Delta's log which buckets hold a row that expired; of those buckets it computes the rows anew from the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.serving import ServingWrite
+from cdc_views.errors import UsageError
+from cdc_views.facts import FactKind
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.materialize.buckets import digest
+from cdc_views.materialize.run import at_rest, digits_for
+from cdc_views.materialize.state import STEPS, StateTable, open_state
+from cdc_views.materialize.tail import RETENTION, tail_of
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART
+from cdc_views.plan.serving import touched_buckets
+from cdc_views.relation import RawTable
+from cdc_views.serving.table import (
+    Note,
+    ServingTable,
+    create_serving,
+    open_serving,
+    setting_of,
+    transaction_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one call did to a serving table.
+
+    Attributes:
+        is_new: Whether anything was written.
+        raw_version: The version of the raw table that the rows show.
+        clock: Epoch seconds that the rows written last were evaluated at.
+        rows: Rows in the table now.
+        buckets: How many buckets were written; 0 where the whole table was.
+        why: Why the whole table was; empty where it was not.
+    """
+
+    is_new: bool
+    raw_version: int
+    clock: int
+    rows: int
+    buckets: int = 0
+    why: str = ""
+
+    def line(self) -> str:
+        """One line for people."""
+        if not self.is_new:
+            return f"serving table is up to date: {self.rows:,} rows"
+        what = f"written ({self.why})" if self.why else f"brought up to date in {self.buckets:,} buckets"
+        return f"serving table {what}: {self.rows:,} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What to write: some buckets, or everything and why."""
+
+    parts: tuple[str, ...] = ()
+    why: str = ""
+
+
+def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int, full: bool = False) -> Served:
+    """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
+
+    Args:
+        engine: What computes rows.
+        raw: The raw table of the state.
+        state: Location of the state, which is there.
+        location: Where the serving table is, or is to be.
+        now: The clock of rule C4, epoch seconds. A table never goes back in time: an earlier one counts as the last.
+        full: Write all of it, whatever is there.
+
+    Raises:
+        UsageError: There is no state, or something else is at `location`.
+        ConflictError: Other runs kept committing first.
+    """
+    create_serving(location, raw.relation)
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(engine, raw, state, location, now=now, full=full)
+        except ConflictError:
+            continue
+    raise ConflictError(f"{location}: other runs keep committing first; run the command again")
+
+
+def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
+    with delta_errors(raw.location):
+        table = DeltaTable(raw.location)
+    raw_id = str(table.metadata().id)
+    state = open_state(state_location, raw.relation, raw_id=raw_id)
+    if state is None or state.raw_version is None:
+        raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
+    serving = open_serving(location, raw.relation, raw_id=raw_id)
+    note = _note(serving, raw, state, now=now)
+    finest = digits_for(sum(file.rows for file in state.files))
+    due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
+    if not due.parts and not due.why:
+        assert serving.raw_version is not None
+        return Served(False, serving.raw_version, note.clock, serving.rows)
+    if due.why:
+        note = replace(note, digits=finest)
+    number = max(state.raw_version * STEPS, (serving.mark if serving.mark is not None else -1) + 1)
+    write = ServingWrite(
+        _of_buckets(at_rest(raw, state), state, due.parts),
+        note.clock,
+        location,
+        serving.version,
+        note.digits,
+        due.parts,
+        (transaction_name(raw_id), number),
+        note.text(),
+    )
+    engine.write_serving(write)
+    rows = open_serving(location, raw.relation, raw_id=raw_id).rows
+    return Served(True, state.raw_version, note.clock, rows, len(due.parts), due.why)
+
+
+def _note(serving: ServingTable, raw: RawTable, state: StateTable, *, now: int) -> Note:
+    """What a commit of now would say."""
+    with delta_errors(state.location):
+        state_id = str(DeltaTable(state.location).metadata().id)
+    clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
+    return Note(clock, setting_of(raw.relation), state_id, digits)
+
+
+def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
+    """What landed since the serving table's version of raw, or has expired since it was written."""
+    if serving.raw_version is None:
+        return _Due(why="it held nothing of this raw table")
+    if serving.note is None:
+        return _Due(why="nobody knows as of when it is")
+    if serving.note.state != note.state:
+        return _Due(why="the state is another one")
+    if serving.note.setting != note.setting:
+        return _Due(why="the schema, or what columns are shown as, changed")
+    if finest > serving.note.digits:
+        return _Due(why="it grew and gets more buckets")
+    tail = tail_of(table, after=serving.raw_version)
+    why = tail.rebuild or _dropped(table, after=serving.raw_version)
+    if why:
+        return _Due(why=why)
+    landed = _landed(engine, Sources(raw, tail.version, tail=tail.files), digits=note.digits)
+    if landed is None:
+        return _Due(why="the table was truncated")
+    return _Due(tuple(sorted(landed | serving.expired(note.clock))))
+
+
+def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
+    """The buckets that events since are about; None for all of them."""
+    if not tail.tail:
+        return set()
+    found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
+    if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
+        return None
+    return set(found.column(PART).to_pylist())
+
+
+def _dropped(raw: DeltaTable, *, after: int) -> str:
+    """Why what landed since cannot be known from the files of now: some were dropped, as the state holds them."""
+    with delta_errors(raw.table_uri):
+        commits = raw.history(raw.version() - after) if raw.version() > after else []
+    if len(commits) < raw.version() - after:
+        return "the raw table's log does not reach back to the last run"
+    return "raw events were dropped since" if any(RETENTION in repr(commit) for commit in commits) else ""
+
+
+def _of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
+    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it.
+
+    Facts about the whole table have no key and are always read.
+    """
+    if not parts:
+        return sources
+    wanted = {part[1:] for part in parts}
+    begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
+    kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
+    all_of = (sources.base, sources.plain, sources.runs)
+    base, plain, runs = (tuple(path for path in paths if path in kept) for paths in all_of)
+    found = tuple(sorted({f.part for f in state.files if f.path in kept}))
+    return replace(sources, base=base, plain=plain, runs=runs, parts=found)
+
+
+def _begins(text: str, wanted: set[str]) -> bool:
+    """Whether a bucket's digits begin those of a file that is split more finely."""
+    return any(text[:size] in wanted for size in range(len(text) + 1))

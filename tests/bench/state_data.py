@@ -1,0 +1,105 @@
+"""What the state's benchmark runs on: a raw table, tails to land, reads consumed by a hash of every column."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
+from generate import MACRO, NOW, SCHEMA, cells_sql
+
+from cdc_views.engines.base import Engine, Read
+from cdc_views.materialize import sources_of
+from cdc_views.relation import RawTable, Relation
+
+FACTS_A_KEY = 2
+
+
+class Source:
+    """A raw table of FACTS_A_KEY facts a key, and tails of facts whose keys are uniform, each written later."""
+
+    def __init__(self, folder: Path, *, keys: int) -> None:
+        self.keys, self.facts = keys, FACTS_A_KEY * keys
+        self._connection = duckdb.connect()
+        self._connection.execute(MACRO)
+        self._connection.execute("SET threads = 2")
+        self.raw = RawTable(str(folder / "raw"), Relation(SCHEMA))
+        Path(self.raw.location).mkdir(parents=True)
+        self._connection.execute(f"COPY ({self._sql(0, self.facts)}) TO '{self.raw.location}/0.parquet' (FORMAT parquet)")
+        convert_to_deltalake(self.raw.location)
+
+    def land(self, count: int) -> None:
+        """Land so many facts in one commit."""
+        rows = self._connection.sql(self._sql(self.facts, count)).to_arrow_table()
+        write_deltalake(self.raw.location, rows.cast(self.raw.relation.arrow_schema()), mode="append")
+        self.facts += count
+
+    def _sql(self, first: int, count: int) -> str:
+        events = (
+            f"SELECT i, hash(i * 7 + 1) % {self.keys} AS k, 'row' AS kind, 1700000000000000 + i AS w "
+            f"FROM range({first}, {first + count}) AS t(i)"
+        )
+        return f"WITH events AS ({events}) {cells_sql(0)}"
+
+
+def timed(action: Callable[[], Any], *, runs: int = 1) -> tuple[float, Any]:
+    """Return the median seconds, and the last result."""
+    seconds, result = [], None
+    for _ in range(runs):
+        start = time.perf_counter()
+        result = action()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), result
+
+
+class Reader:
+    """Full reads by one engine: of the hybrid view and of plain values, consumed by a hash of every column."""
+
+    def __init__(self, engine: Engine, raw: RawTable, state: str) -> None:
+        self.engine, self.raw, self.state = engine, raw, state
+
+    def view(self) -> tuple[Any, ...]:
+        """The hybrid view's output; what there is to read is looked up each time."""
+        return self.consumed(Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state)))
+
+    def raw_view(self, raw: RawTable | None = None) -> tuple[Any, ...]:
+        """The same from raw alone."""
+        return self.consumed(Read(raw or self.raw, as_of=NOW, is_ordered=False))
+
+    def consumed(self, read: Read) -> tuple[Any, ...]:
+        if self.engine.name == "spark":
+            return self._hashed(self.engine.dataframe(read))  # type: ignore[attr-defined]
+        return self._rows(f"({self.engine.sql(read)})")
+
+    def plain(self, location: str) -> tuple[Any, ...]:
+        """A plain table of the same values, consumed the same way."""
+        if self.engine.name == "spark":
+            return self._hashed(self.engine.session.read.format("delta").load(location))  # type: ignore[attr-defined]
+        files = ", ".join(f"'{uri}'" for uri in DeltaTable(location).file_uris())
+        return self._rows(f"read_parquet([{files}])")
+
+    def _hashed(self, frame: Any) -> tuple[Any, ...]:
+        sums = [f"sum(shiftright(xxhash64(`{c}`), 24))" for c in frame.columns]
+        return tuple(frame.selectExpr("count(*)", *sums).collect()[0])
+
+    def _rows(self, table: str) -> tuple[Any, ...]:
+        sql = f"SELECT count(*), sum(hash(COLUMNS(*)) >> 24) FROM {table}"
+        return tuple(self.engine.connection.execute(sql).fetchall()[0])  # type: ignore[attr-defined]
+
+
+def open_engine(name: str, folder: Path) -> Engine:
+    """Return an engine on two cores."""
+    if name == "duckdb":
+        from cdc_views.engines.duckdb import DuckDbEngine
+
+        engine = DuckDbEngine()
+        engine.connection.execute("SET threads = 2")
+        return engine
+    from cdc_views_spark.engine import SparkEngine
+    from cdc_views_spark.session import open_session
+
+    return SparkEngine(open_session(warehouse=folder / "warehouse", memory="6g"))

@@ -1,0 +1,278 @@
+"""A serving table shows what raw shows, at each run's clock: on random histories cut anywhere, while rows expire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from strategies.histories import MAX_SECONDS, NOW
+from strategies.reading import CASES, SEED
+from strategies.schemas import FIELDS, NARROW, SUBJECTS, Subject
+from strategies.serving import assert_serves, opened, served
+from strategies.writing import Writer
+from test_state import UNSHARED, Growing, small_tables
+
+from cdc_views.engines.base import Engine
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.errors import UsageError
+from cdc_views.materialize import materialize, run
+from cdc_views.relation import RawTable, Relation
+from cdc_views.schema import DroppedColumn
+from cdc_views.serving import Served, serve
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+pytestmark = pytest.mark.heavy
+
+STATED = (*SUBJECTS, UNSHARED)
+STEPS = ((0.4, NOW - 2), (0.02, NOW - 1), (0.3, NOW), (0.0, NOW + 1), (0.1, NOW + 2))
+"""Parts of the facts that land before each run, and the run's clock."""
+
+
+class Kept(Growing):
+    """A growing raw table with a state and a serving table."""
+
+    def __init__(self, folder: Path, subject: Subject, *, cases: int, seed: int = SEED) -> None:
+        super().__init__(folder, subject, cases=cases, seed=seed)
+        self.serving = str(folder / "serving")
+
+    def run(self, engine: Engine, now: int, *, full: bool = False) -> Served:
+        """Bring state and serving table up to date."""
+        materialize(engine, self.raw, self.state, full=full)
+        return serve(engine, self.raw, self.state, self.serving, now=now, full=full)
+
+    @property
+    def files(self) -> set[str]:
+        """The serving table's files."""
+        return set(DeltaTable(self.serving).file_uris())
+
+
+@pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
+def test_a_serving_table_shows_what_raw_shows(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    kept = Kept(tmp_path, subject, cases=CASES // 4)
+    total, done = len(kept.made.facts), list[Served]()
+    for share, now in STEPS:
+        kept.land(int(total * share))
+        done.append(kept.run(duckdb_engine, now))
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"at {now}, by {done[-1].line()}")
+    assert done[0].why == "it held nothing of this raw table"
+    if subject.relation.order.value == "micros":
+        assert not any(one.why for one in done[1:]), "only a truncate needs all of it"
+        assert all(one.is_new for one in done), "something expired whenever the clock moved"
+    assert not kept.run(duckdb_engine, NOW + 2).is_new
+
+
+@pytest.mark.parametrize("subject", [NARROW, FIELDS, UNSHARED], ids=lambda s: s.name)
+def test_whatever_expires_is_noticed(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket for each partition, and only the clock moves: a row whose expiry is missed has nobody else to renew it."""
+    monkeypatch.setattr(run, "_DIGITS", ((100_000_000, 3),))
+    kept = Kept(tmp_path, subject, cases=30)
+    kept.land(len(kept.made.facts))
+    written = []
+    for now in (NOW - 2, NOW - 1, NOW, NOW + 1, NOW + 2, MAX_SECONDS):
+        written.append(kept.run(duckdb_engine, now).buckets)
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"at {now}")
+    assert all(0 < count < 30 for count in written[2:]), "each instant changes some partitions, and none all of them"
+
+
+def test_only_buckets_that_changed_are_written(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    kept, writer = Kept(tmp_path, UNSHARED, cases=60), Writer(UNSHARED.schema)
+    kept.land(len(kept.made.facts))
+    kept.run(duckdb_engine, NOW + 2)
+    before = kept.files
+    facts = [writer.insert(7, 1.5, 1, Decimal(2), at=5, v=3)]
+    write_deltalake(kept.raw.location, kept.raw.relation.rows(facts, landed_at=0), mode="append")
+    kept.landed += facts
+    assert kept.run(duckdb_engine, NOW + 2).buckets == 1
+    assert len(before) > 10
+    assert len(before & kept.files) == len(before) - 1
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
+
+
+def test_a_row_that_expires_leaves_though_nobody_wrote_to_it(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    kept, writer = Kept(tmp_path, NARROW, cases=0), Writer(NARROW.schema)
+    facts = [
+        writer.insert(1, 1, at=1, expiry=(10, NOW + 10), v=1),
+        writer.insert(1, 2, at=1, v=2),
+        writer.static(2, at=1, s="stays"),
+        writer.insert(2, 1, at=1, expiry=(20, NOW + 20), v=3),
+    ]
+    write_deltalake(kept.raw.location, kept.raw.relation.rows(facts, landed_at=0), mode="append")
+    counted = {}
+    for now in (NOW, NOW + 9, NOW + 10, NOW + 11, NOW + 20):
+        counted[now - NOW] = (kept.run(duckdb_engine, now).is_new, len(served(duckdb_engine, kept.serving, kept.raw)))
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=now)
+    # at 20 the static columns of partition 2 show as a row of their own (rule W3)
+    assert counted == {0: (True, 3), 9: (False, 3), 10: (True, 2), 11: (False, 2), 20: (True, 2)}
+    assert opened(kept.serving, kept.raw).soonest == (("s", None),)
+
+
+def test_a_table_that_grew_gets_more_buckets(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept(tmp_path, UNSHARED, cases=20)
+    kept.land(60)
+    kept.run(duckdb_engine, NOW)
+    small_tables(monkeypatch)
+    kept.land(60)
+    assert kept.run(duckdb_engine, NOW).why == "it grew and gets more buckets"
+    assert len(opened(kept.serving, kept.raw).soonest) > 1
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
+
+
+def test_an_earlier_clock_counts_as_the_last(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    kept = Kept(tmp_path, UNSHARED, cases=20)
+    kept.land(60)
+    kept.run(duckdb_engine, NOW + 2)
+    kept.land(60)
+    assert kept.run(duckdb_engine, NOW - 2).clock == NOW + 2
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 2)
+
+
+def _other_state(kept: Kept) -> None:
+    kept.state += "2"
+
+
+def _dropped_column(kept: Kept) -> None:
+    gone = (DroppedColumn("again", 6),)
+    schema = replace(kept.subject.schema, dropped=gone)
+    kept.raw = RawTable(kept.raw.location, Relation(schema, kept.subject.order))
+
+
+def _added_column(kept: Kept) -> None:
+    columns = kept.subject.schema.columns
+    schema = replace(kept.subject.schema, columns=(*columns, replace(columns[-1], name="New One")))
+    kept.raw = RawTable(kept.raw.location, Relation(schema, kept.subject.order))
+
+
+def _deleted_events(kept: Kept) -> None:
+    DeltaTable(kept.raw.location).delete('"case" = 3')
+
+
+WHOLE: dict[str, tuple[Callable[[Kept], None], str]] = {
+    "another generation of state": (_other_state, "the state is another one"),
+    "a later drop time": (_dropped_column, "the schema, or what columns are shown as, changed"),
+    "another column": (_added_column, "the schema, or what columns are shown as, changed"),
+    "events deleted from raw": (_deleted_events, "events were deleted from the raw table"),
+}
+
+
+@pytest.mark.parametrize("how", WHOLE)
+def test_what_changes_everything_writes_everything(duckdb_engine: DuckDbEngine, tmp_path: Path, how: str) -> None:
+    change, why = WHOLE[how]
+    kept = Kept(tmp_path, UNSHARED, cases=20)
+    kept.land(100)
+    kept.run(duckdb_engine, NOW)
+    change(kept)
+    assert kept.run(duckdb_engine, NOW).why == why
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
+    assert not kept.run(duckdb_engine, NOW).is_new
+
+
+def test_a_recreated_raw_table_writes_everything(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    kept, other = Kept(tmp_path, UNSHARED, cases=5), Kept(tmp_path / "other", UNSHARED, cases=6, seed=SEED + 1)
+    other.state, other.serving = kept.state, kept.serving
+    for one in (kept, other):
+        one.land(30)
+        assert one.run(duckdb_engine, NOW).why == "it held nothing of this raw table"
+        assert_serves(duckdb_engine, one.serving, one.raw, now=NOW)
+
+
+def test_a_run_that_lost_the_race_begins_anew(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run commits, with more of raw, between this one's look and its commit."""
+    kept = Kept(tmp_path, UNSHARED, cases=20)
+    kept.land(60)
+    kept.run(duckdb_engine, NOW)
+    kept.land(60)
+    materialize(duckdb_engine, kept.raw, kept.state)
+    write = duckdb_engine.write_serving
+
+    def late(*args: object) -> None:
+        monkeypatch.undo()
+        kept.land(20)
+        kept.run(duckdb_engine, NOW + 1)
+        write(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(duckdb_engine, "write_serving", late)
+    assert not serve(duckdb_engine, kept.raw, kept.state, kept.serving, now=NOW).is_new
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW + 1)
+
+
+CORRUPTIONS: dict[str, Callable[[str], None]] = {
+    "a row is lost": lambda serving: DeltaTable(serving).delete('"case" = 5') and None,
+    "a value is another": lambda serving: DeltaTable(serving).update({"v": "v + 1"}, predicate="v IS NOT NULL") and None,
+}
+
+
+@pytest.mark.parametrize("how", CORRUPTIONS)
+def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, how: str) -> None:
+    kept = Kept(tmp_path, UNSHARED, cases=40)
+    kept.land(len(kept.made.facts))
+    kept.run(duckdb_engine, NOW)
+    assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
+    CORRUPTIONS[how](kept.serving)
+    with pytest.raises(AssertionError, match="rows expected"):
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW)
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "state"])
+def test_what_is_not_ours_is_left_alone(duckdb_engine: DuckDbEngine, tmp_path: Path, what: str) -> None:
+    kept = Kept(tmp_path, UNSHARED, cases=5)
+    kept.land(20)
+    materialize(duckdb_engine, kept.raw, kept.state)
+    if what == "file":
+        Path(kept.serving).write_text("mine")
+    elif what == "folder":
+        Path(kept.serving).mkdir()
+        (Path(kept.serving) / "notes.txt").write_text("mine")
+    else:
+        kept.serving = kept.state
+    with pytest.raises(UsageError, match="no serving table of cdc-views"):
+        kept.run(duckdb_engine, NOW)
+
+
+@pytest.mark.spark
+def test_spark_and_duckdb_keep_one_serving_table(
+    spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State by DuckDB, since Spark's is tested elsewhere and takes its time."""
+    small_tables(monkeypatch)
+    kept = Kept(tmp_path, NARROW, cases=20)
+    engines: list[Engine] = [spark_engine, duckdb_engine, spark_engine]
+    for engine, (share, now) in zip(engines, ((0.5, NOW - 1), (0.02, NOW), (0.02, NOW + 1)), strict=True):
+        kept.land(int(len(kept.made.facts) * share))
+        materialize(duckdb_engine, kept.raw, kept.state)
+        done = serve(engine, kept.raw, kept.state, kept.serving, now=now)
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"by {engine.name}")
+    assert done.buckets
+    assert not serve(spark_engine, kept.raw, kept.state, kept.serving, now=NOW + 1).is_new
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
+def test_spark_writes_the_same_rows_of_every_type(
+    spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject
+) -> None:
+    kept = Kept(tmp_path, subject, cases=20)
+    kept.land(len(kept.made.facts))
+    materialize(duckdb_engine, kept.raw, kept.state)
+    for engine in (duckdb_engine, spark_engine):
+        serve(engine, kept.raw, kept.state, kept.serving, now=NOW, full=True)
+        assert_serves(duckdb_engine, kept.serving, kept.raw, now=NOW, how=f"by {engine.name}", by=engine)

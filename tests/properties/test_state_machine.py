@@ -1,0 +1,153 @@
+"""Any order of landing, materializing, merging, rebuilding and waiting: view(raw) = view(state + tail) = serving table.
+
+Hypothesis picks the steps. CDC_VIEWS_HISTORIES (200) divided by 60 is how many runs of 15 steps it makes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from strategies.histories import NOW
+from strategies.reading import CASES, land
+from strategies.schemas import LOGGED, NARROW, READDED
+from strategies.serving import assert_serves
+from test_serving import Kept
+from test_state import UNSHARED
+
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.materialize import materialize, run, sources_of
+from cdc_views.oracle import latest_rows
+from cdc_views.serving import serve
+
+pytestmark = pytest.mark.heavy
+
+
+class Warehouse(RuleBasedStateMachine):
+    """One raw table, its state and its serving table, under everything that may happen to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = TemporaryDirectory(prefix="cdc-views-machine-")
+        self._engine = DuckDbEngine()
+        self._small = patch.multiple(run, MOST_RUNS=2, _DIGITS=((20, 0), (100_000_000, 1)))
+        self._small.start()
+        self.now, self.raws, self.generation = NOW - 2, 0, 1
+        self.at_rest = False
+
+    def teardown(self) -> None:
+        self._small.stop()
+        self._engine.close()
+        self._folder.cleanup()
+
+    @initialize(subject=st.sampled_from([NARROW, UNSHARED, READDED, LOGGED]), seed=st.integers(0, 1000))
+    def begin(self, subject: object, seed: int) -> None:
+        self.kept = Kept(Path(self._folder.name), subject, cases=6, seed=seed)  # type: ignore[arg-type]
+        self.land(20)
+
+    @rule(count=st.integers(1, 30))
+    def land(self, count: int) -> None:
+        """Events, some of them landed before."""
+        self.kept.land(count)
+        self.at_rest = False
+
+    @precondition(lambda self: len(self.kept.landed) > 5)
+    @rule(start=st.integers(0, 5))
+    def land_again(self, start: int) -> None:
+        """A replay."""
+        self.kept._waiting[:0] = self.kept.landed[start : start + 10]
+        self.kept.land(10)
+        self.at_rest = False
+
+    @rule(share=st.sampled_from([0.0, 0.1, 100.0]))
+    def materialize(self, share: float) -> None:
+        """State and serving table, merging never, now and then, or always."""
+        with patch.object(run, "REBASE_SHARE", share):
+            self.kept.run(self._engine, self.now)
+        self.at_rest = True
+
+    @rule()
+    def materialize_state_alone(self) -> None:
+        """A run that was killed before it came to the serving table."""
+        materialize(self._engine, self.kept.raw, self.kept.state)
+
+    @rule(seconds=st.integers(0, 2))
+    def wait(self, seconds: int) -> None:
+        self.now += seconds
+        self.at_rest = self.at_rest and not seconds
+
+    @rule()
+    def optimize(self) -> None:
+        """Merge raw's small files, and forget those before."""
+        table = DeltaTable(self.kept.raw.location)
+        table.optimize.compact()
+        table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    @rule()
+    def build_anew(self) -> None:
+        self.kept.run(self._engine, self.now, full=True)
+        self.at_rest = True
+
+    @rule()
+    def switch_generation(self) -> None:
+        """What `rebuild` does."""
+        self.generation += 1
+        self.kept.state = f"{self._folder.name}/state{self.generation}"
+        materialize(self._engine, self.kept.raw, self.kept.state, full=True)
+        self.at_rest = False
+
+    @rule(case=st.integers(0, 5))
+    def delete_events(self, case: int) -> None:
+        """Somebody deletes from raw."""
+        DeltaTable(self.kept.raw.location).delete(f'"case" = {case}')
+        self.kept.landed = [fact for fact in self.kept.landed if fact.partition[:1] != (case,)]
+        self.at_rest = False
+
+    @rule()
+    def recreate_raw(self) -> None:
+        """Raw is dropped, and made again with half of what it had."""
+        self.raws += 1
+        self.kept.landed = self.kept.landed[::2]
+        self.kept.raw = land(Path(self._folder.name), self.kept.subject.relation, self.kept.landed, name=f"raw{self.raws}")
+        self.at_rest = False
+
+    @rule()
+    def serve_again(self) -> None:
+        """A run with nothing to do writes nothing."""
+        if self.at_rest:
+            assert not serve(self._engine, self.kept.raw, self.kept.state, self.kept.serving, now=self.now).is_new
+
+    @invariant()
+    def state_and_tail_show_what_raw_shows(self) -> None:
+        if hasattr(self, "kept") and sources_of(self.kept.raw, self.kept.state) is not None:
+            self.kept.check(self._engine, now=self.now)
+
+    @invariant()
+    def the_serving_table_shows_what_raw_shows(self) -> None:
+        if hasattr(self, "kept") and self.at_rest:
+            assert_serves(self._engine, self.kept.serving, self.kept.raw, now=self.now)
+            rows = latest_rows(self.kept.subject.schema, self.kept.landed, now=self.now)
+            found = sum(count or 0 for count in _counts(self.kept.serving))
+            assert found == len(rows), "raw itself is read wrongly"
+
+
+def _counts(location: str) -> list[int]:
+    actions = DeltaTable(location).get_add_actions(flatten=True)
+    found: list[int] = actions.column("num_records").to_pylist()
+    return found
+
+
+TestWarehouse = Warehouse.TestCase
+TestWarehouse.settings = settings(
+    max_examples=max(1, CASES // 60),
+    stateful_step_count=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
