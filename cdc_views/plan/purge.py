@@ -121,9 +121,7 @@ def _settled_statics(request: Reduction, statics: Node, parts: Parts) -> Node:
     left = tuple((name, col(name, "l")) for name in statics.output())
     cover: Expr = Field(col(names.DELETED, "r"), WRITTEN)
     on = request.identities(FactKind.PARTITION)
-    covered = Join(
-        "statics_and_deletions", statics.grain, statics, deletions, JoinKind.LEFT, on, (*left, (names.COVER, cover))
-    )
+    covered = Join("statics_and_deletions", statics.grain, statics, deletions, JoinKind.LEFT, on, (*left, (names.COVER, cover)))
     kept: dict[str, Expr] = {}
     for column in request.schema.statics:
         own = Field(Field(col(physical_name(column.name)), DELETION), WRITTEN) if column.type.is_multicell else Lit(None)

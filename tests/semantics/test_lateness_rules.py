@@ -164,9 +164,7 @@ def test_of_a_fact_only_the_parts_that_are_late_are(aging: Aging, duckdb_engine:
 
 def test_the_state_shrinks(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
     texts = Random(1)
-    dead = [
-        WRITE.insert(p, c, at=11, expiry=(5, OLD), w=f"{texts.randrange(1 << 256):x}") for p in range(5) for c in range(200)
-    ]
+    dead = [WRITE.insert(p, c, at=11, expiry=(5, OLD), w=f"{texts.randrange(1 << 256):x}") for p in range(5) for c in range(200)]
     aging.land(*dead, WRITE.insert(1, 500, at=12, v=1))
     kept = aging.materialize(duckdb_engine, KEEPS)
     purged = aging.materialize(duckdb_engine, full=True)
