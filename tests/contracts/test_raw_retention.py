@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable
+from strategies.tiers import often
 
 from cdc_views import retention
 from cdc_views.api import Project, Table
@@ -58,7 +59,7 @@ def raw_facts() -> int:
     return int(DeltaTable(str(root)).to_pyarrow_table().num_rows)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", often(CASES, "names3"))
 def test_state_and_tail_show_what_raw_showed(run: CommandLine, cassandra_cases: Path, case: str) -> None:
     name, folder = CASES[case], cassandra_cases / case
     instants = [str(json.loads((folder / f"expected_{which}.json").read_text())["as_of"]) for which in ("early", "late")]

@@ -10,6 +10,7 @@ import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable
 from strategies.serving import assert_serves, served
+from strategies.tiers import often
 
 from cdc_views import Project
 from cdc_views.engines.duckdb import DuckDbEngine
@@ -30,7 +31,7 @@ def project(case: Path, name: str, serving: Any = True, **more: Any) -> list[lis
     return [(case / f"node{n}.jsonl").read_text("utf-8").splitlines() for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("case", [c if c == "names3" else pytest.param(c, marks=pytest.mark.heavy) for c in CASES])
+@pytest.mark.parametrize("case", often(CASES, "names3", "types3"))
 def test_it_shows_what_cassandra_showed(run: CommandLine, duckdb_engine: DuckDbEngine, cassandra_cases: Path, case: str) -> None:
     name, folder = CASES[case], cassandra_cases / case
     answers = [json.loads((folder / f"expected_{which}.json").read_text()) for which in ("early", "late")]

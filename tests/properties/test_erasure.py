@@ -17,7 +17,8 @@ from deltalake import DeltaTable
 from strategies.histories import NOW, histories
 from strategies.projects import add, project_of
 from strategies.reading import CASES, SEED, canonical_row, read_rows
-from strategies.schemas import SUBJECTS, Subject
+from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
+from strategies.tiers import often
 
 from cdc_views.api import Table
 from cdc_views.codec.jsontext import quote, to_json
@@ -69,7 +70,7 @@ def check(table: Table, engine: Engine, left: Sequence[Fact], *, now: int) -> No
     assert sorted(map(repr, stored)) == sorted(map(repr, left)), "no other fact is lost, changed or doubled"
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(SUBJECTS, NARROW, KEYS), ids=lambda s: s.name)
 def test_the_other_keys_show_what_they_showed(
     duckdb_engine: Engine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +108,7 @@ def check_never_back(table: Table, erased: ErasedKey, facts: Sequence[Fact]) -> 
     assert {id(fact) for fact in mine} & {id(fact) for fact in others} == set()
 
 
-@pytest.mark.parametrize("name", [n if n != "exotic3" else pytest.param(n, marks=pytest.mark.slow) for n in REAL])
+@pytest.mark.parametrize("name", often(REAL, "names3"))
 def test_of_real_events_a_row_and_a_partition_are_forgotten(
     duckdb_engine: Engine, cassandra_cases: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from strategies.aging import Aging
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, assert_same
 from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
+from strategies.tiers import often
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
@@ -67,7 +68,7 @@ class RandomAging(Aging):
         assert self.quarantined() == self.late(), "what is late is in quarantine, once, and nothing else is"
 
 
-@pytest.mark.parametrize("subject", AGED, ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(AGED, NARROW, ALONE), ids=lambda s: s.name)
 def test_a_purged_state_and_its_tail_show_what_was_not_late(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

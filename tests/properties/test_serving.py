@@ -12,8 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import MAX_SECONDS, NOW
 from strategies.reading import CASES, SEED
-from strategies.schemas import FIELDS, NARROW, PLAIN, SUBJECTS, Subject
+from strategies.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
 from strategies.serving import assert_serves, opened, served
+from strategies.tiers import often
 from strategies.writing import Writer
 from test_state import LOOKED_UP, UNSHARED, Growing, small_tables
 
@@ -53,7 +54,7 @@ class Kept(Growing):
         return set(DeltaTable(self.serving).file_uris())
 
 
-@pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(STATED, NARROW, LOGGED, UNSHARED), ids=lambda s: s.name)
 def test_a_serving_table_shows_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
