@@ -105,6 +105,7 @@ def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeyp
         aging.check(duckdb_engine)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_purges_and_finds_what_is_late(
     spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

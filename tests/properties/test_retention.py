@@ -63,6 +63,7 @@ def test_state_and_tail_show_what_raw_showed(
     grow_and_drop(project_of(subject.schema, subject.order.value), duckdb_engine, subject, cases=max(4, CASES // 20))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_proves_and_shows_the_same(spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
