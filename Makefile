@@ -51,8 +51,9 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
 
-bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy
+bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy; then bench-state
 	@$(BIN)/python tests/bench/run.py
+	@$(BIN)/python tests/bench/state.py
 
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
 	@$(BIN)/python tests/bench/state.py

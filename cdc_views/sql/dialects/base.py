@@ -19,8 +19,8 @@ from cdc_views.naming import held_name, physical_name
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node
 from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
+from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.types import (
-    RESHAPED_KINDS,
     Kind,
     ListOf,
     LogicalType,
@@ -386,19 +386,3 @@ class Dialect:
 
 def _wrapped(value: Sql) -> Sql:
     return exp.paren(value, copy=False) if isinstance(value, exp.Binary | exp.Not) and not isinstance(value, exp.Dot) else value
-
-
-def is_changed(kind: LogicalType) -> bool:
-    """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
-    match kind:
-        case Scalar():
-            return kind.kind in RESHAPED_KINDS
-        case ListOf() | SetOf() | VectorOf():
-            return is_changed(kind.element)
-        case MapOf():
-            return is_changed(kind.key) or is_changed(kind.value)
-        case TupleOf():
-            return any(is_changed(field) for field in kind.fields)
-        case Udt():
-            return any(name != physical_name(name) or is_changed(field) for name, field in kind.fields)
-    return False

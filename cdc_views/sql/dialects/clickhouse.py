@@ -17,8 +17,9 @@ from sqlglot import exp
 
 from cdc_views.naming import physical_name
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, is_changed, number
+from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.sql.dialects.structs import StructDialect
 from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
