@@ -94,11 +94,15 @@ def compact(
     parts = [*_kept_rows(request), *parts]
     if purge is not None:
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(part, prefix=Lit(PURGED))))
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(coarser(part), prefix=Lit(PURGED))))
     if late is not None:
         found = late_facts(relation, late)
         others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
-    shaped = [_shaped(node, columns, kind=kind.value, part=part) for kind, node in parts] + others
+    few = coarser(part) if is_base else part
+    shaped = [
+        _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts
+    ]
+    shaped += others
     return UnionAll("state", "fact of the state", tuple(shaped))
 
 
@@ -111,6 +115,11 @@ def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
     """Return what fills `_part`: `prefix`, and `digits` of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
     return Bucket(keys, Lit(prefix), digits)
+
+
+def coarser(part: Bucket) -> Bucket:
+    """Return the bucket of facts that are fewer: a digit less, so that their files are not tiny."""
+    return replace(part, digits=max(part.digits - 1, 0))
 
 
 def is_bytes(column: Column) -> bool:
@@ -126,9 +135,9 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) ->
     """The node's columns in the state's order; what a kind of fact has not is null."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
-    mine = part if kind != FactKind.TABLE.value else replace(part, keys=())
+    mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have:
-        mine = replace(mine, prefix=Case(((col(IS_PLAIN), Lit(PLAIN)),), mine.prefix))
+        mine = Case(((col(IS_PLAIN), replace(part, prefix=Lit(PLAIN))),), coarser(part))
     values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 

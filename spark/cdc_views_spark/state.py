@@ -18,7 +18,7 @@ from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import LATE, PART, PURGED
+from cdc_views.plan.compact import LATE, PART, PLAIN, PURGED
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
 from cdc_views.relation import Relation
@@ -134,8 +134,13 @@ def _stays_in_place(write: StateWrite) -> bool:
     if write.sources.split is None or not write.digits:
         return False
     parts = Counter(Path(file).parent.name for file in write.sources.base)
-    is_alike = all(len(name) == len(f"{PART}={write.prefix}") + write.digits for name in parts)
+    is_alike = all(_digits(name) == write.digits - (f"={PLAIN}" not in name) for name in parts)
     return is_alike and max(parts.values()) < MOST_FILES
+
+
+def _digits(folder: str) -> int:
+    """How many digits follow the letter in a folder `_part=…`."""
+    return len(folder) - len(f"{PART}={PLAIN}")
 
 
 def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from generate import NOW
 from state_data import Reader, Source, open_engine, timed
 from state_others import MergedTable, rebuild_by_self_join
@@ -80,9 +80,7 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     full, _ = timed(lambda: materialize(engine, source.raw, reader.state, full=True))
     built = DeltaTable(reader.state).version()
     plain = str(folder / "plain")
-    rows = engine.read(Read(source.raw, as_of=NOW, is_ordered=False, sources=sources_of(source.raw, reader.state)))
-    write_deltalake(plain, rows)
-    del rows
+    reader.keep(plain)
     reader.plain(plain), reader.view()
     scan, _ = timed(lambda: reader.plain(plain), runs=RUNS)
     rest, _ = timed(reader.view, runs=RUNS)

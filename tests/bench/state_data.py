@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,16 @@ import duckdb
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
+from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Engine, Read
+from cdc_views.engines.duckdb_state import snapshot_of_sources
+from cdc_views.engines.duckdb_tables import from_clause, tables_of
+from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.materialize import sources_of
+from cdc_views.plan.build import build
+from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable, Relation
+from cdc_views.sql import query_sql
 
 FACTS_A_KEY = 2
 
@@ -71,9 +79,29 @@ class Reader:
         return self.consumed(Read(raw or self.raw, as_of=NOW, is_ordered=False))
 
     def consumed(self, read: Read) -> tuple[Any, ...]:
+        """The rows in the forms that views show."""
         if self.engine.name == "spark":
-            return self._hashed(self.engine.dataframe(read))  # type: ignore[attr-defined]
-        return self._rows(f"({self.engine.sql(read)})")
+            return self._hashed(self.frame(read))
+        return self._rows(f"({self.text(read)})")
+
+    def frame(self, read: Read) -> Any:
+        """Spark's DataFrame of what a view shows."""
+        from cdc_views_spark.compile import Compiler
+        from cdc_views_spark.state import facts_of_sources, parts_of_sources
+
+        session = self.engine.session  # type: ignore[attr-defined]
+        plan = prune(lower(build(replace(ask_of(read), is_exact=False)), strategy="aggregate"))
+        if read.sources is None:
+            return Compiler(self.engine.raw(read.raw)).dataframe(plan)  # type: ignore[attr-defined]
+        return Compiler(facts_of_sources(session, read.sources), parts_of_sources(session, read.sources)).dataframe(plan)
+
+    def text(self, read: Read) -> str:
+        """DuckDB's SQL of what a view shows."""
+        snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
+        table = from_clause(snapshot, read.raw)
+        tables = tables_of(read.sources, table) if read.sources is not None else None
+        ask = replace(ask_of(read), is_exact=False)
+        return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables)
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""
@@ -81,6 +109,15 @@ class Reader:
             return self._hashed(self.engine.session.read.format("delta").load(location))  # type: ignore[attr-defined]
         files = ", ".join(f"'{uri}'" for uri in DeltaTable(location).file_uris())
         return self._rows(f"read_parquet([{files}])")
+
+    def keep(self, location: str) -> None:
+        """Write what the view shows as a plain table."""
+        read = Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state))
+        if self.engine.name == "spark":
+            rows = self.frame(read).toArrow()
+        else:
+            rows = self.engine.connection.sql(self.text(read)).to_arrow_table()  # type: ignore[attr-defined]
+        write_deltalake(location, rows)
 
     def _hashed(self, frame: Any) -> tuple[Any, ...]:
         sums = [f"sum(shiftright(xxhash64(`{c}`), 24))" for c in frame.columns]
