@@ -90,8 +90,14 @@ def test_duckdb_lays_newer_facts_over_plain_rows(duckdb_engine: DuckDbEngine, tm
         overlaid.check(duckdb_engine, now=now)
 
 
-def test_a_column_alone_exists_as_the_row_does(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
-    Overlaid(tmp_path, CLUSTERED).check(duckdb_engine, now=NOW, columns=("case", "c", "v"))
+SOME = [(CLUSTERED, ("case", "c", "v")), (LOGGED, ("case", "id", "num", "r_text"))]
+
+
+@pytest.mark.parametrize(("subject", "columns"), SOME, ids=["clustered", "logged"])
+def test_a_column_alone_exists_as_the_row_does(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, columns: tuple[str, ...]
+) -> None:
+    Overlaid(tmp_path, subject).check(duckdb_engine, now=NOW, columns=columns)
 
 
 def test_a_broken_overlay_is_noticed(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
