@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import Answer, CommandLine, table, write_project
 from strategies.copies import copies_of
+from strategies.tiers import often
 
 from cdc_views.api import Project
 from cdc_views.raw.base import SourceLine
@@ -75,7 +76,7 @@ class RealCase:
 OK = dict.fromkeys(NODES, "ok")
 
 
-@pytest.mark.parametrize("name", list(REAL))
+@pytest.mark.parametrize("name", often(REAL, "types3", "names3"))
 def test_of_real_events_every_node_has_every_fact_until_a_file_is_cut(run: CommandLine, cassandra_cases: Path, name: str) -> None:
     case = RealCase(run, cassandra_cases, name)
     lines = case.lines()
