@@ -17,6 +17,8 @@ from cdc_views.following import follow_tables, interval_of
 from cdc_views.raw_places import state_location
 from cdc_views.scheduling import Outcome
 
+pytestmark = pytest.mark.heavy
+
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
 

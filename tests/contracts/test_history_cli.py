@@ -15,6 +15,8 @@ from command_line import CommandLine, table, write_project
 
 from cdc_views import Project
 
+pytestmark = pytest.mark.heavy
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "history.md"
 ORDERS, ITEMS = "shop.orders", "shop.items"
 CQL = """

@@ -12,6 +12,8 @@ import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable
 
+pytestmark = pytest.mark.heavy
+
 CASES = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
 Setup = Callable[[str], list[list[str]]]
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
     from cdc_views_spark.engine import SparkEngine
 
-CASES = reading.CASES // 5
+pytestmark = pytest.mark.heavy
+
+CASES = max(reading.CASES // 5, 40)
 """Fewer than of a query: the oracle is asked at each of their instants."""
 LandedOf = Callable[[Subject], tuple[Histories, RawTable]]
 QUICK = (NARROW, LOGGED)
