@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cdc_views.cells import RANK_FLOOR, TTL_BITS, unrank
 from cdc_views.plan.expr import Call, Each, Expr, Field, Greatest, Item, Keep, Lit, Op, both, when
-from cdc_views.plan.order import RANK
+from cdc_views.plan.order import RANK, has_expiry
 
 SHIFT = TTL_BITS + 1
 """Bits of a rank below the expiry."""
@@ -18,14 +18,14 @@ LIFT = -(RANK_FLOOR >> SHIFT)
 
 def cell_expiry(cell: Expr, shows: Expr) -> Expr:
     """Return the negated rank of a cell where it shows and will expire, else null."""
-    condition = both(shows, _expires(Field(cell, RANK)))
+    condition = both(shows, has_expiry(Field(cell, RANK)))
     assert condition is not None
     return when(condition, _negated(Field(cell, RANK)))
 
 
 def elements_expiry(live: Expr) -> Expr:
     """Return the largest negated rank among an array's live elements that will expire; null without one."""
-    expiring = Keep(live, _expires(Field(Item(), RANK)))
+    expiring = Keep(live, has_expiry(Field(Item(), RANK)))
     return Greatest(Each(expiring, _negated(Field(Item(), RANK))))
 
 
@@ -46,11 +46,6 @@ def changes_at(negated: int) -> int:
     expires_at = unrank(-negated)[1]
     assert expires_at is not None
     return expires_at
-
-
-def _expires(rank: Expr) -> Expr:
-    """Of what is live: whether it will expire."""
-    return Call(Op.GE, (rank, Lit(RANK_FLOOR + 2)))
 
 
 def _negated(rank: Expr) -> Expr:

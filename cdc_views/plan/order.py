@@ -47,6 +47,11 @@ def is_eternal(rank: Expr) -> Expr:
     return Call(Op.LT, (rank, Lit(RANK_FLOOR + 2)))
 
 
+def has_expiry(rank: Expr) -> Expr:
+    """Return whether a cell of that rank, which is no tombstone, expires at some instant."""
+    return Call(Op.GE, (rank, Lit(RANK_FLOOR + 2)))
+
+
 def is_tombstone(rank: Expr) -> Expr:
     """Return whether a cell of that rank is a deletion."""
     return Call(Op.GE, (rank, Lit(0)))

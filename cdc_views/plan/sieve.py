@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from cdc_views.cells import RANK_FLOOR, TTL_BITS
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
@@ -31,7 +30,7 @@ from cdc_views.plan.expr import (
     not_null,
     when,
 )
-from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.plan.order import RANK, WRITTEN, has_expiry, now_rank
 from cdc_views.schema import Column
 from cdc_views.types import Udt
 
@@ -160,8 +159,7 @@ class ExpiredBy:
 def expired(part: Expr, *, by: int) -> Expr:
     """Whether a part carries an expiry at or before `by` (seconds); `cells.rank` says how ranks are packed."""
     rank = Field(part, RANK)
-    carries = Call(Op.GE, (rank, Lit(RANK_FLOOR + 2)))
-    return Call(Op.AND, (carries, Call(Op.LT, (rank, Lit(RANK_FLOOR + ((by + 1) << (TTL_BITS + 1)))))))
+    return Call(Op.AND, (has_expiry(rank), Call(Op.LT, (rank, now_rank(Lit(by))))))
 
 
 def sifted(node_columns: Iterable[str], columns: Iterable[Column], sieve: Sieve) -> Named:
