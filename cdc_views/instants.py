@@ -12,6 +12,9 @@ _SECONDS = re.compile(r"[+-]?\d+\Z")
 _SPAN = range(-(1 << 42), 1 << 42)
 """Seconds whose microseconds fit 63 bits with room to spare: 139,000 years to either side."""
 
+SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds of each unit that a span may have."""
+
 Instant = int | str | datetime
 """Epoch seconds, their text or ISO 8601, or a datetime; without a zone it is UTC."""
 
@@ -43,6 +46,20 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
 def epoch_micros(instant: Instant, *, option: str) -> int:
     """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`."""
     return epoch_seconds(instant, option=option) * 1_000_000
+
+
+def span_seconds(span: str, *, option: str, example: str, digits: int) -> int:
+    """Return the seconds of a span, `<int>(s|m|h|d)` of at most so many digits.
+
+    Raises:
+        UsageError: It is no span; `option` names it in the message, and `example` is one.
+
+    >>> span_seconds("2h", option="wait", example="1h", digits=6)
+    7200
+    """
+    if not re.match(rf"\d{{1,{digits}}}[smhd]\Z", span):
+        raise UsageError(f"{option} is {span!r}; a whole number and a unit was expected: s, m, h or d, as in {example}")
+    return int(span[:-1]) * SECONDS_OF[span[-1]]
 
 
 def _seconds(text: str) -> int:

@@ -16,7 +16,7 @@ from cdc_views.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.codec.comparable import partition_identity
 from cdc_views.engines.base import Sources
 from cdc_views.facts import Bound, Fact, FactKind, Origin
-from cdc_views.instants import Instant, epoch_seconds
+from cdc_views.instants import SECONDS_OF, Instant, epoch_seconds
 from cdc_views.landing.delta import delta_errors
 from cdc_views.materialize import NOTHING, Forgetting
 from cdc_views.materialize.state import StateTable, open_state
@@ -28,8 +28,6 @@ from cdc_views.schema import Column
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def lateness_seconds(text: str) -> int:
     >>> lateness_seconds("10d")
     864000
     """
-    return int(text[:-1]) * _SECONDS[text[-1]]
+    return int(text[:-1]) * SECONDS_OF[text[-1]]
 
 
 def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:

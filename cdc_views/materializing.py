@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import UsageError
 from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
@@ -46,12 +45,10 @@ def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | No
 
 
 def _check_landed(table: Table) -> None:
-    from cdc_views.landing import exists, open_raw
-    from cdc_views.raw_places import NOTHING_LANDED
+    from cdc_views.landing import open_raw
+    from cdc_views.raw_places import check_landed
 
-    table.adapt()
-    if not exists(table.raw):
-        raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_landed(table)
     open_raw(table.raw, format_name=table.format.name)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.errors import ConfigError, UnsupportedError, UsageError
 from cdc_views.generations import Generations
 from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
 from cdc_views.relation import LAYOUT_VERSION, RawTable
@@ -84,6 +84,15 @@ def forgotten_file(table: Table) -> Path:
     """Return the file of the table's forgotten keys."""
     name = default_raw_table(table.name).removeprefix("raw/")
     return table.project.warehouse / _FORGOTTEN / f"{name}.jsonl"
+
+
+def check_landed(table: Table) -> None:
+    """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all."""
+    from cdc_views.landing import exists
+
+    adapted(table)
+    if not exists(table.raw):
+        raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
 def _setting(table: Table) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.errors import TransientError, UsageError
+from cdc_views.errors import TransientError
 from cdc_views.lateness import forgetting_of, has_purged
 from cdc_views.materialize import materialize, sources_of
-from cdc_views.raw_places import NOTHING_LANDED, generations_of
+from cdc_views.raw_places import check_landed, generations_of
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -45,12 +45,9 @@ def rebuild_table(
         dry_run: Do not switch; the new generation is deleted.
         with_late: Let count what landed too late (rule M2): all of raw decides, which has what was purged as well.
     """
-    from cdc_views.landing import exists
     from cdc_views.retention import check_raw_is_whole
 
-    table.adapt()
-    if not exists(table.raw):
-        raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_landed(table)
     check_raw_is_whole(table, what="a state built from raw")
     generations = generations_of(table)
     before, number = generations.current, generations.following

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -36,6 +35,7 @@ from cdc_views.erasing.rewriting import batches, rewrite, statistics, written
 from cdc_views.erasing.sifting import sifted
 from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
 from cdc_views.facts import Fact
+from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
 from cdc_views.landing.lander import micros
 from cdc_views.materialize import materialize, sources_of
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
 """Transaction ids: how often rows were dropped since raw was whole, and how many in all."""
 _LANDED = "_landed_at"
-_SPAN = re.compile(r"(\d{1,6})([smhd])\Z")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _BEGINNING = 0
 """An instant before every expiry: a read as of it shows also what has expired since."""
 REFUSED = (
@@ -285,10 +283,7 @@ def _noted(versions: dict[str, int]) -> list[Transaction]:
 
 
 def _micros(span: str) -> int:
-    found = _SPAN.match(span)
-    if found is None:
-        raise UsageError(f"drop-raw-older-than is {span!r}; a whole number and a unit was expected: s, m, h or d, as in 30d")
-    return int(found[1]) * _SECONDS[found[2]] * 1_000_000
+    return span_seconds(span, option="drop-raw-older-than", example="30d", digits=6) * 1_000_000
 
 
 def _check_can(table: Table) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError, UsageError
+from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
 from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
@@ -250,14 +250,12 @@ class Table:
             as_of: The clock that decides what has expired; default: now.
         """
         from cdc_views.explaining import explain
-        from cdc_views.landing import exists, open_raw
-        from cdc_views.raw_places import NOTHING_LANDED
+        from cdc_views.landing import open_raw
+        from cdc_views.raw_places import check_landed
         from cdc_views.reading import blaming_files
         from cdc_views.retention import check_raw_is_whole
 
-        self.adapt()
-        if not exists(self.raw):
-            raise UsageError(NOTHING_LANDED.format(name=self.name))
+        check_landed(self)
         check_raw_is_whole(self, what="what `explain` says of losers")
         clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
         with blaming_files(self.raw.location):

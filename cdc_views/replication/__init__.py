@@ -6,12 +6,12 @@ time, rank and value. A mutation that a read repair or a hint put together anew 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
+from cdc_views.instants import span_seconds
 from cdc_views.replication.report import NodeReport, ReplicaReport, Standing
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
 
-_SPAN = re.compile(r"(\d{1,9})([smhd])\Z")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def expected_of(table: Table, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> Expected:
@@ -46,10 +44,8 @@ def expected_of(table: Table, *, factor: int | None = None, nodes: Sequence[str]
             f"{table.name}: events of {table.format.name} do not say which replica they come from, so copies cannot be counted",
             remedy="only raw format cassandra-mutation does",
         )
-    span = _SPAN.match(silent_after)
-    if span is None:
-        raise UsageError(f"silent-after is {silent_after!r}; a whole number and a unit was expected: s, m, h or d, as in 1d")
-    return Expected(_factor(table, factor), tuple(nodes), int(span[1]) * _SECONDS[span[2]] * 1_000_000)
+    silence = span_seconds(silent_after, option="silent-after", example="1d", digits=9)
+    return Expected(_factor(table, factor), tuple(nodes), silence * 1_000_000)
 
 
 def _factor(table: Table, factor: int | None) -> int:
@@ -114,13 +110,11 @@ def confirmed_only(table: Table, raw: RawTable, *, confirmed: bool, landed_as_of
 
 def _landed(table: Table) -> RawTable:
     """The raw table, brought up to date and checked."""
-    from cdc_views.landing import exists, open_raw
-    from cdc_views.raw_places import NOTHING_LANDED
+    from cdc_views.landing import open_raw
+    from cdc_views.raw_places import check_landed
     from cdc_views.retention import check_raw_is_whole
 
-    table.adapt()
-    if not exists(table.raw):
-        raise UsageError(NOTHING_LANDED.format(name=table.name))
+    check_landed(table)
     open_raw(table.raw, format_name=table.format.name)
     check_raw_is_whole(table, what="a count of copies")
     return table.raw
