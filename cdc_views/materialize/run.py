@@ -128,19 +128,14 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     tail = tail_of(table, after=state.raw_version)
     if tail.rebuild:
         return None
-    sources = _sources(raw, state, tail)
-    return pruned(sources, state, where) if where is not None else sources
+    sources = _files(raw, state, tail)
+    return _reaching(pruned(sources, state, where) if where is not None else sources, is_read=True)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files, which amount to the raw table as of the version that the state covers."""
     assert state.raw_version is not None
-    return _sources(raw, state, Tail(state.raw_version))
-
-
-def digits_for(facts: int) -> int:
-    """Return by how many digits of the partition key's digest so many facts are split."""
-    return _digits(facts)
+    return _reaching(_files(raw, state, Tail(state.raw_version)))
 
 
 def _open(raw: RawTable) -> DeltaTable:
@@ -148,10 +143,10 @@ def _open(raw: RawTable) -> DeltaTable:
         return DeltaTable(raw.location)
 
 
-def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
+def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
+    """The files there are; `_reaching` says of what is left of them how far their facts reach."""
     judged, plain, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, PLAIN, RUN))
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
-    reach = reach_of(runs + tail.files)
     return Sources(
         raw,
         tail.version,
@@ -162,11 +157,19 @@ def _sources(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         runs,
         tail.files,
         is_fresh_small=fresh < MOST_BROADCAST,
-        has_scopes=reach.has_scopes,
-        has_truncates=reach.has_truncates,
-        is_fresh_newer=bool(plain) and reach.is_after(reach_of(judged + plain)),
         purged=_paths(state, PURGED),
     )
+
+
+def _reaching(sources: Sources, *, is_read: bool = False) -> Sources:
+    """`sources` with what the statistics in the footers of their files tell.
+
+    Only a read lays fresh facts over the base; else the base's footers, there may be hundreds, stay unread.
+    """
+    reach = reach_of(sources.runs + sources.tail)
+    is_compared = is_read and bool(sources.plain) and bool(reach.written)
+    is_newer = is_compared and reach.is_after(reach_of(sources.base))
+    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates, is_fresh_newer=is_newer)
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
@@ -232,7 +235,7 @@ def _updated(
         state.location,
         state.version,
         RUN,
-        _digits(tail.rows),
+        digits_for(tail.rows),
         "",
         (name, tail.version * STEPS),
     )
@@ -264,7 +267,7 @@ def _built(
         sources = replace(sources, state=memory.location, state_version=memory.version, purged=purged, late=late)
     number = max(version * STEPS, (state.mark or 0) + 1)
     replaced = BASE + RUN if state.files else ""
-    digits, horizon = _digits(rows), forgetting.horizon
+    digits, horizon = digits_for(rows), forgetting.horizon
     write = StateWrite(sources, state.location, state.version, BASE, digits, replaced, (name, number), horizon=horizon)
     engine.write_state(write)
     return Materialization(True, version, rows, is_full=True, why=why)
@@ -282,10 +285,10 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
         return ""
     prefix = BASE if is_heavy else RUN
     merging = base + runs if is_heavy else runs
-    sources = _sources(raw, state, Tail(raw_version))
+    sources = _reaching(_files(raw, state, Tail(raw_version)))
     if not is_heavy:
         sources = replace(sources, base=(), plain=())
-    digits = _digits(sum(file.rows for file in merging))
+    digits = digits_for(sum(file.rows for file in merging))
     replaced = BASE + RUN if is_heavy else RUN
     transaction = (name, mark + 1)
     write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction)
@@ -298,7 +301,8 @@ def _side_by_side(runs: tuple[File, ...]) -> float:
     return sum(float(_FAN_OUT) ** (len(RUN) - len(file.part)) for file in runs)
 
 
-def _digits(rows: int | None) -> int:
+def digits_for(rows: int | None) -> int:
+    """Return by how many digits of the partition key's digest so many facts are split; None: nobody knows how many."""
     for most, digits in _DIGITS:
         if rows is not None and rows <= most:
             return digits
