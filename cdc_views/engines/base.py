@@ -34,7 +34,6 @@ class Sources:
         parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
-        is_fresh_newer: Whether each fact of runs and tail was written after every fact of the base.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
         late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
@@ -53,7 +52,6 @@ class Sources:
     is_fresh_small: bool = True
     has_scopes: bool = True
     has_truncates: bool = False
-    is_fresh_newer: bool = False
     purged: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
 
@@ -75,7 +73,6 @@ class Sources:
             has_scopes=self.has_scopes,
             has_plain=bool(self.plain),
             has_judged=len(self.plain) < len(self.base),
-            is_fresh_newer=self.is_fresh_newer,
         )
 
     @property

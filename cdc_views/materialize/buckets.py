@@ -19,12 +19,13 @@ from cdc_views.schema import Column, TableSchema
 
 
 def digest(*texts: str) -> str:
-    """Return the digest of a partition key whose columns have these texts; what `plan.expr.Bucket` computes.
+    """Return the binary digest of a partition key whose columns have these texts; what `plan.expr.Bucket` computes.
 
     >>> digest("3", "x")[:4]
-    '57a2'
+    '1100'
     """
-    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest()
+    hex_digits = hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest()
+    return "".join(str(int(digit, 16) % 2) for digit in hex_digits)
 
 
 def pruned(sources: Sources, state: StateTable, where: str) -> Sources:

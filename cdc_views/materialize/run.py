@@ -29,10 +29,10 @@ MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
 MOST_BROADCAST = 2_000_000
 """Fresh facts, each with a key, up to which their keys are sent to every worker rather than shuffled."""
-_DIGITS = ((50_000, 0), (800_000, 1), (100_000_000, 2))
-"""A file for each partition digest's first digits: up to so many facts, so many digits (16 files each)."""
-_MOST_DIGITS = 3
-_FAN_OUT = 16
+_DIGITS = ((50_000, 0), (200_000, 2), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
+"""A file for each value of the partition digest's first binary digits: up to so many facts, so many digits."""
+_MOST_DIGITS = 11
+_DIGITS_OF_UNKNOWN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _reaching(pruned(sources, state, where) if where is not None else sources, is_read=True)
+    return _reaching(pruned(sources, state, where) if where is not None else sources)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
@@ -161,15 +161,10 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     )
 
 
-def _reaching(sources: Sources, *, is_read: bool = False) -> Sources:
-    """`sources` with what the statistics in the footers of their files tell.
-
-    Only a read lays fresh facts over the base; else the base's footers, there may be hundreds, stay unread.
-    """
+def _reaching(sources: Sources) -> Sources:
+    """`sources` with what the statistics in the footers of runs and tail tell."""
     reach = reach_of(sources.runs + sources.tail)
-    is_compared = is_read and bool(sources.plain) and bool(reach.written)
-    is_newer = is_compared and reach.is_after(reach_of(sources.base))
-    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates, is_fresh_newer=is_newer)
+    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates)
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
@@ -220,7 +215,7 @@ def _updated(
     engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, forgetting: Forgetting
 ) -> Materialization:
     if state.raw_version is None:
-        why = "it was the state of another raw table" if state.files else ""
+        why = "it was the state of another raw table, or of an older version" if state.files else ""
         return _built(engine, raw, table, state, name=name, why=why, forgetting=forgetting)
     tail = tail_of(table, after=state.raw_version)
     if tail.rebuild:
@@ -298,7 +293,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
 
 def _side_by_side(runs: tuple[File, ...]) -> float:
     """How many runs a lookup of one key meets on average."""
-    return sum(float(_FAN_OUT) ** (len(RUN) - len(file.part)) for file in runs)
+    return sum(2.0 ** (len(RUN) - len(file.part)) for file in runs)
 
 
 def digits_for(rows: int | None) -> int:
@@ -306,4 +301,4 @@ def digits_for(rows: int | None) -> int:
     for most, digits in _DIGITS:
         if rows is not None and rows <= most:
             return digits
-    return _MOST_DIGITS if rows is not None else 1
+    return _MOST_DIGITS if rows is not None else _DIGITS_OF_UNKNOWN

@@ -26,6 +26,8 @@ _MARK = "cdc-views state"
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 """How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
 their footers; Spark computes them row by row."""
+_SPLIT = 2
+"""How `_part` splits a state; one split in another way is built anew, as that of another raw table would be."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -70,7 +72,7 @@ def state_schema(relation: Relation) -> pa.Schema:
 
 def transaction_name(raw_id: str) -> str:
     """Return the transaction id of states of the raw table whose Delta id is `raw_id`."""
-    return f"cdc-views:state:{raw_id}"
+    return f"cdc-views:state:{_SPLIT}:{raw_id}"
 
 
 def create_state(location: str, relation: Relation) -> None:

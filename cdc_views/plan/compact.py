@@ -61,11 +61,13 @@ from cdc_views.schema import Column
 from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 PART = "_part"
-"""The state's partition column: `BASE`, `PLAIN` or `RUN`, then the first digits of the partition key's digest."""
+"""The state's partition column: `BASE`, `PLAIN` or `RUN`, then the first binary digits of the partition key's digest."""
 BASE, PLAIN, RUN = "b", "p", "r"
 """The base holds each key once, its plain rows apart; runs are what was reduced since, one after the other."""
 PURGED, LATE = "g", "too_late"
 """What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
+FEWER_DIGITS = 4
+"""By how many digits the base's other facts are split less than its plain rows: they are fewer."""
 
 IS_PLAIN = "_is_plain"
 KEPT = "kept"
@@ -118,8 +120,8 @@ def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
 
 
 def coarser(part: Bucket) -> Bucket:
-    """Return the bucket of facts that are fewer: a digit less, so that their files are not tiny."""
-    return replace(part, digits=max(part.digits - 1, 0))
+    """Return the bucket of facts that are fewer, so that their files are not tiny."""
+    return replace(part, digits=max(part.digits - FEWER_DIGITS, 0))
 
 
 def is_bytes(column: Column) -> bool:

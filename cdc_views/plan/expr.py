@@ -219,7 +219,9 @@ class Gathered(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Bucket(Expr):
-    """The text `prefix` and the first `digits` hex digits of the MD5 of the keys: where a state keeps a partition.
+    """The text `prefix` and the first `digits` binary digits of a digest of the keys: where a state keeps a partition.
+
+    Each is the lowest bit of one hex digit of their MD5, which engines have as text.
 
     `keys` are (value, whether it is bytes); their texts are joined with `|`, bytes as upper-case hex digits.
     `materialize.buckets.digest` computes the same in Python.

@@ -29,8 +29,7 @@ class Split:
 
     A fact about a row touches the row, any other the whole partition; none is about the whole table. `is_fresh_small`
     says that the touched keys fit into each worker's memory; `has_fresh` that there are facts besides the base at all;
-    `has_scopes` that some of them may be about more than a row; `has_plain` and `has_judged` what the base consists of;
-    `is_fresh_newer` that each of them was written after every fact of the base. `is_fresh_only` asks for them alone.
+    `has_scopes` that some of them may be about more than a row; `has_plain` and `has_judged` what the base consists of.
     """
 
     has_fresh: bool = True
@@ -38,8 +37,6 @@ class Split:
     has_scopes: bool = True
     has_plain: bool = True
     has_judged: bool = True
-    is_fresh_newer: bool = False
-    is_fresh_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ computes the buckets in which something landed or expired, and no others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from cdc_views.facts import FactKind
 from cdc_views.naming import held_name, physical_name
@@ -33,9 +32,7 @@ def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[st
     In place of `_changes_at` there is `names.SOONEST`: see `plan.expiry`.
     """
     part = part_of(relation, prefix=PREFIX, digits=digits)
-    # what is laid over plain rows does not say when it expires
-    reduced = None if split is None else replace(split, is_fresh_newer=False)
-    ask = Ask(relation, as_of=as_of, split=reduced, tells_expiry=True)
+    ask = Ask(relation, as_of=as_of, split=split, tells_expiry=True)
     shown = serving_names(relation.schema)
     columns = [(shown[name], col(output)) for name, output in output_names(ask)]
     wanted: Expr | None = Call(Op.IN, (part, *map(Lit, parts))) if parts else None

@@ -114,13 +114,9 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr) -> Expr:
     if request.is_plain:
-        return plain_shows(cell, request.shape.payload(kind))
+        # where it has a value; a tombstone has bytes, so these do not tell
+        return not_null(Field(cell, VALUE)) if VALUE in request.shape.payload(kind) else is_eternal(Field(cell, RANK))
     return shows(cell, deletion=deletion, now=request.now)
-
-
-def plain_shows(cell: Expr, payload: tuple[str, ...]) -> Expr:
-    """Whether a cell of a plain row shows: where it has a value. A tombstone has bytes, so these do not tell."""
-    return not_null(Field(cell, VALUE)) if VALUE in payload else is_eternal(Field(cell, RANK))
 
 
 def cell_columns(column: Column) -> list[tuple[str, LogicalType]]:

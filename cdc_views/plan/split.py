@@ -13,7 +13,7 @@ from cdc_views.facts import FactKind
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Expr, Field, Named, col
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Source, UnionAll
+from cdc_views.plan.nodes import Join, JoinKind, Node, Source, UnionAll
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction
@@ -25,19 +25,6 @@ def is_touched(request: Reduction) -> bool:
     return request.split is not None and (request.split.has_fresh or _has_statics(request))
 
 
-def is_overlaid(request: Reduction) -> bool:
-    """Whether fresh facts about plain rows may be laid over them (`overlay`): they are newer, and about single cells.
-
-    Not where equal keys may be shown in several ways: the least is.
-    """
-    split, schema = request.split, request.schema
-    if split is None or not (split.has_fresh and split.has_plain and split.is_fresh_newer and split.is_fresh_small):
-        return False
-    has_one_form = set(displayed(schema.row_key)) <= set(request.row_keys())
-    is_single = not schema.statics and not any(column.type.is_multicell for column in schema.regulars)
-    return is_single and has_one_form and not request.is_whole and not _has_touched_partitions(request)
-
-
 def touched_facts(
     request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None
 ) -> Node:
@@ -45,17 +32,9 @@ def touched_facts(
     assert request.split is not None
     wanted = tuple(kinds)
     fresh = request.scan(f"{name}_since", kinds=wanted, columns=columns, where=where, source=Source.FRESH)
-    if request.split.is_fresh_only:
-        return fresh
-    is_over = is_overlaid(request)
-    source = Source.JUDGED if is_over else Source.BASE
-    base = request.scan(f"{name}_of_base", kinds=wanted, columns=columns, where=where, source=source)
+    base = request.scan(f"{name}_of_base", kinds=wanted, columns=columns, where=where, source=Source.BASE)
     if not is_touched(request):
         return base
-    if is_over:
-        others = _joined(request, fresh, _overlaid_rows(request), kind=JoinKind.ANTI)
-        judged = [_joined(request, base, _touched_rows(request), kind=JoinKind.SEMI)] * request.split.has_judged
-        return UnionAll(name, base.grain, (others, *judged))
     parts: list[Node] = []
     if request.split.has_fresh:
         parts += [fresh, _joined(request, base, _touched_rows(request), kind=JoinKind.SEMI)]
@@ -68,11 +47,6 @@ def touched_facts(
 def untouched_rows(request: Reduction, source: Source) -> Node:
     """Return rows of a part of the base that need no reducing, in the columns of `reduce_rows`."""
     return untouched_facts(request, f"{source.value}_rows", _columns(request), source)
-
-
-def base_rows(request: Reduction, source: Source) -> Node:
-    """Return all rows of a part of the base, in the columns of `reduce_rows`."""
-    return request.scan(f"{source.value}_rows", kinds=[FactKind.ROW], columns=_columns(request), source=source)
 
 
 def _columns(request: Reduction) -> Named:
@@ -129,7 +103,7 @@ def _has_touched_partitions(request: Reduction) -> bool:
 def _touched_rows(request: Reduction) -> Node:
     """Row keys that fresh facts are about."""
     kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
-    return _distinct(request, "touched_rows", [(kinds, Source.FRESH)], request.identities(FactKind.ROW))
+    return _keys(request, "touched_rows", [(kinds, Source.FRESH)], request.identities(FactKind.ROW))
 
 
 def _touched_partitions(request: Reduction) -> Node:
@@ -139,27 +113,19 @@ def _touched_partitions(request: Reduction) -> Node:
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
     scans += [([FactKind.STATIC], Source.JUDGED)] if has_statics else []
-    return _distinct(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
+    return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
-def _overlaid_rows(request: Reduction) -> Node:
-    """Keys of the plain rows that fresh facts are about."""
-    columns = tuple((key, col(key)) for key in request.identities(FactKind.ROW))
-    plain = request.scan("plain_keys", kinds=[FactKind.ROW], columns=columns, source=Source.PLAIN)
-    return _joined(request, plain, _touched_rows(request), kind=JoinKind.SEMI)
-
-
-def _distinct(
+def _keys(
     request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]
 ) -> Node:
+    """Keys of facts, as often as there are facts: what joins them only asks whether there is one."""
     columns = tuple((key, col(key)) for key in keys)
-    facts = [
-        request.scan(f"{name}_of_{source.value}_facts", kinds=kinds, columns=columns, source=source)
+    found = [
+        request.scan(f"{name}_by_{source.value}_facts" if scans[1:] else name, kinds=kinds, columns=columns, source=source)
         for kinds, source in scans
     ]
-    grain = name.removeprefix("touched_").removesuffix("s")
-    found: Node = facts[0] if len(facts) == 1 else UnionAll(f"{name}_of_facts", f"{grain} fact", tuple(facts))
-    return Aggregate(name, grain, found, keys, ())
+    return found[0] if len(found) == 1 else UnionAll(name, found[0].grain, tuple(found))
 
 
 def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) -> Node:
@@ -181,4 +147,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["base_rows", "is_overlaid", "is_touched", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["is_touched", "touched_facts", "untouched_facts", "untouched_rows"]

@@ -29,7 +29,7 @@ from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.relation import Relation
 from cdc_views.sql.casts import casts_of
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Of serving tables; another one is written anew."""
 _MARK = "cdc-views serving table"
 _STATS = "delta.dataSkippingStatsColumns"

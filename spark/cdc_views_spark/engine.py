@@ -18,7 +18,7 @@ from cdc_views.errors import EngineError
 from cdc_views.following import Followed
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
-from cdc_views.plan.nodes import Node
+from cdc_views.plan.nodes import Node, Source
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
@@ -26,7 +26,7 @@ from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
 from cdc_views_spark.serving import write_serving
 from cdc_views_spark.session import open_session
-from cdc_views_spark.state import facts_of_sources, parts_of_sources, write_state
+from cdc_views_spark.state import parts_of_sources, write_state
 from cdc_views_spark.streaming import follow
 
 
@@ -60,9 +60,8 @@ class SparkEngine:
         chosen = choose(read.strategy.value, engine="spark")
         plan = prune(lower(build(ask_of(read)), strategy=chosen.strategy))
         if read.sources is None:
-            return Compiler(self.raw(read.raw)).dataframe(plan)
-        facts = facts_of_sources(self._session, read.sources)
-        return Compiler(facts, parts_of_sources(self._session, read.sources)).dataframe(plan)
+            return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)
+        return Compiler(parts_of_sources(self._session, read.sources)).dataframe(plan)
 
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
@@ -74,8 +73,7 @@ class SparkEngine:
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """See `Engine.rows`."""
-        facts = facts_of_sources(self._session, sources)
-        compiler = Compiler(facts, parts_of_sources(self._session, sources))
+        compiler = Compiler(parts_of_sources(self._session, sources))
         try:
             return compiler.dataframe(prune(lower(plan, strategy="aggregate"))).toArrow()
         except PySparkException as error:

@@ -21,7 +21,7 @@ from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
 from cdc_views_spark.compile import Compiler
-from cdc_views_spark.state import facts_of_sources, parts_of_sources
+from cdc_views_spark.state import parts_of_sources
 
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
@@ -61,8 +61,7 @@ def _rows(session: SparkSession, write: ServingWrite) -> DataFrame:
     """One file for each bucket, sorted by key."""
     dialect = Spark()
     dialect.holds_any_field = False
-    facts = facts_of_sources(session, write.sources)
-    shown = Compiler(facts, parts_of_sources(session, write.sources), dialect=dialect).dataframe(plan_of(write))
+    shown = Compiler(parts_of_sources(session, write.sources), dialect=dialect).dataframe(plan_of(write))
     typed = shown.select(*map(_column, serving_schema(write.relation)))
     spread = typed.repartition(F.col(PART)) if write.digits else typed.coalesce(1)
     return spread.sortWithinPartitions(*(_quoted(name) for name in order_of(write.relation)))

@@ -93,6 +93,7 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
                 "-Dderby.stream.error.file=/dev/null",
                 f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
                 "-XX:+UseParallelGC",
+                "-XX:-DontCompileHugeMethods",
             ]
         ),
         "spark.driver.bindAddress": "127.0.0.1",
@@ -110,4 +111,6 @@ def _settings(warehouse: Path, memory: str) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # a state's files are named one by one; a job to look at hundreds of them takes seconds
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
     }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
-from operator import or_
+from functools import partial, reduce
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -18,7 +18,7 @@ from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.plan.compact import LATE, PART, PLAIN, PURGED
+from cdc_views.plan.compact import FEWER_DIGITS, PART, PLAIN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
 from cdc_views.relation import Relation
@@ -29,71 +29,65 @@ MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
 
 
-def parts_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
-    """Return what a plan's scans read of `sources`."""
+def parts_of_sources(
+    session: SparkSession, sources: Sources, *, drops_empty: bool = False
+) -> dict[Source, Callable[[], DataFrame]]:
+    """Return what a plan's scans read of `sources`, each made where it is called: Spark looks at every file first."""
+    of_all = partial(facts_of_sources, session, sources, drops_empty=drops_empty)
     if sources.split is None:
-        return {}
+        return {Source.ALL: of_all}
     parts = {
         Source.BASE: replace(sources, runs=(), tail=()),
         Source.PLAIN: replace(sources, base=sources.plain, runs=(), tail=()),
         Source.JUDGED: replace(sources, base=sources.judged, plain=(), runs=(), tail=()),
         Source.FRESH: replace(sources, base=(), plain=()),
     }
-    return {part: facts_of_sources(session, of_it) for part, of_it in parts.items()}
+    return {Source.ALL: of_all, **{part: partial(facts_of_sources, session, of_it) for part, of_it in parts.items()}}
 
 
-def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, DataFrame]:
+def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Callable[[], DataFrame]]:
     """Return what a plan's scans read of a state that has purged, and the facts as they landed (rule M2)."""
-    parts = {Source.PURGED: (PURGED, sources.purged), Source.LATE: (LATE, sources.late)}
-    found = {}
-    for part, (prefix, files) in parts.items():
-        if files:
-            stored = _state(session, sources).where(F.col(PART).startswith(prefix))
-            found[part] = in_layout(stored, sources.raw.relation)
-    return found if sources.late_by is None else {**found, Source.TAIL: _landed(session, sources)}
+    if sources.late_by is None:
+        return {}
+    remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
+    found = {part: partial(_files, session, sources, files) for part, files in remembered.items() if files}
+    return {**found, Source.TAIL: partial(_landed, session, sources)}
 
 
 def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bool = False) -> DataFrame:
     """Return the facts of `sources` in the raw layout, without those that landed late (see `plan.late.facts_in_time`)."""
     if sources.is_raw:
         return _in_time(session, sources, drops_empty=drops_empty)
-    parts = []
-    if sources.base or sources.runs:
-        parts.append(in_layout(_of_files(_state(session, sources), sources), sources.raw.relation))
-    if sources.tail:
-        parts.append(_in_time(session, sources, drops_empty=drops_empty))
-    if not parts:
-        return session.createDataFrame(sources.raw.relation.arrow_schema().empty_table())
-    return parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
-
-
-def _state(session: SparkSession, sources: Sources) -> DataFrame:
-    return session.read.format("delta").option("versionAsOf", sources.state_version).load(sources.state)
+    if sources.late_by is None:
+        return _files(session, sources, sources.files)
+    in_time, others = _in_time(session, sources, drops_empty=drops_empty), sources.base + sources.runs
+    return _files(session, sources, others).unionAll(in_time) if others else in_time
 
 
 def _landed(session: SparkSession, sources: Sources) -> DataFrame:
     """The raw facts of `sources`: all, or those of the tail."""
-    relation = sources.raw.relation
     if sources.is_raw:
         stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
-        return in_layout(stored, relation)
-    # the files as they are: none is hidden by a deletion vector, and Delta's log need not be read again
-    return in_layout(session.read.schema(from_arrow_schema(relation.arrow_schema())).parquet(*sources.tail), relation)
+        return in_layout(stored, sources.raw.relation)
+    return _files(session, sources, sources.tail)
+
+
+def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> DataFrame:
+    """The files as they are: of none a deletion vector hides rows, and Delta's log need not be read again.
+
+    What a file lacks, columns and fields of structs, is null.
+    """
+    layout = sources.raw.relation.arrow_schema()
+    if not files:
+        return session.createDataFrame(layout.empty_table())
+    return session.read.schema(from_arrow_schema(layout)).parquet(*files)
 
 
 def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
     landed, plan = _landed(session, sources), in_time(sources, drops_empty=drops_empty)
     if plan is None:
         return landed
-    return Compiler(landed, remembered_of_sources(session, sources)).dataframe(prune(plan))
-
-
-def _of_files(state: DataFrame, sources: Sources) -> DataFrame:
-    """Those files of the state, told by the first letter of `_part`, which Delta prunes files by."""
-    if sources.parts:
-        state = state.where(F.col(PART).isin(*sources.parts))
-    letters = {Path(file).parent.name.removeprefix(f"{PART}=")[:1] for file in sources.base + sources.runs}
-    return state.where(reduce(or_, (F.col(PART).startswith(letter) for letter in sorted(letters))))
+    return Compiler({Source.ALL: lambda: landed, **remembered_of_sources(session, sources)}).dataframe(prune(plan))
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
@@ -104,8 +98,8 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     """
     root = plan_of(write)
     sources = write.sources
-    parts = {**parts_of_sources(session, sources), **remembered_of_sources(session, sources)}
-    compiler = Compiler(facts_of_sources(session, sources, drops_empty=True), parts)
+    parts = parts_of_sources(session, sources, drops_empty=True)
+    compiler = Compiler({**parts, **remembered_of_sources(session, sources)})
     name, number = write.transaction
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")
@@ -134,7 +128,8 @@ def _stays_in_place(write: StateWrite) -> bool:
     if write.sources.split is None or not write.digits:
         return False
     parts = Counter(Path(file).parent.name for file in write.sources.base)
-    is_alike = all(_digits(name) == write.digits - (f"={PLAIN}" not in name) for name in parts)
+    fewer = max(write.digits - FEWER_DIGITS, 0)
+    is_alike = all(_digits(name) == (write.digits if f"={PLAIN}" in name else fewer) for name in parts)
     return is_alike and max(parts.values()) < MOST_FILES
 
 

@@ -20,6 +20,7 @@ from cdc_views.engines.duckdb_tables import from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.materialize import sources_of
 from cdc_views.plan.build import build
+from cdc_views.plan.nodes import Source as PlanSource
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.relation import RawTable, Relation
 from cdc_views.sql import query_sql
@@ -87,13 +88,13 @@ class Reader:
     def frame(self, read: Read) -> Any:
         """Spark's DataFrame of what a view shows."""
         from cdc_views_spark.compile import Compiler
-        from cdc_views_spark.state import facts_of_sources, parts_of_sources
+        from cdc_views_spark.state import parts_of_sources
 
         session = self.engine.session  # type: ignore[attr-defined]
         plan = prune(lower(build(replace(ask_of(read), is_exact=False)), strategy="aggregate"))
         if read.sources is None:
-            return Compiler(self.engine.raw(read.raw)).dataframe(plan)  # type: ignore[attr-defined]
-        return Compiler(facts_of_sources(session, read.sources), parts_of_sources(session, read.sources)).dataframe(plan)
+            return Compiler({PlanSource.ALL: lambda: self.engine.raw(read.raw)}).dataframe(plan)  # type: ignore[attr-defined]
+        return Compiler(parts_of_sources(session, read.sources)).dataframe(plan)
 
     def text(self, read: Read) -> str:
         """DuckDB's SQL of what a view shows."""

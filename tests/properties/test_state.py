@@ -90,7 +90,7 @@ SHARES = {0.4: 0.1, 0.02: 100, 0.03: 100, 0.05: 100, 0.3: 0.1, 0.06: 100}
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge runs often, and split files finely, as large tables do."""
     monkeypatch.setattr(run, "MOST_RUNS", 2)
-    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 1)))
+    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
 
 
 @pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)

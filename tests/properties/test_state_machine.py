@@ -36,7 +36,7 @@ class Warehouse(RuleBasedStateMachine):
         super().__init__()
         self._folder = TemporaryDirectory(prefix="cdc-views-machine-")
         self._engine = DuckDbEngine()
-        self._small = patch.multiple(run, MOST_RUNS=2, _DIGITS=((20, 0), (100_000_000, 1)))
+        self._small = patch.multiple(run, MOST_RUNS=2, _DIGITS=((20, 0), (100_000_000, 5)))
         self._small.start()
         self.now, self.raws, self.generation = NOW - 2, 0, 1
         self.at_rest = False

@@ -23,4 +23,5 @@ class BucketDialect(Dialect):
             texts += [exp.Literal.string("|")] * bool(texts) + [function("coalesce", text, exp.Literal.string(""))]
         digest = function("md5", function("concat", *texts, exp.Literal.string("")))
         digits = function("substring", digest, number(1), number(node.digits))
-        return function("concat", prefix, digits)
+        bits = function("translate", digits, exp.Literal.string("0123456789abcdef"), exp.Literal.string("01" * 8))
+        return function("concat", prefix, bits)
