@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdc_views.maintaining import Upkeep
     from cdc_views.materialize import Materialization
     from cdc_views.project import TableConfig
+    from cdc_views.quality.checks import Report
     from cdc_views.raw.base import RawFormat, Verdict
     from cdc_views.rebuilding import Rebuilt
     from cdc_views.relation import RawTable, Relation
@@ -310,6 +311,12 @@ class Table:
         from cdc_views.replication import expected_of, replicas
 
         return replicas(self, expected_of(self, factor=factor, nodes=nodes, silent_after=silent_after))
+
+    def validate(self, **options: Any) -> Report:
+        """Run the table's data tests; see `cdc_views.quality.validating.validate_table`."""
+        from cdc_views.quality.validating import validate_table
+
+        return validate_table(self, **options)
 
     def fidelity(self) -> list[FidelityLine]:
         """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""

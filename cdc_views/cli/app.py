@@ -15,6 +15,7 @@ from cdc_views.cli import (
     commands_query,
     commands_replicas,
     commands_state,
+    commands_validate,
 )
 
 app = typer.Typer(
@@ -42,4 +43,5 @@ app.command("explain")(commands_query.explain)
 app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
+app.command("validate")(commands_validate.validate)
 commands_later.add_to(app)

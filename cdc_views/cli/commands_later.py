@@ -9,7 +9,6 @@ import typer
 from cdc_views.errors import UnsupportedError
 
 _LATER = {
-    "validate": ("run the data tests", "query the view and compare with the production table"),
     "produce": ("run a producer", "`land` appends event files, or standard input"),
 }
 

@@ -15,6 +15,7 @@ from cdc_views.materialize.state import File, StateTable
 from cdc_views.naming import physical_name
 from cdc_views.plan.compact import BASE, PLAIN, RUN, is_bytes
 from cdc_views.plan.where import on_partition, parse_where
+from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import Column, TableSchema
 
 
@@ -31,12 +32,14 @@ def digest(*texts: str) -> str:
 def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     """Return `sources` without the state's files that a condition in DuckDB's SQL rules out.
 
-    Facts about the whole table have no key and are always read.
+    Facts about the whole table have no key and are always read, where a table can have them.
     """
-    key = one_partition(sources.raw.relation.schema, where)
+    relation = sources.raw.relation
+    key = one_partition(relation.schema, where)
     if key is None:
         return sources
-    wanted = (digest(*key), digest())
+    of_all = [digest()] if relation.order is WriteOrder.LOG_POSITION else []
+    wanted = [digest(*key), *of_all]
     files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
     judged, plain, runs = (_paths(files, prefix) for prefix in (BASE, PLAIN, RUN))
     return replace(sources, base=judged + plain, plain=plain, runs=runs, parts=tuple(sorted({file.part for file in files})))

@@ -29,7 +29,7 @@ MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
 MOST_BROADCAST = 2_000_000
 """Fresh facts, each with a key, up to which their keys are sent to every worker rather than shuffled."""
-_DIGITS = ((50_000, 0), (200_000, 2), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
+_DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
 """A file for each value of the partition digest's first binary digits: up to so many facts, so many digits."""
 _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4

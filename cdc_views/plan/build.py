@@ -29,7 +29,7 @@ class Ask:
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
     `split` says that the facts are a state's base and others. `tells_expiry` adds when expiry next changes a row
-    (`plan.expiry`), and what identifies its partition.
+    (`plan.expiry`), and what identifies its partition; `tells_identity` what identifies it, and whether it is a row.
     """
 
     relation: Relation
@@ -43,6 +43,7 @@ class Ask:
     is_ordered: bool = False
     split: Split | None = None
     tells_expiry: bool = False
+    tells_identity: bool = False
     is_history: bool = False
     """One row per version of a row, up to `as_of`, with what it is valid from and to."""
 
@@ -146,6 +147,8 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
         outputs[names.IS_ROW] = col(names.IS_ROW)
     if ask.tells_expiry:
         outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
+    if ask.tells_identity:
+        outputs |= {name: col(name) for name in (names.IS_ROW, *map(names.identity, schema.row_key))}
     spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
     outputs.update((name, col(name)) for name in spans)
     if ask.is_ordered:

@@ -156,6 +156,8 @@ class Fold(str, Enum):
     ANY = "any"
     COLLECT = "collect"
     """An array of the structs, sorted by their first field."""
+    TOTAL = "total"
+    """The sum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -13,6 +13,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -161,6 +164,47 @@ class MaterializeConfig(_Part):
     ] = Field(default=None, description="Keep a serving table: true, or its name; by default there is none.")
 
 
+Span = Annotated[Name, AfterValidator(_lateness)]
+
+
+class Importance(str, Enum):
+    """How much a failed data test matters."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class DataTest(_Part):
+    """A data test of the user's; exactly one of `holds`, `not_null`, `one_of`, `fresh_within`, `lag_within` and `truth`."""
+
+    name: Name | None = Field(default=None, description="What the test is called; needed with `holds`.")
+    holds: Name | None = Field(default=None, description="A condition on columns, in DuckDB's SQL, that no row may break.")
+    column: Name | None = Field(default=None, description="The column of `not_null` and `one_of`.")
+    not_null: Literal[True] | None = Field(default=None, description="No row has null in `column`.")
+    one_of: tuple[StrictStr | StrictInt | StrictBool, ...] | None = Field(
+        default=None, min_length=1, description="No row has another value in `column` than these, or null."
+    )
+    fresh_within: Span | None = Field(default=None, description="Something landed within this span, as 1h.")
+    lag_within: Span | None = Field(default=None, description="The state has all that landed longer ago than this span.")
+    truth: Name | None = Field(default=None, description="A file of rows as the source answered, as SELECT JSON gives them.")
+    as_of: Annotated[int, Field(strict=True)] | None = Field(
+        default=None, description="Epoch seconds at which the source answered; of `truth`, where its file does not say."
+    )
+    severity: Importance = Field(default=Importance.ERROR, description="How much it matters where it fails.")
+
+    @model_validator(mode="after")
+    def _is_one(self) -> DataTest:
+        kinds = ("holds", "not_null", "one_of", "fresh_within", "lag_within", "truth")
+        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a data test has exactly one of {', '.join(kinds)}; this one has {' and '.join(given) or 'none'}")
+        if given == ["holds"] and self.name is None:
+            raise ValueError("a data test with `holds` needs a `name`")
+        if (self.column is None) == (given[0] in ("not_null", "one_of")):
+            raise ValueError("`column` goes with not_null and one_of, and with nothing else")
+        return self
+
+
 class FidelityConfig(_Part):
     """What the fidelity check lets pass."""
 
@@ -178,7 +222,7 @@ class TableConfig(_Part):
     )
     view: ViewConfig = ViewConfig()
     materialize: MaterializeConfig = MaterializeConfig()
-    tests: tuple[Any, ...] = Field(default=(), description="Data tests besides those derived from the schema.")
+    tests: tuple[DataTest, ...] = Field(default=(), description="Data tests besides those derived from the schema.")
     columns: dict[Name, Annotated[Name, AfterValidator(_override)]] = Field(
         default_factory=dict, description="Types in which the view shows columns, as `amount: decimal(18,2)`."
     )

@@ -130,7 +130,7 @@ def what_is_wrong(command: str) -> str:
         return f"no command {words[0]!r}"
     if known[words[0]].context_settings.get("ignore_unknown_options"):
         return ""
-    options = {name for parameter in known[words[0]].params for name in parameter.opts} | {"--help"}
+    options = {name for parameter in known[words[0]].params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
     wrong = [word for word in words[1:] if word.startswith("--") and word.partition("=")[0] not in options]
     return f"{words[0]} has no {', '.join(wrong)}" if wrong else ""
 

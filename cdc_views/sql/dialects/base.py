@@ -238,8 +238,9 @@ class Dialect:
         return self.fold(node.fold, exp.Case(ifs=[exp.If(this=condition, true=value)]))
 
     def fold(self, fold: e.Fold, value: Sql) -> Sql:
-        """MAX, MIN or ANY_VALUE of `value`."""
-        return function({e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE"}[fold], value)
+        """MAX, MIN, ANY_VALUE or SUM of `value`."""
+        names = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM"}
+        return function(names[fold], value)
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
         """ROW_NUMBER over the key, latest first."""

@@ -1,0 +1,86 @@
+"""`validate`: the data tests of the project's tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption
+from cdc_views.cli.printing import JsonRow, check_format, print_rows
+from cdc_views.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from cdc_views.quality.checks import Report
+
+_COLUMNS = ("table", "check", "status", "severity", "result")
+_SEVERITIES = ("warning", "error")
+
+
+def validate(
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    engine: Annotated[str | None, typer.Option("--engine", metavar="E", help="Where to run; default: the project's.")] = None,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", metavar="I", help="The clock that decides what has expired; default: now.")
+    ] = None,
+    fail_on: Annotated[
+        str, typer.Option("--fail-on", metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
+    ] = "error",
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, metavar="N", help="Recompute at most so many partitions by the rules.")
+    ] = 200,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Which partitions; default: others after each landing.")
+    ] = None,
+    docs: Annotated[bool, typer.Option("--docs/--no-docs", help="Write Great Expectations' Data Docs.")] = True,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Run the data tests of each table; exit code 1 where one fails."""
+    from cdc_views.api import Project
+    from cdc_views.quality.checks import Severity
+    from cdc_views.quality.validating import validate_table
+
+    check_format(format)
+    if fail_on not in _SEVERITIES:
+        raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
+    loaded = Project.load(project)
+    reports = [
+        validate_table(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in loaded.select(select or ())
+    ]
+    print_rows(_COLUMNS, _rows(reports), format=format)
+    _write(reports, junit=junit, json_file=json_file, docs=loaded.warehouse / "quality" if docs else None)
+    failed = [(report.table, check) for report in reports for check in report.failed(Severity(fail_on))]
+    for table, check in failed:
+        log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
+    from cdc_views.codec.jsontext import quote
+
+    for report in reports:
+        for check in report.checks:
+            told = (report.table, check.name, check.status.value, check.severity.value, check.line())
+            yield dict(zip(_COLUMNS, map(quote, told), strict=True))
+
+
+def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None, docs: Path | None) -> None:
+    from cdc_views.quality.junit import junit_xml, records
+
+    if junit is not None:
+        junit.write_text(junit_xml(reports), encoding="utf-8")
+    if json_file is not None:
+        json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if docs is not None:
+        from cdc_views.quality.checkpoint import publish
+
+        log.info(f"Data Docs: {publish(reports, docs).index}")

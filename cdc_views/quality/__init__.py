@@ -1,0 +1,5 @@
+"""Data tests: does the table show what production would, and can what is kept be trusted? (docs/validate.md)"""
+
+from cdc_views.quality.checks import Check, Report, Severity, Status
+
+__all__ = ["Check", "Report", "Severity", "Status"]

@@ -1,0 +1,147 @@
+"""What logs and footers tell without reading a row: watermarks, files, types, lag, what waits in quarantine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from cdc_views.engines.duckdb_types import is_same_type
+from cdc_views.landing.quarantine import waiting
+from cdc_views.materialize.state import STEPS, StateTable
+from cdc_views.plan.compact import LATE
+from cdc_views.quality.checks import MOST_PLACES, Check, Severity
+from cdc_views.relation import RawTable
+
+_WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
+_OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")
+FILES = "files_are_whole"
+_FILES = Check(FILES, "each file of the log is there, with as many bytes and rows as the log says", unit="files")
+_TYPES = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
+
+
+def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
+    """Yield the checks of a state's or a serving table's log: watermarks only rise, and all changes are ours."""
+    back: list[str] = []
+    foreign: list[str] = []
+    highest = -1
+    for version, actions in _commits(location):
+        marks = [int(a["txn"]["version"]) for a in actions if a.get("txn", {}).get("appId") == transaction]
+        changes = [a for a in actions for kind in ("add", "remove") if a.get(kind, {}).get("dataChange")]
+        if marks and marks[0] <= highest:
+            back.append(f"{what} version {version}: {marks[0] // STEPS} after {highest // STEPS}")
+        if changes and not marks:
+            operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "unknown")
+            foreign.append(f"{what} version {version}: {operation}")
+        highest = max([highest, *marks])
+    newest = DeltaTable(raw.location).version()
+    if highest // STEPS > newest:
+        back.append(f"{what} covers raw version {highest // STEPS}, and raw has {newest}")
+    yield _found(_WATERMARK, what, back)
+    yield _found(_OURS, what, foreign)
+
+
+def files(location: str, what: str) -> Check:
+    """Return whether a table's files are what its log says."""
+    wrong = []
+    for action in pa.table(DeltaTable(location).get_add_actions(flatten=True)).to_pylist():
+        path = Path(location) / str(action["path"])
+        if not path.is_file():
+            wrong.append(f"{what}: {action['path']} is not there")
+        elif path.stat().st_size != action["size_bytes"]:
+            wrong.append(f"{what}: {action['path']} has {path.stat().st_size} bytes, the log says {action['size_bytes']}")
+        elif (rows := _rows(path)) != action["num_records"] and action["num_records"] is not None:
+            wrong.append(f"{what}: {action['path']} has {rows} rows, the log says {action['num_records']}")
+    return _found(_FILES, what, wrong)
+
+
+def _rows(path: Path) -> int:
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowInvalid, OSError):
+        return -1
+
+
+def types(location: str, expected: pa.Schema, what: str) -> Check:
+    """Return whether a table's columns have the types expected; it may have more columns, dropped ones."""
+    stored = pa.schema(DeltaTable(location).schema().to_arrow())
+    wrong = []
+    for field in expected:
+        if field.name in stored.names and not _is_alike(pa.field(stored.field(field.name)).type, field.type):
+            wrong.append(f"{what}: {field.name} is {stored.field(field.name).type}, expected {field.type}")
+    return _found(_TYPES, what, wrong)
+
+
+def _is_alike(stored: Any, expected: pa.DataType) -> bool:
+    """Whether the types are one, but for what formats write differently: time zones, widths of texts, a younger struct."""
+    if pa.types.is_timestamp(stored) and pa.types.is_timestamp(expected):
+        return True
+    if pa.types.is_struct(stored) and pa.types.is_struct(expected):
+        known = {field.name: field.type for field in stored}
+        return all(field.name not in known or _is_alike(known[field.name], field.type) for field in expected)
+    if _is_listed(stored) and _is_listed(expected):
+        return _is_alike(stored.value_type, expected.value_type)
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    blobs = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    for widths in (texts, blobs):
+        if any(is_kind(expected) for is_kind in widths):
+            return any(is_kind(stored) for is_kind in widths)
+    return is_same_type(stored, expected)
+
+
+def _is_listed(kind: Any) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_list_view(kind))
+
+
+def quarantine(raw: RawTable) -> Check:
+    """Return whether events wait in quarantine."""
+    count, first = waiting(raw)
+    rule = "no event waits in quarantine: what it says does not show"
+    place = (":".join(first.split(":")[:2]),) if first else ()  # its reason may quote the event
+    return Check("nothing_in_quarantine", rule, Severity.WARNING, count, "events", place)
+
+
+def late(state: StateTable) -> Check:
+    """Return whether facts landed after the lateness horizon."""
+    rule = "nothing landed later than the lateness horizon allows (rule M2); `cdc-views late` lists it"
+    found = state.of(LATE)
+    return Check("nothing_too_late", rule, Severity.WARNING, sum(file.rows for file in found), "facts")
+
+
+def freshness(raw: RawTable, state: StateTable | None, *, now: int, most: int | None, lag: int | None) -> Iterator[Check]:
+    """Yield how long ago something landed, and how far the state is behind; seconds over the limits count as broken."""
+    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in DeltaTable(raw.location).history() if "version" in c}
+    newest = max(history.values(), default=now)
+    age = max(0, now - newest)
+    yield _limited("freshness", "something landed lately", age, most, f"last landed {age:,} s ago")
+    if state is not None and state.raw_version is not None:
+        since = [at for version, at in history.items() if version > state.raw_version]
+        behind = max(0, now - min(since)) if since else 0
+        note = f"{len(since)} versions of raw are not in the state yet, the oldest for {behind:,} s"
+        yield _limited("state_lag", "the state takes in what landed soon enough", behind, lag, note)
+
+
+def _limited(name: str, rule: str, seconds: int, limit: int | None, note: str) -> Check:
+    over = 0 if limit is None else max(0, seconds - limit)
+    told = note if limit is None else f"{note}; the limit is {limit:,} s"
+    return Check(name, rule, broken=over, unit="seconds over the limit", where=(told,) if over else (), note=told)
+
+
+def _found(check: Check, what: str, places: list[str]) -> Check:
+    return replace(check, name=f"{check.name}.{what}", broken=len(places), where=tuple(places[:MOST_PLACES]))
+
+
+def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """The actions of each commit that the log still has."""
+    for path in sorted(Path(location, "_delta_log").glob("*.json")):
+        if path.stem.isdigit():
+            yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+__all__ = ["files", "freshness", "late", "quarantine", "types", "watermark"]

@@ -1,0 +1,95 @@
+"""What a data test of a table found: how often a rule was broken, and where first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How much a failed test matters. `--fail-on` decides which ones make the command fail."""
+
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Status(str, Enum):
+    """How a test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """There was nothing to look at; `note` says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One data test of one table.
+
+    Attributes:
+        name: Short and stable, e.g. `one_row_per_key`; unique within a table.
+        rule: What must hold, in words; names the rule of docs/semantics.md where there is one.
+        severity: How much it matters.
+        broken: How often it does not hold; a whole number of what `unit` names. None where it was skipped.
+        unit: What is counted: rows, cells, files …
+        where: The first places where it does not hold, at most `MOST_PLACES`; holds no values of columns that are not
+            part of a key.
+        note: Why it was skipped, or a figure worth telling.
+    """
+
+    name: str
+    rule: str
+    severity: Severity = Severity.ERROR
+    broken: int | None = 0
+    unit: str = "rows"
+    where: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        if self.broken is None:
+            return Status.SKIPPED
+        return Status.FAILED if self.broken else Status.PASSED
+
+    def skipped(self, why: str) -> Check:
+        """Return the test as one that had nothing to look at."""
+        return replace(self, broken=None, note=why)
+
+    def line(self) -> str:
+        """One line for people."""
+        if self.status is Status.SKIPPED:
+            return f"skipped: {self.note}"
+        if self.status is Status.PASSED:
+            return self.note or "holds"
+        first = f", first: {self.where[0]}" if self.where else ""
+        return f"does not hold for {self.broken:,} {self.unit}{first}"
+
+
+MOST_PLACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All tests of one table.
+
+    Attributes:
+        table: Its full name.
+        engine: Where they ran.
+        as_of: Epoch seconds: the clock they were judged at (rule C4).
+        raw_version: Version of the raw table that they looked at; None where nothing has landed.
+        seconds: How long they took.
+        checks: In the order they ran.
+    """
+
+    table: str
+    engine: str
+    as_of: int
+    raw_version: int | None
+    seconds: float
+    checks: tuple[Check, ...]
+
+    def failed(self, at_least: Severity = Severity.WARNING) -> tuple[Check, ...]:
+        """Return the tests that failed and matter at least so much."""
+        counts = {Severity.WARNING, Severity.ERROR} if at_least is Severity.WARNING else {Severity.ERROR}
+        return tuple(check for check in self.checks if check.status is Status.FAILED and check.severity in counts)

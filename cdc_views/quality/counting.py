@@ -1,0 +1,171 @@
+"""The invariants that numbers alone decide: one aggregate over the view and one over the facts, in one query.
+
+Nothing but one row of counts leaves the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cdc_views.engines.base import Engine, Sources
+from cdc_views.facts import FactKind
+from cdc_views.naming import physical_name
+from cdc_views.plan import names
+from cdc_views.plan.build import Ask, build
+from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, UserSql, both, col, either, is_null, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
+from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
+from cdc_views.quality.checks import Check, Severity
+from cdc_views.raw.base import WriteOrder
+from cdc_views.relation import Relation
+from cdc_views.schema import Column
+
+SOUND = ("facts_are_known", "cells_have_write_times")
+"""Checks without which the facts cannot be read one by one."""
+_AHEAD = 86_400
+"""Seconds that a client's clock may be ahead before its write times count as wrong."""
+
+
+Wanted = tuple[UserSql, Severity]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A check and the condition that breaks it, over the rows of the view or over facts."""
+
+    check: Check
+    broken: Expr
+
+
+def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]) -> list[Check]:
+    """Return the checks that counting decides.
+
+    Args:
+        engine: Where to count.
+        relation: The table.
+        sources: Its facts: of its state and since, or of raw.
+        as_of: Epoch seconds: the clock of rule C4.
+        wanted: Name of a test of the user's → condition that must not be false for any row of the view, and how much
+            it matters.
+    """
+    of_rows = [*_row_checks(relation), *_wanted(wanted)]
+    of_base = _base_checks(relation) if sources.base else []
+    of_plain = _plain_checks(relation) if sources.plain else []
+    of_facts = _fact_checks(relation, as_of)
+    parts: list[Node] = [_rows(relation, sources, of_rows, as_of=as_of), _facts("facts_counted", of_facts, Source.ALL)]
+    parts += [_facts("base_counted", of_base, Source.BASE)] * bool(of_base)
+    parts += [_facts("plain_counted", of_plain, Source.PLAIN)] * bool(of_plain)
+    found = engine.rows(_beside(parts), sources).to_pylist()[0]
+    rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
+    first = Check("one_row_per_key", rule, broken=int(found["duplicates"] or 0), note=f"{rows:,} rows")
+    counted = [replace(c.check, broken=int(found[_column(c)] or 0)) for c in (*of_rows, *of_facts, *of_base, *of_plain)]
+    return [first, *counted]
+
+
+def _column(counted: Counted) -> str:
+    return f"n_{counted.check.name}"
+
+
+def _total(condition: Expr) -> Expr:
+    return Agg(Fold.TOTAL, Lit(1), condition)
+
+
+def _rows(relation: Relation, sources: Sources, checks: list[Counted], *, as_of: int) -> Node:
+    """One row: how many rows the view has, how many more than keys, and how many break each check."""
+    ask = Ask(relation, as_of=as_of, split=sources.split, tells_identity=True)
+    keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + [names.IS_ROW]))
+    folds: Named = (("n", Agg(Fold.TOTAL, Lit(1))), *((_column(c), _total(c.broken)) for c in checks))
+    per_key = Aggregate("rows_per_key", "key", build(ask), keys, folds)
+    more = Call(Op.ADD, (col("n"), Lit(-1)))
+    of_all: Named = (("rows", Agg(Fold.TOTAL, col("n"))), ("duplicates", Agg(Fold.TOTAL, more)))
+    sums: Named = tuple((_column(c), Agg(Fold.TOTAL, col(_column(c)))) for c in checks)
+    return Aggregate("rows_counted", "table", per_key, (), (*of_all, *sums))
+
+
+def _facts(name: str, checks: list[Counted], source: Source) -> Node:
+    """One row: how many facts break each check."""
+    flags: Named = tuple((_column(c), c.broken) for c in checks)
+    scan = Scan(f"{name}_of", "fact", flags, None, source)
+    return Aggregate(name, "table", scan, (), tuple((_column(c), _total(col(_column(c)))) for c in checks))
+
+
+def _beside(parts: list[Node]) -> Node:
+    """One row of all the parts' columns."""
+    joined = parts[0]
+    for number, part in enumerate(parts[1:]):
+        columns = tuple((n, col(n, "l")) for n in joined.output()) + tuple((n, col(n, "r")) for n in part.output())
+        joined = Join(f"counted_{number}", "table", joined, part, JoinKind.CROSS, (), columns)
+    return Select("counts", "table", joined, tuple((n, col(n)) for n in joined.output()))
+
+
+def _row_checks(relation: Relation) -> list[Counted]:
+    """Of rows that show."""
+    keys = [is_null(col(names.identity(column))) for column in relation.schema.partition]
+    is_row = col(names.IS_ROW)
+    keys += [_and(is_row, is_null(col(names.identity(column)))) for column in _never_empty(relation.schema.clustering)]
+    return [Counted(Check("key_not_null", "no part of a shown row's key is null"), either(*keys))]
+
+
+def _never_empty(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Clustering columns whose null would be no value of 0 bytes: texts and bytes."""
+    return tuple(column for column in columns if str(column.type) in {"text", "ascii", "blob", "varchar"})
+
+
+def _wanted(wanted: Mapping[str, Wanted]) -> list[Counted]:
+    rule = "the condition of the project file holds for each row"
+    return [Counted(Check(name, rule, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
+
+
+def _cells(relation: Relation) -> list[Expr]:
+    """The row marker and the single cells of a fact."""
+    columns = relation.schema.regulars + relation.schema.statics
+    return [col(names.LIVE), *(col(physical_name(c.name)) for c in columns if not c.type.is_multicell)]
+
+
+def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
+    kinds = tuple(Lit(kind.value) for kind in FactKind)
+    kind = col(names.KIND)
+    strange = either(is_null(kind), Call(Op.NOT, (Call(Op.IN, (kind, *kinds)),)))
+    is_keyed = Call(Op.NOT, (Call(Op.EQ, (kind, Lit(FactKind.TABLE.value))),))
+    keyless = _and(is_keyed, either(*(is_null(col(names.identity(c))) for c in relation.schema.partition)))
+    timeless = either(*(_and(not_null(Field(cell, RANK)), is_null(Field(cell, WRITTEN))) for cell in _cells(relation)))
+    found = [
+        Counted(Check("facts_are_known", "each fact has a kind and a partition key", unit="facts"), either(strange, keyless)),
+        Counted(Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"), timeless),
+    ]
+    if relation.order is WriteOrder.MICROS:
+        limit = Lit((as_of + _AHEAD) * 1_000_000)
+        ahead = either(*(_known(Call(Op.GT, (Field(cell, WRITTEN), limit))) for cell in _cells(relation)))
+        rule = "no write time is more than a day ahead of the clock: such cells would win until then"
+        found.append(Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), ahead))
+    return found
+
+
+def _base_checks(relation: Relation) -> list[Counted]:
+    """Of the state's base, in whose rows is the largest deletion that covers them."""
+    deletion = Field(col(names.DELETED), WRITTEN)
+    covered = either(*(_known(Call(Op.LE, (Field(cell, WRITTEN), deletion))) for cell in _cells(relation)))
+    rule = "the state holds no cell that a deletion covers (rules D1, D2)"
+    return [Counted(Check("nothing_deleted_is_kept", rule, unit="facts"), covered)]
+
+
+def _plain_checks(relation: Relation) -> list[Counted]:
+    """Of rows of the base that reads show without looking at the clock."""
+    singles = [Field(col(physical_name(c.name)), RANK) for c in relation.schema.regulars if not c.type.is_multicell]
+    if not singles:
+        return []
+    mortal = either(*(_known(_and(has_expiry(rank), Call(Op.NOT, (is_tombstone(rank),)))) for rank in singles))
+    rule = "rows that are read without a clock hold no cell that expires (rule C4)"
+    return [Counted(Check("plain_rows_never_expire", rule, unit="facts"), mortal)]
+
+
+def _known(condition: Expr) -> Expr:
+    """False where a comparison with null is neither."""
+    return Call(Op.COALESCE, (condition, Lit(False)))
+
+
+def _and(*conditions: Expr) -> Expr:
+    found = both(*conditions)
+    assert found is not None
+    return found

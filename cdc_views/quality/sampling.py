@@ -1,0 +1,246 @@
+"""Some partitions, recomputed by the pure oracle from raw, against what the state and the events since show.
+
+Which ones: those whose key's digest begins with digits that `seed` draws, so that each run looks at others and the
+state's files of that bucket are all that is read. Their keys come from raw as well as from the state, so that what only
+one of them has is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from cdc_views.codec.comparable import partition_identity
+from cdc_views.codec.jsontext import quote, to_json
+from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.duckdb_state import snapshot_of_files
+from cdc_views.engines.duckdb_tables import from_clause
+from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.exact import rows_of
+from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.facts import Fact, FactKind
+from cdc_views.materialize.buckets import digest
+from cdc_views.oracle import Row, latest_rows
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART
+from cdc_views.quality.checks import MOST_PLACES
+from cdc_views.relation import Relation
+from cdc_views.relation_read import facts_of, key_of
+from cdc_views.schema import TableSchema
+
+_MOST_KEYS = 5_000
+"""Rows of one file that partitions are drawn from."""
+Identity = tuple[bytes, ...]
+"""What tells a partition from others (rule K1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some partitions, and what is read of them.
+
+    Attributes:
+        sources: The state's files of their bucket, and all events since.
+        keys: One row per partition: the stored columns that tell its key apart.
+        identities: The same as the oracle compares them.
+    """
+
+    sources: Sources
+    keys: pa.Table
+    identities: frozenset[Identity]
+
+    def has(self, row: Row) -> bool:
+        """Whether a row's partition is in the sample."""
+        relation = self.sources.raw.relation
+        return _identity(relation, _partition(relation.schema, row)) in self.identities
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Rows and cells that differ: how many, and the first."""
+
+    count: int
+    where: tuple[str, ...]
+
+
+def draw(sources: Sources, *, size: int, seed: int) -> Sample:
+    """Return a sample of at most `size` partitions of raw and of state."""
+    random = Random(seed)
+    prefix = _prefix(sources, random)
+    chosen = _of_bucket(sources, prefix)
+    relation = sources.raw.relation
+    kept = [names.grouping(column) for column in relation.schema.partition]
+    columns = list(dict.fromkeys(name for group in kept for name in group))
+    stored = [_keys_in(path, relation, random) for path in (*chosen.files, *_some_files(sources, random))]
+    found: dict[Identity, dict[str, Any]] = {}
+    for keys in stored:
+        for record in keys.to_pylist():
+            identity = _identity(relation, key_of(relation.schema.partition, record))
+            if identity not in found and _is_in(relation.schema, record, prefix):
+                found[identity] = record
+    drawn = random.sample(sorted(found), min(size, len(found)))
+    rows = [{name: found[identity].get(name) for name in columns} for identity in drawn]
+    layout = relation.arrow_schema()
+    keys = pa.Table.from_pylist(rows, schema=pa.schema([layout.field(name) for name in columns]))
+    return Sample(chosen, keys, frozenset(drawn))
+
+
+def raw_facts(sample: Sample) -> list[Fact]:
+    """Return the raw facts of the sample, and truncates."""
+    return _facts(sample, snapshot_of(sample.sources.raw, version=sample.sources.raw_version))
+
+
+def kept_facts(sample: Sample) -> list[Fact]:
+    """Return what state and tail have of the sample, and truncates."""
+    return _facts(sample, snapshot_of_files(sample.sources, sample.sources.files)) if sample.sources.files else []
+
+
+def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:
+    """Return what the oracle makes of facts of the sample."""
+    return [row for row in latest_rows(sample.sources.raw.relation.schema, facts, now=as_of) if sample.has(row)]
+
+
+def lost_deletions(sample: Sample, landed: list[Fact], kept: list[Fact]) -> Mismatch:
+    """Return deletions of rows and partitions that no deletion kept is as late as: what they covered could come back.
+
+    A partition with ranges is left out: one of them may have taken the place of a row's deletion.
+    """
+    schema, has = sample.sources.raw.relation.schema, _latest_deletions(kept)
+    with_ranges = {fact.partition for fact in landed if fact.kind is FactKind.RANGE}
+    places = []
+    for (partition, clustering), written in sorted(_latest_deletions(landed).items(), key=repr):
+        own, whole = has.get((partition, clustering)), has.get((partition, ()))
+        newest = max((found for found in (own, whole, has.get(((), ()))) if found is not None), default=None)
+        if partition not in with_ranges and (newest is None or newest < written):
+            key = zip(schema.row_key, partition + clustering, strict=False)
+            texts = ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in key)
+            places.append(f"{{{texts}}}: the deletion of {written} is not kept")
+    return Mismatch(len(places), tuple(places[:MOST_PLACES]))
+
+
+def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tuple[Any, ...]], int]:
+    """Write time of the latest deletion of each partition and row; under empty keys that of the table."""
+    found: dict[tuple[tuple[Any, ...], tuple[Any, ...]], int] = {}
+    for fact in facts:
+        if fact.deletion is not None and fact.kind in (FactKind.TABLE, FactKind.PARTITION, FactKind.ROW):
+            place = (fact.partition, fact.clustering) if fact.kind is FactKind.ROW else (fact.partition, ())
+            found[place] = max(found.get(place, fact.deletion.written), fact.deletion.written)
+    return found
+
+
+def _facts(sample: Sample, snapshot: Snapshot) -> list[Fact]:
+    relation, raw = sample.sources.raw.relation, sample.sources.raw
+    same = " AND ".join(f"f.{quoted(name)} IS NOT DISTINCT FROM k.{quoted(name)}" for name in sample.keys.column_names)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("sampled", sample.keys)
+        if snapshot.arrow is not None:
+            connection.register("raw_events", snapshot.arrow)
+        table = from_clause(snapshot, raw)
+        truncates = f"SELECT * FROM {table} WHERE {quoted(names.KIND)} = 'table'"
+        sql = f"SELECT f.* FROM {table} AS f SEMI JOIN sampled AS k ON {same} UNION ALL BY NAME {truncates}"
+        return list(facts_of(relation, connection.sql(sql).to_arrow_table()))
+
+
+def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
+    """Return what state and tail show of the sample."""
+    relation = sample.sources.raw.relation
+    table = engine.read(Read(sample.sources.raw, as_of=as_of, sources=sample.sources))
+    rows = rows_of(relation, (), table)
+    return [row for row in rows if sample.has(row)]
+
+
+def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> Mismatch:
+    """Compare two answers cell by cell; a place names the key and the column, and no value but the key's."""
+    wanted, shown = (dict(_keyed(schema, rows)) for rows in (expected, found))
+    places: list[str] = []
+    for key in sorted(wanted.keys() | shown.keys()):
+        mine, theirs = wanted.get(key), shown.get(key)
+        if mine is None or theirs is None:
+            places.append(f"{key}: the row is {'missing' if theirs is None else 'not expected'}")
+            continue
+        places += [f"{key}: column {name} differs" for name in mine if mine[name] != theirs[name]]
+    return Mismatch(len(places), tuple(places[:MOST_PLACES]))
+
+
+def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[str, dict[str, str]]]:
+    for row in rows:
+        texts = {column.name: to_json(column.type, row[column.name]) for column in schema.columns}
+        yield "{" + ", ".join(f"{quote(c.name)}: {texts[c.name]}" for c in schema.row_key) + "}", texts
+
+
+def _prefix(sources: Sources, random: Random) -> str:
+    """Digits that a bucket of the base begins with."""
+    parts = sorted({part for path in sources.base if (part := _part(path)) is not None}, key=lambda part: (-len(part), part))
+    longest = [part[1:] for part in parts if len(part) == len(parts[0])]
+    return random.choice(longest) if longest else ""
+
+
+def _part(path: str) -> str | None:
+    folder = path.rsplit("/", 2)[-2]
+    return folder.removeprefix(f"{PART}=") if folder.startswith(f"{PART}=") else None
+
+
+def _of_bucket(sources: Sources, prefix: str) -> Sources:
+    """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
+
+    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path for path in paths if (part := _part(path)) is None or _meets(part[1:], prefix))
+
+    return replace(sources, base=kept(sources.base), plain=kept(sources.plain), runs=kept(sources.runs))
+
+
+def _meets(digits: str, prefix: str) -> bool:
+    return any(wanted.startswith(digits) or digits.startswith(wanted) for wanted in (prefix, digest()[: len(prefix)]))
+
+
+def _some_files(sources: Sources, random: Random) -> list[str]:
+    """A few of raw's files, the newest among them."""
+    files = [path for path in snapshot_of(sources.raw, version=sources.raw_version).files if "://" not in path]
+    return [*files[-1:], *random.sample(files[:-1], min(3, max(0, len(files) - 1)))]
+
+
+def _keys_in(path: str, relation: Relation, random: Random) -> pa.Table:
+    """Partition keys of some rows of a file that lie side by side."""
+    file = pq.ParquetFile(path)
+    known = set(file.schema_arrow.names)
+    wanted = [name for name in relation.arrow_schema().names if name in known and name in _key_columns(relation)]
+    if not file.metadata.num_row_groups:
+        return file.schema_arrow.empty_table().select(wanted)
+    group = file.read_row_group(random.randrange(file.metadata.num_row_groups), columns=wanted)
+    group = group.slice(random.randrange(max(1, group.num_rows - _MOST_KEYS + 1)), _MOST_KEYS)
+    return group.filter(pc.not_equal(group[names.KIND], FactKind.TABLE.value))
+
+
+def _key_columns(relation: Relation) -> set[str]:
+    columns = relation.schema.partition
+    return {names.KIND, *(name for c in columns for name in (*names.grouping(c), *names.shown_as(c)))}
+
+
+def _is_in(schema: TableSchema, record: dict[str, Any], prefix: str) -> bool:
+    """Whether the state keeps the partition under `prefix`."""
+    texts = (_stored_text(record.get(names.identity(column))) for column in schema.partition)
+    return digest(*texts).startswith(prefix)
+
+
+def _stored_text(value: Any) -> str:
+    """As `plan.expr.Bucket` has it."""
+    if value is None:
+        return ""
+    if isinstance(value, bytes):
+        return value.hex().upper()
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _partition(schema: TableSchema, row: Row) -> tuple[Any, ...]:
+    return tuple(row[column.name] for column in schema.partition)
+
+
+def _identity(relation: Relation, partition: tuple[Any, ...]) -> Identity:
+    return tuple(partition_identity(c.type, v) for c, v in zip(relation.schema.partition, partition, strict=True))

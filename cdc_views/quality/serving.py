@@ -1,0 +1,90 @@
+"""A serving table: what its files hold by themselves, and against what the state shows at its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.duckdb_types import quoted
+from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.expr import col
+from cdc_views.plan.nodes import Select
+from cdc_views.plan.serving import CHANGES_AT, serving_names
+from cdc_views.quality.checks import MOST_PLACES, Check
+from cdc_views.relation import Relation
+from cdc_views.serving.table import ServingTable
+from cdc_views.sql.casts import casts_of
+
+_KEYS = Check("one_row_per_key.serving", "each key has one row in the serving table (rule K1)")
+_EXPIRED = Check("nothing_expired.serving", "no row shows what had expired when it was written (rule C4)")
+_SAME = Check("serving_shows_the_state", "the serving table's rows are those that the state shows at its clock", unit="rows")
+
+
+def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
+    """Yield the checks that the serving table's own files decide."""
+    files = DeltaTable(table.location).file_uris()
+    if not files:
+        return
+    keys = [quoted(serving_names(relation.schema)[column.name]) for column in relation.schema.row_key]
+    clock = table.note.clock if table.note is not None else 0
+    sql = (
+        f"SELECT coalesce(sum(n) - count(*), 0), coalesce(sum(expired), 0) FROM (SELECT count(*) AS n, "
+        f"count(*) FILTER (WHERE {quoted(CHANGES_AT)} <= {clock}) AS expired FROM {_reading(files)} GROUP BY {', '.join(keys)})"
+    )
+    with duckdb.connect() as connection:
+        row = connection.execute(sql).fetchone()
+    assert row is not None
+    yield replace(_KEYS, broken=int(row[0]))
+    yield replace(_EXPIRED, broken=int(row[1]))
+
+
+def compared(engine: Engine, table: ServingTable, sources: Sources) -> Check:
+    """Return whether the rows are those that `sources`, the state's facts, show at the serving table's clock.
+
+    Both sides are counted per digest of a row in DuckDB; only the first keys that differ leave it.
+    """
+    relation = sources.raw.relation
+    if table.note is None:
+        return _SAME.skipped("nobody knows as of when it is")
+    if table.raw_version != sources.raw_version:
+        return _SAME.skipped(f"it shows raw version {table.raw_version}, the state {sources.raw_version}")
+    ask = Ask(relation, as_of=table.note.clock, split=sources.split)
+    shown, outputs = serving_names(relation.schema), output_names(ask)
+    plan = Select("shown", "visible row", build(ask), tuple((shown[name], col(output)) for name, output in outputs))
+    return _compared(relation, engine.rows(plan, sources), DeltaTable(table.location).file_uris())
+
+
+def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> Check:
+    names = serving_names(relation.schema)
+    casts = {names[name]: kind.sql(dialect="duckdb") for name, kind in casts_of(relation).items()}
+    columns = [names[column.name] for column in relation.schema.columns]
+    mine = ", ".join(f"{_text(f'CAST({quoted(n)} AS {casts[n]})' if n in casts else quoted(n))} AS {quoted(n)}" for n in columns)
+    theirs = ", ".join(f"{_text(quoted(n))} AS {quoted(n)}" for n in columns)
+    keys = " || ', ' || ".join(f"coalesce({quoted(names[c.name])}, 'null')" for c in relation.schema.row_key)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("expected", expected)
+        found = f"SELECT {theirs} FROM {_reading(files)}" if files else f"SELECT {mine} FROM expected LIMIT 0"
+        connection.execute(f"CREATE TEMP VIEW shown AS SELECT {mine} FROM expected")
+        connection.execute(f"CREATE TEMP VIEW stored AS {found}")
+        sql = (
+            f"SELECT {keys}, 'is missing or differs' FROM (FROM shown EXCEPT ALL FROM stored) UNION ALL "
+            f"SELECT {keys}, 'is not expected or differs' FROM (FROM stored EXCEPT ALL FROM shown)"
+        )
+        rows = connection.execute(f"SELECT * FROM ({sql}) ORDER BY 1, 2").fetchall()
+    return replace(_SAME, broken=len(rows), where=tuple(f"key {key}: the row {what}" for key, what in rows[:MOST_PLACES]))
+
+
+def _text(value: str) -> str:
+    """A value as text; DuckDB's views do not tell 0.0 from -0.0."""
+    return f"regexp_replace(CAST({value} AS VARCHAR), '-0\\.0([^0-9]|$)', '0.0\\1', 'g')"
+
+
+def _reading(files: Sequence[str]) -> str:
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    return f"read_parquet([{listed}], union_by_name = true)"

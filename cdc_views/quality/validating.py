@@ -1,0 +1,223 @@
+"""All data tests of one table, run in order: what reads nothing first, then one query of counts, then a sample."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.serving import serving_schema
+from cdc_views.instants import SECONDS_OF, Instant, epoch_seconds
+from cdc_views.landing import exists, open_raw
+from cdc_views.lateness import purged_through, state_of
+from cdc_views.materialize import sources_of
+from cdc_views.materialize.run import at_rest
+from cdc_views.materialize.state import StateTable, state_schema, transaction_name
+from cdc_views.plan.expr import UserSql
+from cdc_views.plan.where import parse_where
+from cdc_views.quality import bookkeeping, sampling, serving
+from cdc_views.quality.checks import Check, Report, Severity
+from cdc_views.quality.counting import SOUND, counts
+from cdc_views.quality.truth import CapturedTruth, agreement
+from cdc_views.raw_places import raw_of, serving_location, state_location
+from cdc_views.relation import RawTable
+from cdc_views.serving.table import open_serving
+from cdc_views.serving.table import transaction_name as serving_transaction
+
+if TYPE_CHECKING:
+    from cdc_views.project.models import DataTest
+    from cdc_views.table import Table
+
+SAMPLED = 200
+"""Partitions that the oracle recomputes, unless asked for more."""
+_SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
+
+_READ = Check("rows", "the tests that read rows")
+_DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What every step looks at."""
+
+    table: Table
+    engine: Engine
+    raw: RawTable
+    state: StateTable | None
+    as_of: int
+    sampled: int
+
+
+def validate_table(
+    table: Table, *, engine: str | None = None, as_of: Instant | None = None, sample: int = SAMPLED, seed: int | None = None
+) -> Report:
+    """Run the data tests of a table.
+
+    Args:
+        table: The table.
+        engine: Where to run; default: the project's engine.
+        as_of: The clock of rule C4; default: now.
+        sample: How many partitions the oracle recomputes at most.
+        seed: Which ones; default: the raw table's version, so that each landing moves on to others.
+
+    Raises:
+        UsageError: Nothing has landed yet.
+        ConfigError: A data test of the project file names what is not there.
+        EngineError: The engine failed.
+    """
+    from cdc_views.raw_places import check_landed
+
+    check_landed(table)
+    start = time.monotonic()
+    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    raw = raw_of(table)
+    version = open_raw(raw).version() if exists(raw) else None
+    with table.project.engine(engine) as opened:
+        run = _Run(table, opened, raw, state_of(table), clock, sample)
+        checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
+        name = opened.name
+    return Report(table.name, name, clock, version, time.monotonic() - start, checks)
+
+
+def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
+    sources = sources_of(run.raw, state_location(run.table)) if run.state is not None else None
+    kept = list(_kept(run))
+    yield from kept
+    if damaged := [check.name for check in kept if check.broken and check.name.startswith(bookkeeping.FILES)]:
+        # an engine would only fail at the file
+        yield _READ.skipped(f"{', '.join(damaged)} must hold first")
+        return
+    yield from _landed(run)
+    counted = list(_counted(run, sources))
+    yield from counted
+    if unsound := [check.name for check in counted if check.broken and check.name in SOUND]:
+        yield from (check.skipped(f"{', '.join(unsound)} must hold first") for check in (_SAMPLE, _DELETIONS))
+    else:
+        yield from _sampled(run, sources, seed=seed)
+    yield from _served(run)
+    yield from _agreeing(run)
+
+
+def _kept(run: _Run) -> Iterator[Check]:
+    """Logs, files and types of what is kept."""
+    relation = run.raw.relation
+    yield bookkeeping.files(run.raw.location, "raw")
+    if run.state is None:
+        return
+    raw_id = str(open_raw(run.raw).metadata().id)
+    yield from bookkeeping.watermark(run.state.location, run.raw, transaction=transaction_name(raw_id), what="state")
+    yield bookkeeping.files(run.state.location, "state")
+    yield bookkeeping.types(run.state.location, state_schema(relation), "state")
+    location = serving_location(run.table)
+    if location is not None:
+        yield from bookkeeping.watermark(location, run.raw, transaction=serving_transaction(raw_id), what="serving")
+        yield bookkeeping.files(location, "serving")
+        yield bookkeeping.types(location, serving_schema(relation), "serving")
+
+
+def _landed(run: _Run) -> Iterator[Check]:
+    """Events: quarantine, lateness, freshness, replicas."""
+    yield bookkeeping.quarantine(run.raw)
+    if run.state is not None:
+        yield bookkeeping.late(run.state)
+    within = {kind: _limit(run.table, kind) for kind in ("fresh_within", "lag_within")}
+    clock = int(datetime.now(timezone.utc).timestamp())
+    yield from bookkeeping.freshness(
+        run.raw, run.state, now=clock, most=within["fresh_within"], lag=within["lag_within"]
+    )
+    yield _replicas(run)
+
+
+def _limit(table: Table, kind: str) -> int | None:
+    """The tightest limit of the project file, in seconds."""
+    spans = [getattr(test, kind) for test in table.config.tests if getattr(test, kind) is not None]
+    return min((int(span[:-1]) * SECONDS_OF[span[-1]] for span in spans), default=None)
+
+
+def _replicas(run: _Run) -> Check:
+    rule = "each cell fact was seen on as many nodes as there are replicas; `cdc-views replicas` says which lag"
+    check = Check("replica_coverage", rule, Severity.WARNING, unit="cell facts")
+    factor = run.table.config.replication_factor
+    if factor is None or factor == 1 or run.table.config.raw.format.value != "cassandra-mutation":
+        return check.skipped("the project file gives no replication_factor above 1, or events name no replica")
+    report = run.table.replicas()
+    lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.standing.value}" for node in report.nodes if node.lacking)
+    if len(report.nodes) < factor:
+        lagging = (f"events of only {len(report.nodes)} of {factor} nodes have landed", *lagging)
+    return replace(check, broken=report.incomplete, where=lagging, note=f"{report.facts:,} cell facts, {factor} copies each")
+
+
+def _counted(run: _Run, sources: Sources | None) -> Iterator[Check]:
+    facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
+    yield from counts(run.engine, run.raw.relation, facts, as_of=run.as_of, wanted=_conditions(run.table))
+
+
+def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
+    """The conditions of the project file's data tests, by name."""
+    found = {}
+    for test in table.config.tests:
+        text = _condition(test)
+        if text is not None:
+            found[_name(test)] = (parse_where(table.schema, text), Severity(test.severity.value))
+    return found
+
+
+def _name(test: DataTest) -> str:
+    return test.name or f"{'not_null' if test.not_null else 'one_of'}.{test.column}"
+
+
+def _condition(test: DataTest) -> str | None:
+    column = '"' + (test.column or "").replace('"', '""') + '"'
+    if test.not_null:
+        return f"{column} IS NOT NULL"
+    if test.one_of is not None:
+        return f"{column} IN ({', '.join(map(_literal, test.one_of))}) OR {column} IS NULL"
+    return test.holds
+
+
+def _literal(value: str | int | bool) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
+    if sources is None or run.state is None:
+        for check in (_SAMPLE, _DELETIONS):
+            yield check.skipped("there is no state: the view is computed from raw each time")
+        return
+    sample = sampling.draw(sources, size=run.sampled, seed=seed)
+    purged = set(purged_through(run.raw.relation, run.state))
+    sample = replace(sample, identities=sample.identities - purged)
+    landed, note = sampling.raw_facts(sample), f"{len(sample.identities):,} partitions recomputed"
+    shown = sampling.shown_rows(run.engine, sample, as_of=run.as_of)
+    found = sampling.differences(run.raw.relation.schema, sampling.expected_rows(sample, landed, as_of=run.as_of), shown)
+    yield replace(_SAMPLE, broken=found.count, where=found.where, note=note)
+    if run.table.config.materialize.lateness is not None:
+        yield _DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
+        return
+    lost = sampling.lost_deletions(sample, landed, sampling.kept_facts(sample))
+    yield replace(_DELETIONS, broken=lost.count, where=lost.where, note=note)
+
+
+def _served(run: _Run) -> Iterator[Check]:
+    location = serving_location(run.table)
+    if location is None or run.state is None:
+        return
+    raw_id = str(open_raw(run.raw).metadata().id)
+    table = open_serving(location, run.raw.relation, raw_id=raw_id)
+    yield from serving.counted(table, run.raw.relation)
+    yield serving.compared(run.engine, table, at_rest(run.raw, run.state))
+
+
+def _agreeing(run: _Run) -> Iterator[Check]:
+    """With each captured answer of the source."""
+    for test in run.table.config.tests:
+        if test.truth is None:
+            continue
+        source = CapturedTruth.open(run.table.project.root / test.truth, as_of=test.as_of)
+        result = run.table.query(as_of=source.as_of, engine=run.engine.name)
+        check = agreement(run.raw.relation.schema, source, result.rows())
+        named = f"{check.name}.{test.name or test.truth}"
+        yield replace(check, name=named, severity=Severity(test.severity.value))
