@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from random import Random
 
 import duckdb
 import pyarrow as pa
@@ -11,12 +12,12 @@ from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb_types import quoted
-from cdc_views.plan.build import Ask, build, output_names
-from cdc_views.plan.expr import col
-from cdc_views.plan.nodes import Select
-from cdc_views.plan.serving import CHANGES_AT, serving_names
+from cdc_views.materialize.state import StateTable
+from cdc_views.plan.compact import PART
+from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.relation import Relation
+from cdc_views.serving.run import of_buckets
 from cdc_views.serving.table import ServingTable
 from cdc_views.sql.casts import casts_of
 
@@ -43,20 +44,22 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
     yield replace(_EXPIRED, broken=int(row[1]))
 
 
-def compared(engine: Engine, table: ServingTable, sources: Sources) -> Check:
-    """Return whether the rows are those that `sources`, the state's facts, show at the serving table's clock.
+def compared(engine: Engine, table: ServingTable, state: StateTable, sources: Sources, *, seed: int) -> Check:
+    """Return whether the rows of one bucket, which `seed` draws, are those that the state shows at the table's clock.
 
-    Both sides are counted per digest of a row in DuckDB; only the first keys that differ leave it.
+    Both sides are compared as texts in DuckDB; only the first keys that differ leave it.
     """
     relation = sources.raw.relation
     if table.note is None:
         return _SAME.skipped("nobody knows as of when it is")
     if table.raw_version != sources.raw_version:
         return _SAME.skipped(f"it shows raw version {table.raw_version}, the state {sources.raw_version}")
-    ask = Ask(relation, as_of=table.note.clock, split=sources.split)
-    shown, outputs = serving_names(relation.schema), output_names(ask)
-    plan = Select("shown", "visible row", build(ask), tuple((shown[name], col(output)) for name, output in outputs))
-    return _compared(relation, engine.rows(plan, sources), DeltaTable(table.location).file_uris())
+    digits = table.note.digits
+    part = PREFIX + "".join(Random(seed).choice("01") for _ in range(digits))
+    some = of_buckets(sources, state, (part,))
+    plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split)
+    files = [uri for uri in DeltaTable(table.location).file_uris() if f"/{PART}={part}/" in uri]
+    return replace(_compared(relation, engine.rows(plan, some), files), note=f"one of {1 << digits:,} buckets compared")
 
 
 def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> Check:

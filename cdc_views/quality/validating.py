@@ -97,7 +97,7 @@ def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
         yield from (check.skipped(f"{', '.join(unsound)} must hold first") for check in (_SAMPLE, _DELETIONS))
     else:
         yield from _sampled(run, sources, seed=seed)
-    yield from _served(run)
+    yield from _served(run, seed=seed)
     yield from _agreeing(run)
 
 
@@ -201,14 +201,14 @@ def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check
     yield replace(_DELETIONS, broken=lost.count, where=lost.where, note=note)
 
 
-def _served(run: _Run) -> Iterator[Check]:
+def _served(run: _Run, *, seed: int) -> Iterator[Check]:
     location = serving_location(run.table)
     if location is None or run.state is None:
         return
     raw_id = str(open_raw(run.raw).metadata().id)
     table = open_serving(location, run.raw.relation, raw_id=raw_id)
     yield from serving.counted(table, run.raw.relation)
-    yield serving.compared(run.engine, table, at_rest(run.raw, run.state))
+    yield serving.compared(run.engine, table, run.state, at_rest(run.raw, run.state), seed=seed)
 
 
 def _agreeing(run: _Run) -> Iterator[Check]:

@@ -111,7 +111,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
         note = replace(note, digits=finest)
     number = max(state.raw_version * STEPS, (serving.mark if serving.mark is not None else -1) + 1)
     write = ServingWrite(
-        _of_buckets(at_rest(raw, state), state, due.parts),
+        of_buckets(at_rest(raw, state), state, due.parts),
         note.clock,
         location,
         serving.version,
@@ -164,7 +164,7 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     return set(found.column(PART).to_pylist())
 
 
-def _of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
+def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
     """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it.
 
     Facts about the whole table have no key and are always read.

@@ -25,6 +25,9 @@ from subjects import peak_mib
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.materialize import materialize, sources_of
+from cdc_views.quality.counting import counts
+from cdc_views.quality.sampling import differences, draw, expected_rows, raw_facts, shown_rows
+from cdc_views.quality.validating import SAMPLED
 
 OUT = Path(__file__).parent / "out"
 os.environ.setdefault("RUST_LOG", "error")  # deltalake warns of each column that it keeps no statistics of
@@ -85,6 +88,7 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     scan, _ = timed(lambda: reader.plain(plain), runs=RUNS)
     rest, _ = timed(reader.view, runs=RUNS)
     tell(f"{source.keys:,} keys: rebuild {full:.1f} s; scan {scan:.2f} s, view at rest {rest:.2f} s = {rest / scan:.2f} x")
+    validated = validation(reader, scan)
     step = source.facts // 100
     source.land(step)
     reader.view()
@@ -102,10 +106,30 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     files, size = written(reader.state, after=built)
     return {
         "keys": source.keys, "facts_a_tail": step, "full": full, "scan": scan, "at_rest": rest, "tail_1": tail,
+        "validated": validated,
         "tails": seconds, "merges": merges, "mean": mean, "after": after, "lookup": lookup(reader, source),
         "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
         "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
+
+
+def validation(reader: Reader, scan: float) -> dict[str, float]:
+    """What `validate` reads of a state at rest: its counts, one query, and its sample of partitions."""
+    sources = sources_of(reader.raw, reader.state)
+    assert sources is not None
+
+    def sampled() -> int:
+        sample = draw(sources, size=SAMPLED, seed=1)
+        wanted = expected_rows(sample, raw_facts(sample), as_of=NOW)
+        return differences(reader.raw.relation.schema, wanted, shown_rows(reader.engine, sample, as_of=NOW)).count
+
+    relation = reader.raw.relation
+    counting, found = timed(lambda: counts(reader.engine, relation, sources, as_of=NOW, wanted={}), runs=RUNS)
+    assert not any(check.broken for check in found), [check.line() for check in found]
+    sampling, broken = timed(sampled, runs=RUNS)
+    assert not broken, f"{broken} sampled rows and cells differ"
+    tell(f"validate: counts {counting:.2f} s = {counting / scan:.2f} x, a sample of {SAMPLED} partitions {sampling:.2f} s")
+    return {"counts": counting, "sample": sampling}
 
 
 def smaller(engine: Engine, large: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -17,10 +17,14 @@ import yaml
 from command_line import table, write_project
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from strategies.corrupting import Rows, retyped, silently
+from strategies.tiers import often
 
 from cdc_views import Project
 from cdc_views.quality import Report, Severity, Status
 from cdc_views.table import Table
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
 
 CASES = {"types3": "hid111.typed", "wide3": "hid211.orders"}
 ETERNAL = -(1 << 63) + 1
@@ -372,6 +376,27 @@ def test_a_corruption_is_noticed_and_named(copied: Callable[[str], Kept], corrup
     assert found.broken
     if corruption.says:
         assert any(corruption.says in place for place in found.where), found.where
+
+
+ON_SPARK = [
+    "a row is twice", "a cell is older than it should be", "a time to live is ignored", "a tombstone is lost",
+    "what was deleted is kept", "a served cell differs", "an event of no kind", "a rule of the user's is broken",
+]  # fmt: skip
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("what", often(ON_SPARK, "a time to live is ignored"), ids=lambda what: what.replace(" ", "_"))
+def test_spark_notices_them(spark_engine: SparkEngine, copied: Callable[[str], Kept], what: str) -> None:
+    assert spark_engine.name == "spark"
+    kept = copied("types3")
+    sound = kept.validate(engine="spark")
+    assert not sound.failed(), [(check.name, check.line()) for check in sound.failed()]
+    corruption = next(one for one in CORRUPTIONS if one.what == what)
+    corruption.change(kept)
+    if corruption.options.get("raw"):
+        shutil.rmtree(kept.root / "warehouse" / "state")
+    failed = {check.name.removesuffix(".truth.json") for check in kept.validate(engine="spark").failed()}
+    assert corruption.found_by in failed
 
 
 def test_as_many_kinds_as_promised() -> None:
