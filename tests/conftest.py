@@ -31,6 +31,7 @@ settings.register_profile("fast", max_examples=20, deadline=None)
 DATA = Path(__file__).parent / "data"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names of tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of several workers one takes all tests of Spark, so that there is one JVM; with `--dist loadgroup`."""
     for item in items:
