@@ -1,0 +1,101 @@
+"""dbt over real events: `cdc-views dbt export`, the package, and what `dbt build` makes of them on DuckDB.
+
+The rows of the models are the oracle's, and the oracle's are what Cassandra answered, at both instants.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from command_line import table
+from dbt_project import DbtProject
+from strategies.dialect_cases import REAL, Friendly, Record, assert_same, real_table
+from strategies.dialect_cases import Table as Case
+
+pytestmark = pytest.mark.heavy
+
+MODELS = {
+    "types3": "hid111__typed",
+    "wide3": "hid211__orders",
+    "names3": "hid311__x__4frder_49tems",
+    "exotic3": "hid413__exotic",
+}
+BATCHES = 3
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def friendly() -> Friendly:
+    """What a DuckDB view shows."""
+    return Friendly(range(-9 * 10**15, 9 * 10**15 + 1), range(-2 * 10**9, 2 * 10**9 + 1))
+
+
+def landing(folder: Path, case: str) -> list[list[str]]:
+    """All lines of the three nodes in a random order, parted into batches: most of each batch is late."""
+    lines = [line for n in (1, 2, 3) for line in (folder / case / f"node{n}.jsonl").read_text("utf-8").splitlines()]
+    Random(f"dbt {case}").shuffle(lines)
+    size = -(-len(lines) // BATCHES)
+    return [lines[start : start + size] for start in range(0, len(lines), size)]
+
+
+def land(dbt: DbtProject, case: str, lines: list[str]) -> None:
+    file = dbt.folder / f"{case}.jsonl"
+    file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    assert dbt.project.table(REAL[case]).land(file).quarantined == 0
+
+
+def plain(found: pa.Table) -> list[Record]:
+    """Rows with instants as µs and days as numbers, whatever Python's calendar holds."""
+    return found.cast(pa.schema([pa.field(f.name, plain_type(f.type)) for f in found.schema])).to_pylist()
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, plain_type(f.type)) for f in kind])
+    return kind
+
+
+def check(case: Case, found: pa.Table, *, now: int) -> None:
+    """Compare the rows of a model with the oracle's."""
+    schema, show = case.relation.schema, friendly()
+    expected = [{c.name: show(c.type, row[c.name]) for c in schema.columns} for row in case.expected(now)]
+    shown = [{c.name: show.normal(c.type, row[c.name]) for c in schema.columns} for row in plain(found)]
+    assert_same(expected, shown)
+
+
+@pytest.fixture(scope="module")
+def cases(cassandra_cases: Path) -> dict[str, Case]:
+    return {name: real_table(cassandra_cases, name) for name in REAL}
+
+
+@pytest.fixture(scope="module")
+def built(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> DbtProject:
+    """All cases, landed in batches with a `dbt build` after each."""
+    tables = [
+        table(name, str(cassandra_cases / case / "internals.cql"), "cassandra-mutation", replication_factor=3)
+        for case, name in REAL.items()
+    ]
+    dbt = DbtProject.make(tmp_path_factory.mktemp("dbt"), *tables)
+    for n in range(BATCHES):
+        for case in REAL:
+            land(dbt, case, landing(cassandra_cases, case)[n])
+        dbt.build("--exclude", "test_name:replica_coverage")
+    return dbt
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_models_show_what_the_oracle_shows(built: DbtProject, cases: dict[str, Case], case: str) -> None:
+    import time
+
+    check(cases[case], built.rows(f'SELECT * FROM main."{MODELS[case]}"'), now=int(time.time()))
