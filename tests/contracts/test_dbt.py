@@ -5,7 +5,8 @@ The rows of the models are the oracle's, and the oracle's are what Cassandra ans
 
 from __future__ import annotations
 
-import datetime as dt
+import json
+import time
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,8 @@ from dbt_project import DbtProject
 from strategies.dialect_cases import REAL, Friendly, Record, assert_same, real_table
 from strategies.dialect_cases import Table as Case
 
+from cdc_views.codec.jsontext import quote, to_json
+
 pytestmark = pytest.mark.heavy
 
 MODELS = {
@@ -25,7 +28,6 @@ MODELS = {
     "exotic3": "hid413__exotic",
 }
 BATCHES = 3
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 
 
 def friendly() -> Friendly:
@@ -74,28 +76,47 @@ def check(case: Case, found: pa.Table, *, now: int) -> None:
     assert_same(expected, shown)
 
 
-@pytest.fixture(scope="module")
-def cases(cassandra_cases: Path) -> dict[str, Case]:
-    return {name: real_table(cassandra_cases, name) for name in REAL}
+def answered(folder: Path, case: str, which: str) -> tuple[int, list[str]]:
+    """When Cassandra was asked, and its rows."""
+    answer = json.loads((folder / case / f"expected_{which}.json").read_text("utf-8"))
+    return answer["as_of"], sorted(answer["rows"])
 
 
-@pytest.fixture(scope="module")
-def built(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> DbtProject:
-    """All cases, landed in batches with a `dbt build` after each."""
-    tables = [
-        table(name, str(cassandra_cases / case / "internals.cql"), "cassandra-mutation", replication_factor=3)
-        for case, name in REAL.items()
-    ]
-    dbt = DbtProject.make(tmp_path_factory.mktemp("dbt"), *tables)
+def printed(case: Case, columns: list[str], *, now: int) -> list[str]:
+    """The oracle's rows as `SELECT JSON` prints them."""
+    kinds = {name: case.relation.schema.column(name).type for name in columns}
+    rows = case.expected(now)
+    return sorted("{" + ", ".join(f"{quote(n)}: {to_json(kind, row[n])}" for n, kind in kinds.items()) + "}" for row in rows)
+
+
+def test_models_built_from_late_data_show_what_cassandra_answered(cassandra_cases: Path, tmp_path: Path) -> None:
+    """Landed in random order, built after each batch: by the engine's clock, at both instants, and against a rebuild."""
+    cases = {name: real_table(cassandra_cases, name) for name in REAL}
+    dbt = DbtProject.make(tmp_path, *(real(cassandra_cases, case) for case in REAL))
     for n in range(BATCHES):
         for case in REAL:
             land(dbt, case, landing(cassandra_cases, case)[n])
         dbt.build("--exclude", "test_name:replica_coverage")
-    return dbt
+    for name, case in cases.items():
+        check(case, dbt.rows(f'SELECT * FROM main."{MODELS[name]}"'), now=int(time.time()))
+    for which in ("early", "late"):
+        for name, case in cases.items():
+            now, rows = answered(cassandra_cases, name, which)
+            assert printed(case, list(json.loads(rows[0])), now=now) == rows
+            dbt.build("--select", MODELS[name], cdc_views_as_of=now)
+            check(case, dbt.rows(f'SELECT * FROM main."{MODELS[name]}"'), now=now)
+    kept = {name: facts(dbt, name) for name in REAL}
+    dbt.build("--full-refresh", "--select", "test_name:none", *(f"{MODELS[name]}__state" for name in REAL))
+    assert {name: facts(dbt, name) for name in REAL} == kept
 
 
-@pytest.mark.parametrize("case", REAL)
-def test_models_show_what_the_oracle_shows(built: DbtProject, cases: dict[str, Case], case: str) -> None:
-    import time
+def real(folder: Path, case: str) -> dict[str, Any]:
+    """One of the real cases as a table of a project file."""
+    return table(REAL[case], str(folder / case / "internals.cql"), "cassandra-mutation", replication_factor=3)
 
-    check(cases[case], built.rows(f'SELECT * FROM main."{MODELS[case]}"'), now=int(time.time()))
+
+def facts(dbt: DbtProject, case: str) -> list[str]:
+    """A state's facts, without when they landed."""
+    found = dbt.rows(f'SELECT * EXCLUDE ("_landed_at") FROM main."{MODELS[case]}__state"')
+    assert found.num_rows
+    return sorted(map(repr, found.to_pylist()))
