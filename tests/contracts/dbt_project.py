@@ -57,9 +57,9 @@ class DbtProject:
         results = getattr(done.result, "results", None) or []
         return {result.node.name: f"{result.status}: {result.message}" for result in results if hasattr(result, "node")}
 
-    def build(self, *options: str, **variables: Any) -> None:
+    def build(self, *options: str, command: str = "build", **variables: Any) -> None:
         """Run `dbt build`; every model is built and every test passes."""
-        found = self.run("build", *options, **variables)
+        found = self.run(command, *options, **variables)
         bad = {name: status for name, status in found.items() if not status.startswith(("success", "pass"))}
         assert found, "nothing was built"
         assert not bad, bad

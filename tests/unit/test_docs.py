@@ -151,7 +151,16 @@ def test_the_readme_names_commands() -> None:
     assert {shlex.split(c)[1] for c in found} >= {"init", "land", "query", "explain", "generate", "apply", "fidelity"}
 
 
-@pytest.mark.parametrize("command", ["cdc-views landd x", "cdc-views query t --asof 3", "cdc-views plan --engine duckdb", "cdc-views dbt import", "cdc-views dbt export --into x"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cdc-views landd x",
+        "cdc-views query t --asof 3",
+        "cdc-views plan --engine duckdb",
+        "cdc-views dbt import",
+        "cdc-views dbt export --into x",
+    ],
+)
 def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
     assert what_is_wrong(command)
 
