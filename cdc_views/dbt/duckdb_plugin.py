@@ -1,4 +1,4 @@
-"""A dbt-duckdb plugin that shows a project's raw tables as views, so that each run sees what has landed until then.
+"""A dbt-duckdb plugin that tells DuckDB which files the raw tables consist of, so that each run sees what has landed.
 
 In `profiles.yml`, under the DuckDB target::
 
@@ -7,26 +7,26 @@ In `profiles.yml`, under the DuckDB target::
         alias: cdc_views
         config: {project: path/to/cdc_views.yml}
 
-Nothing is copied: a view reads the active Parquet files of the raw table's newest version, as Arrow.
+The sources of `cdc-views dbt export` are `read_parquet(getvariable('cdc_views_raw_<model>'))`; the plugin sets these variables
+in every session. Nothing is copied or created, so threads do not get into each other's way. A run sees one version.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from dbt.adapters.duckdb.plugins import BasePlugin
+from dbt_common.invocation import get_invocation_id
 
 from cdc_views.api import Project
+from cdc_views.dbt.naming import dbt_name, raw_variable
 from cdc_views.engines.snapshot import snapshot_of
-from cdc_views.errors import ConfigError
-from cdc_views.project.paths import is_url
 from cdc_views.retention import check_raw_is_whole
 from cdc_views.table import Table
-
-TABLE = "cdc_views_table"
-"""The entry of a source's `meta` that names the table of the project."""
 
 
 class Plugin(BasePlugin):  # type: ignore[misc]
@@ -35,30 +35,36 @@ class Plugin(BasePlugin):  # type: ignore[misc]
     def initialize(self, config: dict[str, Any]) -> None:
         """Take `config` of the profile; `project` is the project file."""
         self._project = str(config.get("project", "cdc_views.yml"))
+        self._folder = TemporaryDirectory(prefix="cdc-views-dbt-")
+        self._lock = Lock()
+        self._seen: tuple[str, dict[str, list[str]]] = ("", {})
 
-    def load(self, source_config: Any) -> ds.Dataset | pa.Table:
-        """Return the facts of the raw table as of now; a table of which nothing has landed has none.
+    def configure_cursor(self, cursor: Any) -> None:
+        """Set a variable for each table of the project; raises as reading them does."""
+        for variable, files in self._files().items():
+            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+            cursor.execute(f"SET VARIABLE {variable} = [{listed}]")
 
-        Raises:
-            ConfigError: The source does not say which table it is, or it is not on this machine.
-        """
-        name = source_config.get(TABLE)
-        if name is None:
-            raise ConfigError(f"source {source_config.name} has no `meta: {{{TABLE}: …}}`; write it by `cdc-views dbt export`")
-        return facts_of(Project.load(self._project).table(str(name)))
-
-    def default_materialization(self) -> str:
-        """A view: raw tables are large."""
-        return "view"
+    def _files(self) -> dict[str, list[str]]:
+        """Files by variable, as of the first session of this run; dbt keeps a plugin for all runs of a process."""
+        run = get_invocation_id()
+        with self._lock:
+            if self._seen[0] != run:
+                tables = Project.load(self._project).tables
+                self._seen = (run, {raw_variable(t.name): files_of(t, Path(self._folder.name)) for t in tables})
+            return self._seen[1]
 
 
-def facts_of(table: Table) -> ds.Dataset | pa.Table:
-    """Return the facts of a table's raw table as of now, in the columns of the raw layout."""
+def files_of(table: Table, folder: Path) -> list[str]:
+    """Return Parquet files of the raw table's facts as of now, the first of them empty: it has every column.
+
+    Rows that deletion vectors hide are in the active files; such a table's others are copied into `folder`.
+    """
     table.adapt()
     check_raw_is_whole(table, what="what a dbt model makes of raw alone")
     snapshot = snapshot_of(table.raw)
-    if snapshot.arrow is not None:
-        return snapshot.arrow
-    if is_url(table.raw.location):
-        raise ConfigError(f"{table.name}: {table.raw.location} is not on this machine, where DuckDB would read it; use dbt-spark")
-    return ds.dataset(list(snapshot.files), schema=table.relation.arrow_schema(), format="parquet")
+    layout = folder / f"{dbt_name(table.name)}.parquet"
+    schema = table.relation.arrow_schema()
+    rows = schema.empty_table() if snapshot.arrow is None else snapshot.arrow.select(schema.names).cast(schema)
+    pq.write_table(rows, layout)
+    return [str(layout), *snapshot.files]

@@ -22,6 +22,11 @@ def state_name(table: str) -> str:
     return f"{dbt_name(table)}__state"
 
 
+def raw_variable(table: str) -> str:
+    """Return the name of the DuckDB variable that lists the files of a raw table."""
+    return f"cdc_views_raw_{dbt_name(table)}"
+
+
 def check_names_differ(tables: Iterable[str]) -> None:
     """Raise `ConfigError` where two tables would have one model."""
     seen: dict[str, str] = {}

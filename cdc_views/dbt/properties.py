@@ -10,7 +10,7 @@ import yaml
 from cdc_views.dbt.jinja import literal, value
 from cdc_views.dbt.macros import MARK
 from cdc_views.dbt.models import SOURCE
-from cdc_views.dbt.naming import dbt_name, state_name
+from cdc_views.dbt.naming import dbt_name, raw_variable, state_name
 from cdc_views.project.paths import is_url
 from cdc_views.schema import Column, Role
 from cdc_views.types import Kind, LogicalType, MapOf, children, contains
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 _ON_SPARK = "target.type in ('spark', 'databricks')"
 _ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
-PLUGIN = "cdc_views"
-"""Alias of the dbt-duckdb plugin in `profiles.yml`."""
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
-    """Return the raw tables as a dbt source: a view by the plugin on DuckDB, `delta.<path>` on Spark."""
+    """Return the raw tables as a dbt source: files that the plugin names on DuckDB, `delta.<path>` on Spark."""
     schema = f"{{{{ 'delta' if {_ON_SPARK} else var('cdc_views_raw_schema', '{SOURCE}') }}}}"
     source = {
         "name": SOURCE,
@@ -41,11 +39,12 @@ def sources_yaml(tables: Sequence[Table]) -> str:
 
 def _source(table: Table) -> dict[str, Any]:
     model, factor = dbt_name(table.name), table.config.replication_factor
+    files = f"read_parquet(getvariable('{raw_variable(table.name)}'), union_by_name = true)"
     found: dict[str, Any] = {
         "name": model,
         "description": literal(f"Facts of {table.name} as they landed, {table.config.raw.format.value}."),
         "identifier": f"{{{{ {_location(table)} if {_ON_SPARK} else {value(model)} }}}}",
-        "config": {"meta": {"plugin": PLUGIN, "cdc_views_table": literal(table.name)}},
+        "config": {"meta": {"external_location": files, "cdc_views_table": literal(table.name)}},
     }
     if factor is not None:
         arguments = {"table": literal(table.name), "replication_factor": factor}

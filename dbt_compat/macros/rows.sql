@@ -5,7 +5,7 @@
 
 {% macro latest_row(relation, schema, as_of=none) -%}
   {#- The table as production shows it. One row per row key, and per partition that has only live static columns. #}
-  {{- cdc_views.generated("latest_row", schema)(relation, cdc_views.instant(as_of)) -}}
+  {{- cdc_views.rendered("latest_row", schema, relation, cdc_views.instant(as_of)) -}}
 {%- endmacro %}
 
 {% macro as_of(relation, schema, instant) -%}
@@ -15,7 +15,7 @@
 
 {% macro live_rows(relation, schema, as_of=none) -%}
   {#- The keys of `latest_row`, without reading what else a row shows. Same grain. #}
-  {{- cdc_views.generated("live_rows", schema)(relation, cdc_views.instant(as_of)) -}}
+  {{- cdc_views.rendered("live_rows", schema, relation, cdc_views.instant(as_of)) -}}
 {%- endmacro %}
 
 {% macro latest_cells(relation, schema, state=none) -%}
@@ -24,7 +24,7 @@
     One row per row key, static row, partition deletion, range deletion and truncate. `_landed_at` of every row is when the
     newest of the facts landed. With `state`, an earlier result, only the parts of it that `relation` says something about.
   #}
-  {{- cdc_views.generated("latest_cells", schema)(relation, state) -}}
+  {{- cdc_views.rendered("latest_cells", schema, relation, state) -}}
 {%- endmacro %}
 
 {% macro dedupe_replicas(relation, schema) -%}

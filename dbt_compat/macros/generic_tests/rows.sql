@@ -1,7 +1,7 @@
 {% test one_row_per_key(model, key) %}
   {#- Fails with the keys that several rows have. `key`: the row key's columns. -#}
   {%- set columns = [] -%}
-  {%- for name in key -%}{%- do columns.append(adapter.quote(name)) -%}{%- endfor -%}
+  {%- for name in key -%}{%- do columns.append(cdc_views.quoted(name)) -%}{%- endfor -%}
 SELECT {{ columns | join(", ") }}, COUNT(*) AS found
 FROM {{ model }}
 GROUP BY {{ columns | join(", ") }}
@@ -31,7 +31,7 @@ SELECT * FROM ({{ cdc_views.rows_without(theirs, ours, columns) }}) AS _only_the
 {% macro rows_without(left, right, columns) -%}
   {#- The rows of `left`, by these columns, that `right` does not have. -#}
   {%- set quoted = [] -%}
-  {%- for name in columns -%}{%- do quoted.append(adapter.quote(name)) -%}{%- endfor -%}
+  {%- for name in columns -%}{%- do quoted.append(cdc_views.quoted(name)) -%}{%- endfor -%}
 SELECT {{ quoted | join(", ") }} FROM {{ left }} AS _left
 EXCEPT{{ " DISTINCT" if target.type == "bigquery" }}
 SELECT {{ quoted | join(", ") }} FROM {{ right }} AS _right
