@@ -28,27 +28,27 @@ class Exported:
     removed: tuple[Path, ...]
 
 
-def export(name: str, tables: Sequence[Table], out: Path) -> Exported:
-    """Write the dbt part of the project called `name` into the dbt project `out`.
+def export(project: str, tables: Sequence[Table], out: Path) -> Exported:
+    """Write the dbt part of the project called `project` into the dbt project `out`.
 
     Everything is rendered before the first file is written. A file without our mark is somebody's own.
 
     Raises:
         UsageError: A file cannot be written, or is somebody's own.
     """
-    texts = files_of(name, tables)
-    for path in texts:
-        _check_ours(out / path)
+    texts = files_of(project, tables)
+    for name in texts:
+        _check_ours(out / name)
     stale = [path for path in _ours(out) if path.relative_to(out).as_posix() not in texts]
     try:
-        for path, text in texts.items():
-            (out / path).parent.mkdir(parents=True, exist_ok=True)
-            (out / path).write_text(text, encoding="utf-8")
+        for name, text in texts.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text(text, encoding="utf-8")
         for path in stale:
             path.unlink()
     except OSError as error:
         raise UsageError(f"--out {out}: {error.filename} cannot be written ({error.strerror}); name a folder") from error
-    return Exported(tuple(out / path for path in texts), tuple(stale))
+    return Exported(tuple(out / name for name in texts), tuple(stale))
 
 
 def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
