@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("name", ["names3", pytest.param("wide3", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "command"), [("names3", "run"), pytest.param("wide3", "build", marks=pytest.mark.slow)])
 def test_models_built_from_late_data_on_spark(
-    spark_engine: SparkEngine, cassandra_cases: Path, tmp_path: Path, name: str
+    spark_engine: SparkEngine, cassandra_cases: Path, tmp_path: Path, name: str, command: str
 ) -> None:
+    """`build` runs the generic tests as well, which take Spark as long again."""
     case, session = real_table(cassandra_cases, name), spark_engine.session
     dbt = DbtProject.make(tmp_path, real(cassandra_cases, name), target="spark")
     answers = {which: answered(cassandra_cases, name, which) for which in ("early", "late")}
@@ -32,7 +33,7 @@ def test_models_built_from_late_data_on_spark(
     dbt.build("--select", f"{MODELS[name]}__state", command="run")
     for lines in others:
         land(dbt, name, lines)
-    dbt.build("--exclude", "test_name:replica_coverage")
+    dbt.build("--exclude", "test_name:replica_coverage", command=command)
     written = [commit.operation for commit in session.sql(f"DESCRIBE HISTORY dbt.{MODELS[name]}__state").collect()]
     assert written == ["WRITE", "CREATE OR REPLACE TABLE AS SELECT"], "the second run replaced parts of the state"
     for which, (now, rows) in answers.items():
