@@ -58,6 +58,14 @@ def dbt(tmp_path: Path) -> DbtProject:
     config = tmp_path / "dbt_project.yml"
     as_table = "models:\n  cdc_views_integration_tests:\n    cdc_views:\n      shop__orders: {+materialized: table}\n"
     config.write_text(config.read_text() + as_table)
+    raw, stored = "source('cdc_views_raw', 'shop__orders'), 'shop.orders'", "{{ config(materialized='table') }}"
+    models = {
+        "once": f"{stored} {{{{ cdc_views.dedupe_replicas({raw}) }}}}",
+        "shown_once": "{{ cdc_views.latest_row(ref('once'), 'shop.orders') }}",
+        "live": f"{stored} {{{{ cdc_views.live_rows({raw}) }}}}",
+    }
+    for name, text in models.items():
+        (tmp_path / "models" / f"{name}.sql").write_text(text)
     for node in NODES:
         land(made, event(1, node=node, ttl=60, expires_at=EXPIRES), event(2, node=node))
     return made
@@ -92,6 +100,7 @@ def test_each_generic_test_fails_on_what_it_is_about(dbt: DbtProject) -> None:
     assert failed(dbt) == {"replica_coverage"}, "order 3 is on one node"
 
 
+@pytest.mark.slow
 def test_what_lands_with_a_clock_behind_is_found_and_repaired(dbt: DbtProject) -> None:
     """A fact that lands with a clock before the watermark less the overlap is not read again; the test says so."""
     without_copies = ("--exclude", "test_name:replica_coverage")
@@ -104,6 +113,30 @@ def test_what_lands_with_a_clock_behind_is_found_and_repaired(dbt: DbtProject) -
     dbt.build(*without_copies, "--full-refresh", cdc_views_as_of=BEFORE)
     ids = dbt.rows("SELECT id FROM shop__orders ORDER BY id").column("id").to_pylist()
     assert ids == [1, 2, 4, 5]
+
+
+def test_an_instant_is_seconds_or_iso_8601(dbt: DbtProject) -> None:
+    instants = {"'2027-01-15T08:00:00Z'": [1, 2], "'2027-01-15 09:02:00.9+01:00'": [2], EXPIRES: [2], EXPIRES - 1: [1, 2]}
+    for n, instant in enumerate(instants):
+        model = f"{{{{ cdc_views.as_of(ref('shop__orders__state'), 'shop.orders', {instant}) }}}}"
+        (dbt.folder / "models" / f"at_{n}.sql").write_text(model)
+    dbt.build(command="run")
+    for n, (instant, ids) in enumerate(instants.items()):
+        assert dbt.rows(f"SELECT id FROM at_{n} ORDER BY id").column("id").to_pylist() == ids, instant
+    with pytest.raises(Exception, match="instant 'soon' is neither epoch seconds nor ISO 8601"):
+        dbt.run("parse", cdc_views_as_of="soon")
+
+
+def test_facts_once_and_keys_alone_show_the_same_rows(dbt: DbtProject) -> None:
+    dbt.build(cdc_views_as_of=AFTER)
+    assert dbt.rows("SELECT id, _replicas FROM once ORDER BY id").to_pylist() == [
+        {"id": 1, "_replicas": 3},
+        {"id": 2, "_replicas": 3},
+    ]
+    rows = [{"id": 2, "line": 0, "state": "open"}]
+    assert dbt.rows("SELECT * FROM shop__orders").to_pylist() == rows
+    assert dbt.rows("SELECT * FROM shown_once").to_pylist() == rows
+    assert dbt.rows("SELECT * FROM live").to_pylist() == [{"id": 2, "line": 0}]
 
 
 @pytest.mark.slow
