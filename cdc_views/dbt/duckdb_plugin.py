@@ -7,8 +7,8 @@ In `profiles.yml`, under the DuckDB target::
         alias: cdc_views
         config: {project: path/to/cdc_views.yml}
 
-The sources of `cdc-views dbt export` are `read_parquet(getvariable('cdc_views_raw_<model>'))`; the plugin sets these variables
-in every session. Nothing is copied or created, so threads do not get into each other's way. A run sees one version.
+The sources of `cdc-views dbt export` are `read_parquet` of `getvariable('cdc_views_raw_<model>')`; the plugin sets these
+variables in every session. Nothing is copied or created, so threads do not get into each other's way. A run sees one version.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from dbt.adapters.duckdb.plugins import BasePlugin
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from cdc_views.api import Project
 from cdc_views.dbt.naming import dbt_name, raw_variable
 from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.errors import CdcViewsError
 from cdc_views.retention import check_raw_is_whole
 from cdc_views.table import Table
 
@@ -40,8 +42,12 @@ class Plugin(BasePlugin):  # type: ignore[misc]
         self._seen: tuple[str, dict[str, list[str]]] = ("", {})
 
     def configure_cursor(self, cursor: Any) -> None:
-        """Set a variable for each table of the project; raises as reading them does."""
-        for variable, files in self._files().items():
+        """Set a variable for each table of the project; raises `DbtRuntimeError` where one cannot be read."""
+        try:
+            found = self._files()
+        except CdcViewsError as error:
+            raise DbtRuntimeError(f"cdc_views: {error}") from error
+        for variable, files in found.items():
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             cursor.execute(f"SET VARIABLE {variable} = [{listed}]")
 

@@ -39,7 +39,8 @@ def sources_yaml(tables: Sequence[Table]) -> str:
 
 def _source(table: Table) -> dict[str, Any]:
     model, factor = dbt_name(table.name), table.config.replication_factor
-    files = f"read_parquet(getvariable('{raw_variable(table.name)}'), union_by_name = true)"
+    absent = f"cdc_views: no files of {model}; profiles.yml needs the plugin cdc_views.dbt.duckdb_plugin, its project the table"
+    files = f"read_parquet(coalesce(getvariable('{raw_variable(table.name)}'), [error('{absent}')]), union_by_name = true)"
     found: dict[str, Any] = {
         "name": model,
         "description": literal(f"Facts of {table.name} as they landed, {table.config.raw.format.value}."),

@@ -166,6 +166,18 @@ def test_docs_tell_types_roles_and_who_reads(dbt: DbtProject) -> None:
     assert exposure["depends_on"]["nodes"] == [name]
 
 
+def test_a_profile_without_the_plugin_or_its_project_says_so(dbt: DbtProject) -> None:
+    profiles = dbt.folder / "profiles.yml"
+    right = profiles.read_text()
+    profiles.write_text(right.replace("plugins:", "attach: []\n      nothing:"))
+    statuses = dbt.run("run", "--select", "shop__orders__state")
+    assert "profiles.yml needs the plugin cdc_views.dbt.duckdb_plugin" in statuses["shop__orders__state"]
+    profiles.write_text(right)
+    (dbt.folder / "cdc_views.yml").rename(dbt.folder / "other.yml")
+    with pytest.raises(Exception, match=r"cdc_views: .*: no such project file; make one with"):
+        dbt.run("run")
+
+
 def test_a_project_without_an_export_says_what_to_run(dbt: DbtProject) -> None:
     for path in (dbt.folder / "macros" / "cdc_views").iterdir():
         path.unlink()
