@@ -31,14 +31,6 @@ settings.register_profile("fast", max_examples=20, deadline=None)
 DATA = Path(__file__).parent / "data"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist puts the groups into the names of tests
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of several workers one takes all tests of Spark, so that there is one JVM; with `--dist loadgroup`."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def cassandra_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the real cases: for each table node1..3.jsonl, schema.cql, expected_early.json, expected_late.json."""

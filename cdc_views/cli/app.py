@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cdc_views.cli import (
+    commands_dbt,
     commands_erasure,
     commands_events,
     commands_history,
@@ -44,4 +45,5 @@ app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
+app.add_typer(commands_dbt.dbt, name="dbt")
 commands_later.add_to(app)

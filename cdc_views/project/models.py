@@ -119,7 +119,7 @@ class RawConfig(_Part):
     @classmethod
     def _only_where_they_mean_something(cls, value: Any, info: ValidationInfo) -> Any:
         found = info.data.get("format")
-        if value and found not in (None, RawFormatName.DEBEZIUM):
+        if value and found is not None and found is not RawFormatName.DEBEZIUM:
             raise ValueError(f"format {found.value} takes no options; only debezium does")
         return value
 

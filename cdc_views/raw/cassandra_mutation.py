@@ -267,7 +267,7 @@ def _string(body: dict[str, Any], name: str) -> str:
 
 
 def _integer(body: dict[str, Any], name: str, allowed: range) -> int:
-    value = _required(body, name)
+    value: object = _required(body, name)
     if isinstance(value, bool) or not isinstance(value, int):
         raise MalformedEventError(f"{name!r} is {value!r} where an integer was expected")
     if value not in allowed:

@@ -15,9 +15,9 @@ from cdc_views.relation import Relation
 from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
-from cdc_views.sql.statements import create_view
+from cdc_views.sql.statements import create_view, named
 
-__all__ = ["ViewSql", "generate", "query_sql"]
+__all__ = ["ViewSql", "generate", "query_sql", "rows_sql"]
 
 
 def query_sql(
@@ -55,8 +55,7 @@ def generate(
     """
     chosen = choose(strategy, engine=dialect_name)
     target = dialect(dialect_name)
-    _refuse_case_clash(relation, target)
-    target.check_names([c.name for c in relation.schema.columns], others=(view.schema, view.name))
+    _check_names(relation, target, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
     plan = prune(lower(build(ask), strategy=chosen.strategy))
     query = Renderer(target, table=table, tables=tables).query(plan)
@@ -69,6 +68,24 @@ def generate(
         notes=[chosen.why, note],
         casts=casts_of(relation),
     )
+
+
+def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str) -> str:
+    """Return the query inside the CREATE VIEW statement of `generate`, for columns of its own and a clock of its own.
+
+    `clock` is text that stands wherever the query asks for the time, in seconds since the epoch. Raises as `generate`.
+    """
+    target = dialect(dialect_name)
+    _check_names(ask.relation, target)
+    target.clock = clock
+    plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
+    query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
+    return query.sql(dialect=target.sqlglot_name, copy=False, pretty=True, max_text_width=110)
+
+
+def _check_names(relation: Relation, target: Dialect, *, others: tuple[str, ...] = ()) -> None:
+    _refuse_case_clash(relation, target)
+    target.check_names([c.name for c in relation.schema.columns], others=others)
 
 
 def _refuse_case_clash(relation: Relation, target: Dialect) -> None:

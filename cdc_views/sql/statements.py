@@ -47,8 +47,7 @@ def create_view(
 
     `casts` are types by user name. A value that does not fit its type fails the query that reads it: never a null.
     """
-    renamed = exp.select(*(exp.alias_(_shown(out, (casts or {}).get(name)), identifier(name)) for name, out in names))
-    shown = renamed.from_(query.subquery(identifier("_merged"), copy=False), copy=False)
+    shown = named(query, names, casts=casts or {})
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
     return _environment().get_template("create_view.sql.j2").render(
@@ -61,6 +60,12 @@ def create_view(
         layout=LAYOUT_VERSION,
         notes=[_comment(note) for note in notes if note],
     )
+
+
+def named(query: exp.Select, names: tuple[tuple[str, str], ...], *, casts: Mapping[str, exp.DataType]) -> exp.Select:
+    """Return `query` with its columns under the users' names; `names` are (user name, output column) in order."""
+    renamed = exp.select(*(exp.alias_(_shown(out, casts.get(name)), identifier(name)) for name, out in names))
+    return renamed.from_(query.subquery(identifier("_merged"), copy=False), copy=False)
 
 
 def _shown(column: str, wanted: exp.DataType | None) -> exp.Expression:

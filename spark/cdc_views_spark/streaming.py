@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from threading import Event, Lock
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +55,7 @@ class _Stream:
         try:
             raw = self._session.readStream.format("delta").option("skipChangeCommits", "true").load(self._followed.location)
             writer = raw.writeStream.foreachBatch(self._batch).option("checkpointLocation", self._followed.checkpoint)
-            how = {"processingTime": self._interval} if self._interval is not None else {"availableNow": True}
+            how: dict[str, Any] = {"processingTime": self._interval} if self._interval is not None else {"availableNow": True}
             self._query = writer.trigger(**how).start()
         except PySparkException as error:
             raise self._failed(error) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dialect_cases import REAL, Friendly, Table, assert_exact, assert_view, random_table, real_table
+from strategies.dialect_cases import REAL, Friendly, Table, assert_exact, assert_view, random_table, real_table
 from strategies.schemas import SUBJECTS, Subject
 
 from cdc_views.plan.rewrites import LOWERINGS

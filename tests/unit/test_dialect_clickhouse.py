@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from dialect_cases import REAL, Friendly, Record, Table, assert_shown, assert_view, random_table, real_table
+from strategies.dialect_cases import REAL, Friendly, Record, Table, assert_shown, assert_view, random_table, real_table
 from strategies.schemas import SUBJECTS, Subject
 
 from cdc_views.plan.rewrites import LOWERINGS

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dialect_cases import REAL, Friendly, assert_shown, assert_view, random_table, real_table
 from dialect_postgres import Server, is_available, plain
+from strategies.dialect_cases import REAL, Friendly, assert_shown, assert_view, random_table, real_table
 from strategies.schemas import SUBJECTS, Subject
 from strategies.values import float32
 

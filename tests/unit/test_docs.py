@@ -128,9 +128,14 @@ def what_is_wrong(command: str) -> str:
         return ""
     if words[0] not in known:
         return f"no command {words[0]!r}"
-    if known[words[0]].context_settings.get("ignore_unknown_options"):
+    named = known[words[0]]
+    if (inner := getattr(named, "commands", None)) is not None:
+        if words[1:2] and words[1] not in inner:
+            return f"{words[0]} has no command {words[1]!r}"
+        named = inner[words[1]] if words[1:2] else named
+    if named.context_settings.get("ignore_unknown_options"):
         return ""
-    options = {name for parameter in known[words[0]].params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    options = {name for parameter in named.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
     wrong = [word for word in words[1:] if word.startswith("--") and word.partition("=")[0] not in options]
     return f"{words[0]} has no {', '.join(wrong)}" if wrong else ""
 
@@ -146,7 +151,16 @@ def test_the_readme_names_commands() -> None:
     assert {shlex.split(c)[1] for c in found} >= {"init", "land", "query", "explain", "generate", "apply", "fidelity"}
 
 
-@pytest.mark.parametrize("command", ["cdc-views landd x", "cdc-views query t --asof 3", "cdc-views plan --engine duckdb"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cdc-views landd x",
+        "cdc-views query t --asof 3",
+        "cdc-views plan --engine duckdb",
+        "cdc-views dbt import",
+        "cdc-views dbt export --into x",
+    ],
+)
 def test_a_command_that_does_not_exist_is_noticed(command: str) -> None:
     assert what_is_wrong(command)
 

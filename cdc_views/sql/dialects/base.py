@@ -99,6 +99,9 @@ class Dialect:
     relation_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).*\Z")
     """What a schema and a view may be called."""
 
+    clock: str = ""
+    """Text that stands where a plan asks for the time, in seconds since the epoch; empty for the engine's own clock."""
+
     nodes: list[Node]
     """The plan being rendered."""
     node: Node
@@ -209,7 +212,7 @@ class Dialect:
             e.Op.IN: lambda args: exp.In(this=args[0], expressions=args[1:]),
             e.Op.COALESCE: lambda args: function("COALESCE", *args),
             e.Op.GREATEST: self.greatest,
-            e.Op.NOW: lambda args: self.now(),
+            e.Op.NOW: lambda args: exp.Var(this=self.clock) if self.clock else self.now(),
             e.Op.SAME: lambda args: self.same(args[0], args[1]),
         }
 

@@ -9,10 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strategies.histories import NOW, histories
-from strategies.reading import canonical
-from strategies.schemas import Subject
-
 from cdc_views.engines.exact import rows_of
 from cdc_views.facts import Fact
 from cdc_views.naming import physical_name
@@ -24,6 +20,9 @@ from cdc_views.relation import Relation
 from cdc_views.schema_readers import read_schema
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from strategies.histories import NOW, histories
+from strategies.reading import canonical
+from strategies.schemas import Subject
 
 REAL = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
 """Real cases: folder → table."""

@@ -1,0 +1,44 @@
+"""Text that dbt renders with Jinja: what must stay as it is, and the places where something goes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_OPENING = re.compile(r"\{(?=[{%#])")
+
+
+def literal(text: str) -> str:
+    """Return a template that renders to exactly `text`, whatever marks it holds.
+
+    >>> literal("a {{ b }} {% c")
+    "a {{ '{' }}{ b }} {{ '{' }}% c"
+    """
+    return _OPENING.sub("{{ '{' }}", text)
+
+
+def filled(text: str, places: Mapping[str, str]) -> str:
+    """Return a template that renders to `text` with the value of an expression at each place; a place is a word in it."""
+    template = literal(text)
+    for word, expression in places.items():
+        template = template.replace(word, "{{ " + expression + " }}")
+    return template
+
+
+def free_word(word: str, names: Iterable[str]) -> str:
+    """Return `word`, lengthened until no name holds it, so that it marks a place and nothing else."""
+    taken = " ".join(names)
+    while word in taken:
+        word += "_"
+    return word
+
+
+def value(found: Any) -> str:
+    """Return a Jinja expression of a text, a number, a list or a mapping.
+
+    >>> print(value({"key": ["it's"]}))
+    {"key": ["it's"]}
+    """
+    return json.dumps(found, ensure_ascii=False)

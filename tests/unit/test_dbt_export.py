@@ -1,0 +1,138 @@
+"""`cdc-views dbt export`: the same files on every run, nobody's files replaced, and templates that render to the plan's SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import sqlglot
+import yaml
+from tiny_project import CQL
+
+from cdc_views.api import Project
+from cdc_views.cli import main
+from cdc_views.dbt.export import files_of
+from cdc_views.dbt.jinja import filled, literal
+from cdc_views.dbt.naming import check_names_differ, dbt_name
+from cdc_views.errors import ConfigError
+from cdc_views.plan.build import Ask
+from cdc_views.sql import rows_sql
+
+MACROS = "macros/cdc_views/shop__orders.sql"
+MARKS = ("{{ x }}", "{% raw %}", "{# no #}", "{{{", "}}", "%}", "{", "a{{'{'}}b", "${HOME}")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.cql").write_text(CQL)
+    write_project("shop.orders")
+    return Project.load("cdc_views.yml")
+
+
+def write_project(*tables: str, schema: str = "schema.cql") -> None:
+    raw = {"format": "cassandra-mutation"}
+    listed = [{"name": name, "schema": schema, "raw": raw, "replication_factor": 3} for name in tables]
+    Path("cdc_views.yml").write_text(yaml.safe_dump({"name": "shop", "engine": "duckdb", "tables": listed}))
+
+
+class CompilerError(Exception):
+    """What dbt would stop with."""
+
+
+def rendered(text: str, macro: str, *arguments: Any) -> str:
+    """Call a macro of a generated file as dbt does."""
+
+    def refuse(message: str) -> None:
+        raise CompilerError(message)
+
+    template = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text)
+    exceptions = type("exceptions", (), {"raise_compiler_error": staticmethod(refuse)})
+    return str(getattr(template.make_module({"exceptions": exceptions, "return": lambda value: value}), macro)(*arguments))
+
+
+@pytest.mark.parametrize("text", MARKS)
+def test_text_is_not_taken_for_a_template(text: str) -> None:
+    assert jinja2.Template(literal(f"a {text} b")).render() == f"a {text} b"
+    assert jinja2.Template(filled(f"{text} HERE", {"HERE": "relation"})).render(relation="raw") == f"{text} raw"
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "bigquery"])
+def test_a_macro_renders_to_the_plan_s_sql(project: Project, dialect: str) -> None:
+    (table,) = project.tables
+    text = files_of("shop", project.tables)[MACROS]
+    sql = rows_sql(Ask(table.relation), dialect_name=dialect, strategy="auto", table="some_table", clock="1700000000")
+    assert rendered(text, f"{dialect}__cdc_views__latest_row__shop__orders", "some_table", "1700000000") == sql
+    assert sqlglot.parse_one(sql, read=dialect)
+    by_clock = rendered(text, f"{dialect}__cdc_views__latest_row__shop__orders", "some_table")
+    assert by_clock != sql
+    assert "cdc_views_now" not in by_clock
+
+
+def test_an_adapter_that_keeps_no_state_says_so(project: Project) -> None:
+    text = files_of("shop", project.tables)[MACROS]
+    with pytest.raises(CompilerError, match="bigquery has no way to write Bucket"):
+        rendered(text, "bigquery__cdc_views__latest_cells__shop__orders", "t")
+    with pytest.raises(CompilerError, match=r"no latest_row of shop.orders for this adapter"):
+        rendered(text, "default__cdc_views__latest_row__shop__orders", "t")
+
+
+def test_two_exports_write_the_same(project: Project) -> None:
+    assert files_of("shop", project.tables) == files_of("shop", Project.load("cdc_views.yml").tables)
+    assert main(["dbt", "export", "--out", "dbt"]) == 0
+    before = {path: path.read_bytes() for path in Path("dbt").rglob("*") if path.is_file()}
+    assert main(["dbt", "export", "--out", "dbt"]) == 0
+    assert {path: path.read_bytes() for path in Path("dbt").rglob("*") if path.is_file()} == before
+
+
+def test_a_table_that_left_the_project_leaves_and_other_files_stay(project: Project) -> None:
+    Path("schema.cql").write_text(CQL + CQL.replace("shop.orders", "shop.lines"))
+    write_project("shop.orders", "shop.lines")
+    assert main(["dbt", "export", "--out", "dbt"]) == 0
+    own = Path("dbt/models/cdc_views/own.sql")
+    own.write_text("select 1")
+    write_project("shop.lines")
+    assert main(["dbt", "export", "--out", "dbt"]) == 0
+    names = {path.name for path in Path("dbt/models/cdc_views").iterdir()}
+    assert {"own.sql", "shop__lines.sql", "shop__lines__state.sql"} <= names
+    assert "shop__orders.sql" not in names
+    assert not Path("dbt", MACROS).exists()
+
+
+def test_somebody_s_file_is_not_replaced(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = Path("dbt", MACROS)
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("{% macro mine() %}{% endmacro %}")
+    assert main(["dbt", "export", "--out", "dbt"]) == 2
+    assert f"{theirs} was not written by `cdc-views dbt export`" in capsys.readouterr().err
+    assert theirs.read_text() == "{% macro mine() %}{% endmacro %}"
+    assert not Path("dbt/models").exists()
+
+
+def test_out_that_is_a_file_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("")
+    assert main(["dbt", "export", "--out", "file"]) == 2
+    assert "name a folder" in capsys.readouterr().err
+
+
+def test_hostile_names_stay_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of columns that Jinja and YAML take for something else come out of both as they are."""
+    monkeypatch.chdir(tmp_path)
+    columns = [name for name in MARKS if "$" not in name]
+    columns += ["it's", "# no comment", "a: b", "cdc_views_relation", "cdc_views_now"]
+    types = {"id": {"type": "int", "role": "partition"}, **{name: {"type": "text"} for name in columns}}
+    Path("schema.yml").write_text(yaml.safe_dump({"table": "shop.orders", "columns": types}, sort_keys=False))
+    write_project("shop.orders", schema="schema.yml")
+    files = files_of("shop", Project.load("cdc_views.yml").tables)
+    sql = rendered(files[MACROS], "duckdb__cdc_views__latest_row__shop__orders", "raw", "7")
+    assert sqlglot.parse_one(sql, read="duckdb").named_selects == ["id", *columns]
+    model = yaml.safe_load(files["models/cdc_views/_cdc_views__models.yml"])["models"][0]
+    assert [jinja2.Template(column["name"]).render() for column in model["columns"]] == ["id", *columns]
+
+
+def test_names_that_dbt_cannot_tell_apart_are_refused() -> None:
+    assert dbt_name("shop.Orders") != dbt_name("shop.orders")
+    with pytest.raises(ConfigError, match=r"a.b__c and a__b.c would both have the dbt model a__b__c"):
+        check_names_differ(["a.b__c", "a__b.c"])
