@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 .venv/bin/python -m pip install --quiet uv
 compile() {
-  .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header \
+  .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-header \
     --no-emit-index-url --no-emit-find-links pyproject.toml "$@"
 }
 compile --extra spark --extra quality --extra dbt --extra dev --output-file requirements/dev.txt
