@@ -31,11 +31,9 @@ install: $(STAMP) ## make .venv with cdc-views in it
 demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra answers, on DuckDB and Spark
 	@$(BIN)/python -m cdc_views.demo
 
-# Spark's tests beside the others: half of the time their JVM leaves a core free
 test: lint ## everything that runs without a server (what CI runs)
-	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests > .spark-tests.log 2>&1 & spark=$$!; \
-	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests; core=$$?; \
-	  wait $$spark; code=$$?; echo "with Spark:"; cat .spark-tests.log; exit $$((core ? core : code))
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests
 
 test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
