@@ -15,7 +15,7 @@ from cdc_views.cli.printing import JsonRow, check_format, print_rows
 from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from cdc_views.quality.checks import Report
+    from cdc_views.quality.checks import Check, Report
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
@@ -57,7 +57,11 @@ def validate(
     ]
     print_rows(_COLUMNS, _rows(reports), format=format)
     _write(reports, junit=junit, json_file=json_file, docs=loaded.warehouse / "quality" if docs else None)
-    failed = [(report.table, check) for report in reports for check in report.failed(Severity(fail_on))]
+    _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _complain(failed: Sequence[tuple[str, Check]]) -> None:
+    """Say what failed and where; the exit code is 1 then."""
     for table, check in failed:
         log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
     if failed:

@@ -31,7 +31,6 @@ class Sources:
         runs: Further files of the state.
         tail: Files of the raw table that the state does not cover.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
-        parts: The only `_part` values of the state to read; empty for all.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
@@ -48,7 +47,6 @@ class Sources:
     runs: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     is_raw: bool = False
-    parts: tuple[str, ...] = ()
     is_fresh_small: bool = True
     has_scopes: bool = True
     has_truncates: bool = False

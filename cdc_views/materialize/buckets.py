@@ -42,7 +42,7 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     wanted = [digest(*key), *of_all]
     files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
     judged, plain, runs = (_paths(files, prefix) for prefix in (BASE, PLAIN, RUN))
-    return replace(sources, base=judged + plain, plain=plain, runs=runs, parts=tuple(sorted({file.part for file in files})))
+    return replace(sources, base=judged + plain, plain=plain, runs=runs)
 
 
 def _paths(files: list[File], prefix: str) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.serving import serving_schema
-from cdc_views.instants import SECONDS_OF, Instant, epoch_seconds
+from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing import exists, open_raw
-from cdc_views.lateness import purged_through, state_of
+from cdc_views.lateness import lateness_seconds, purged_through, state_of
 from cdc_views.materialize import sources_of
 from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import StateTable, state_schema, transaction_name
@@ -134,7 +134,7 @@ def _landed(run: _Run) -> Iterator[Check]:
 def _limit(table: Table, kind: str) -> int | None:
     """The tightest limit of the project file, in seconds."""
     spans = [getattr(test, kind) for test in table.config.tests if getattr(test, kind) is not None]
-    return min((int(span[:-1]) * SECONDS_OF[span[-1]] for span in spans), default=None)
+    return min(map(lateness_seconds, spans), default=None)
 
 
 def _replicas(run: _Run) -> Check:

@@ -176,8 +176,7 @@ def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> S
     kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
     all_of = (sources.base, sources.plain, sources.runs)
     base, plain, runs = (tuple(path for path in paths if path in kept) for paths in all_of)
-    found = tuple(sorted({f.part for f in state.files if f.path in kept}))
-    return replace(sources, base=base, plain=plain, runs=runs, parts=found)
+    return replace(sources, base=base, plain=plain, runs=runs)
 
 
 def _begins(text: str, wanted: set[str]) -> bool:
