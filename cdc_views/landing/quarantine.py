@@ -101,11 +101,27 @@ def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, fo
     known = known_ids(table, [e.event_id for e in bad if e.end <= through])
     fresh = [event for event in bad if event.event_id not in known]
     if fresh:
-        name = raw.relation.schema.full_name
-        rows = [_row(event, table=name, source=source, format_name=format_name, landed_at=landed_at) for event in fresh]
-        reached = max(through, *(event.end for event in fresh))
-        append(table, pa.Table.from_pylist(rows, schema=COLUMNS), transactions={mark: reached})
+        rows = _rows(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
+        append(table, rows, transactions={mark: max(through, *(event.end for event in fresh))})
     return fresh
+
+
+def put_once(raw: RawTable, bad: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> None:
+    """Put those events of the stream `source` into quarantine that are not there yet, in one commit.
+
+    Raises:
+        ConflictError: Somebody quarantined events of the same stream meanwhile; nothing was written.
+    """
+    if not bad:
+        return
+    table = create_quarantine(raw)
+    mark = f"stream:{source}"
+    commits = recorded(table, mark) or 0
+    known = known_ids(table, [event.event_id for event in bad])
+    fresh = [event for event in bad if event.event_id not in known]
+    if fresh:
+        rows = _rows(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
+        append(table, rows, transactions={mark: commits + 1})
 
 
 def clear_quarantine(raw: RawTable) -> None:
@@ -176,16 +192,17 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _row(event: BadEvent, *, table: str, source: str, format_name: str, landed_at: int) -> dict[str, object]:
+def _rows(raw: RawTable, events: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> pa.Table:
+    told = {"table": raw.relation.schema.full_name, "format": format_name, "source": storable(source), "landed_at": landed_at}
+    return pa.Table.from_pylist([{**told, **_of_event(event)} for event in events], schema=COLUMNS)
+
+
+def _of_event(event: BadEvent) -> dict[str, object]:
     return {
         "event_id": event.event_id,
-        "table": table,
-        "format": format_name,
-        "source": storable(source),
         "line": event.line,
         "offset": event.offset,
         "reason": storable(event.reason),
         "event": event.event,
-        "landed_at": landed_at,
         "replay": SETTLED if event.is_settled else None,
     }

@@ -1,0 +1,188 @@
+"""Landing from a stream: batches of events in the order of their positions, rows and position in one commit.
+
+A *stream* is what one producer reads of one table in an order of its own: a replication slot, a binlog, a partition of
+a topic, a node's commit log. Events may come again, from any earlier position: what a commit records is skipped.
+
+Delta keeps one integer under each transaction id, so a position is two of them, compared one after the other:
+
+=====================  ==============================================================================
+transaction id         integer
+=====================  ==============================================================================
+`stream:<name>:at`     where the log stands: an LSN, an offset of a topic, a segment
+`stream:<name>:nth`    how far into it: the event of a transaction, the byte of a segment
+=====================  ==============================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from deltalake import DeltaTable
+
+from cdc_views.erasing.forgotten import Forgotten
+from cdc_views.erasing.sifting import NOT_KEPT
+from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.facts import Fact
+from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, recorded
+from cdc_views.landing.lander import micros
+from cdc_views.landing.quarantine import BadEvent, put_once
+from cdc_views.landing.raw_table import create_raw
+from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
+from cdc_views.raw.base import RawFormat
+from cdc_views.relation import RawTable
+
+
+class Position(NamedTuple):
+    """Where an event stands in its stream; both from 0 to 2^63 - 1, compared in this order."""
+
+    at: int
+    nth: int = 0
+
+
+class StreamEvent(NamedTuple):
+    """One event in the table's raw format, as a line of a file would have it, and where it stands."""
+
+    position: Position
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What one call of `StreamLander.land` did.
+
+    Attributes:
+        events: Events landed.
+        facts: Rows those events made in the raw table.
+        skipped: Events that had landed before.
+        quarantined: Events put into quarantine, with the position's two numbers as `offset` and `line`.
+        rejections: The first few of them; `line` is `Position.nth`.
+        forgotten: Events with something about a forgotten key; quarantine has where they were, not what they said.
+    """
+
+    events: int = 0
+    facts: int = 0
+    skipped: int = 0
+    quarantined: int = 0
+    rejections: tuple[Rejection, ...] = ()
+    forgotten: int = 0
+
+
+@dataclass(slots=True)
+class StreamLander:
+    """Lands one stream into one raw table, which is created if it is not there.
+
+    Two landers of one stream may run at once: of two that commit, one finds the other's position and skips.
+    """
+
+    raw: RawTable
+    format: RawFormat
+    stream: str
+    forgotten: Forgotten | None = None
+    _table: DeltaTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._table = create_raw(self.raw, format_name=self.format.name)
+
+    def position(self) -> Position | None:
+        """Return the position that has landed, itself included; None where nothing of the stream has."""
+        self._table = create_raw(self.raw, format_name=self.format.name)
+        return self._position()
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+        """Land events, ascending, and record that all up to `through` has landed, whether or not it was of this table.
+
+        Bad events go to quarantine first; a crash between the two commits repeats the batch, and quarantine knows them.
+
+        Raises:
+            TransientError: Other writers kept committing first, or a key of the batch was forgotten meanwhile.
+        """
+        decoder = Decoder(self.raw, self.format, micros(now), self.forgotten)
+        for _ in range(ATTEMPTS):
+            known = self.position()
+            if known is not None and known >= through:
+                return BatchReport(skipped=len(events))
+            try:
+                return self._attempt(decoder, events, known, through)
+            except ConflictError:
+                decoder = decoder.reread()
+        raise TransientError(f"{self.stream}: other writers kept committing to {self.raw.location}; run it again")
+
+    def _position(self) -> Position | None:
+        at, nth = (recorded(self._table, self._name(part)) for part in Position._fields)
+        return None if at is None else Position(at, nth or 0)
+
+    def _name(self, part: str) -> str:
+        return f"stream:{self.stream}:{part}"
+
+    def _attempt(
+        self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position
+    ) -> BatchReport:
+        fresh = [event for event in events if known is None or event.position > known]
+        good, bad = self._decoded(decoder, fresh)
+        rows, misfits = rows_of_events(decoder, [facts for _, facts in good])
+        bad += [self._bad(good[i][0], reason) for i, reason in misfits.items()]
+        put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
+        if not decoder.is_current():
+            raise ConflictError(f"{self.stream}: keys were forgotten while it landed; run it again")
+        try:
+            append(self._table, rows, transactions={self._name("at"): through.at, self._name("nth"): through.nth})
+        except EngineError as error:
+            if decoder.is_current():
+                raise
+            # forgetting removes the log entries that this commit was to follow
+            self._check_forgotten(decoder, good)
+            raise ConflictError(str(error)) from error
+        if not decoder.is_current():
+            self._check_forgotten(decoder, good)
+        told = [event for event in bad if not event.is_settled]
+        return BatchReport(
+            events=len(good) - len(misfits),
+            facts=rows.num_rows,
+            skipped=len(events) - len(fresh),
+            quarantined=len(told),
+            rejections=tuple(Rejection(event.line, event.reason) for event in told[:SHOWN_REJECTIONS]),
+            forgotten=len(bad) - len(told),
+        )
+
+    def _decoded(
+        self, decoder: Decoder, events: Iterable[StreamEvent]
+    ) -> tuple[list[tuple[StreamEvent, list[Fact]]], list[BadEvent]]:
+        good: list[tuple[StreamEvent, list[Fact]]] = []
+        bad: list[BadEvent] = []
+        for event in events:
+            try:
+                found = decoder.facts(event.content, line=event.position.nth, offset=event.position.at)
+            except MalformedEventError as error:
+                bad.append(self._bad(event, str(error)))
+                continue
+            facts, reason = self._sifted(decoder, event, found)
+            if reason:
+                bad.append(self._bad(event._replace(content=NOT_KEPT), reason, is_settled=True))
+            if facts or not reason:
+                good.append((event, facts))
+        return good, bad
+
+    @staticmethod
+    def _sifted(decoder: Decoder, event: StreamEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
+        return decoder.sifted(facts, event.content, line=event.position.nth, offset=event.position.at)
+
+    def _check_forgotten(self, decoder: Decoder, landed: Iterable[tuple[StreamEvent, list[Fact]]]) -> None:
+        """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""
+        reread = decoder.reread()
+        for event, facts in landed:
+            if self._sifted(reread, event, facts)[1]:
+                place = f"{self.stream} at {event.position.at}:{event.position.nth}"
+                raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
+
+    def _bad(self, event: StreamEvent, reason: str, *, is_settled: bool = False) -> BadEvent:
+        at, nth = event.position
+        identity = hashlib.sha256(f"{self.stream}\0{at}\0{nth}".encode()).hexdigest()
+        return BadEvent(identity, nth, at, at, reason, event.content, is_settled=is_settled)
+
+
+__all__ = ["BatchReport", "Position", "StreamEvent", "StreamLander"]
