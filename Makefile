@@ -58,8 +58,8 @@ bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engi
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
 	@$(BIN)/python tests/bench/state.py
 
-docs: $(STAMP) ## check that the documents' links and examples hold
-	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+reference: $(STAMP) ## write docs/reference from the code
+	@$(BIN)/python docs/generate
 
 lock: $(STAMP) ## renew requirements/*.txt
 	@sh requirements/lock.sh
