@@ -24,6 +24,8 @@ _TIMEOUT_SECONDS = 180
 _NOT_PLAIN = re.compile(r"[;&<>()`$~*?\[\]{}!#\n]")
 """What bash would read as something else than a word, outside quotes."""
 
+_INTO_A_FILE = re.compile(r" > ([\w./-]+)$")
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -92,8 +94,11 @@ def first_program(command: str) -> tuple[list[str], str] | None:
     """Return the words of `cdc-views …` and what its output is piped into, or None for what only bash can read.
 
     Quoted text is taken word for word, but not where double quotes hold what bash would replace.
+    `> file` at the end is a pipe into it.
     """
     unquoted, rest = "", ""
+    if into := _INTO_A_FILE.search(command):
+        command = f"{command[: into.start()]} | cat > {into[1]}"
     position = 0
     for found in re.finditer(r"'[^']*'|\"[^\"]*\"|\|", command):
         unquoted += command[position : found.start()]

@@ -106,6 +106,8 @@ def test_a_block_that_does_not_run_is_noticed() -> None:
     ("command", "words", "rest"),
     [
         ("cdc-views query t", ["query", "t"], ""),
+        ("cdc-views query t > f", ["query", "t"], "cat > f"),
+        ("""cdc-views query t --where "a > b" """, ["query", "t", "--where", "a > b"], ""),
         ("""cdc-views query t --where "a = 'x|y'" | wc -l""", ["query", "t", "--where", "a = 'x|y'"], "wc -l"),
         ("""cdc-views late --key '{"a": "$b"}' | head | wc -l""", ["late", "--key", '{"a": "$b"}'], "head | wc -l"),
     ],
@@ -117,7 +119,8 @@ def test_a_plain_command_line_is_read_as_bash_reads_it(command: str, words: list
 @pytest.mark.parametrize(
     "command",
     [
-        "cdc-views query t > f",
+        "cdc-views query t > $F",
+        "cdc-views query t >> f",
         "cdc-views query $T",
         'cdc-views query "$T"',
         "cdc-views a; b",
