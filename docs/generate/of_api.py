@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -50,7 +52,18 @@ def _member(cls: type, name: str, member: Any) -> str:
         kind = inspect.signature(getter).return_annotation
         return f"### {cls.__name__}.{name}\n\n```text\n{cls.__name__}.{name}: {kind}\n```\n\n{docstring(member)}"
     function = member.__func__ if isinstance(member, classmethod) else member
-    return f"### {cls.__name__}.{name}\n\n{_signature(f'{cls.__name__}.{name}', function)}\n{docstring(function)}"
+    return (
+        f"### {cls.__name__}.{name}\n\n{_signature(f'{cls.__name__}.{name}', function)}\n{docstring(function)}{_meant(function)}"
+    )
+
+
+def _meant(function: Any) -> str:
+    """The signature and docstring of the function that a method's docstring sends the reader to, where it has one."""
+    found = re.search(r"see `(cdc_views[\w.]*)\.(\w+)`", function.__doc__ or "")
+    if found is None:
+        return ""
+    meant = getattr(importlib.import_module(found[1]), found[2])
+    return f"\n{_signature(f'{found[1]}.{found[2]}', meant)}\n{docstring(meant)}" if inspect.isfunction(meant) else ""
 
 
 def _signature(name: str, function: Any) -> str:
