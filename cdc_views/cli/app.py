@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
 import typer
 
 from cdc_views.cli import (
@@ -27,6 +30,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"cdc-views {version('cdc-views')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    is_version_asked: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
 
 app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)

@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import typer
@@ -35,9 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+@cache  # typer reads every command's signature anew each time
+def _command() -> Any:
+    return typer.main.get_command(app)
+
+
 def _run(arguments: list[str]) -> int:
     try:
-        code = app(arguments, standalone_mode=False, prog_name="cdc-views")
+        code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
         tell(error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from cdc_views.sql.dialects.base import identifier
@@ -26,6 +28,7 @@ _SCALARS = {
 }
 
 
+@lru_cache(maxsize=4096)  # asked for each column of each file of a state
 def type_text(kind: pa.DataType) -> str:
     """Return the DuckDB type of `kind`; names in structs are physical ones, quoted all the same.
 
@@ -52,6 +55,7 @@ def is_same_type(stored: pa.DataType, expected: pa.DataType) -> bool:
         return False
 
 
+@lru_cache(maxsize=4096)
 def quoted(name: str) -> str:
     """Return an identifier as DuckDB takes it."""
     return str(identifier(name).sql(dialect="duckdb"))

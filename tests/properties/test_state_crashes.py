@@ -27,6 +27,9 @@ CASE, TABLE = "wide3", "hid211.orders"
 NARROW, NARROW_TABLE = "names3", "hid311.OrderItems"
 """A table that Spark plans fast."""
 
+FAST_JVM = "-XX:TieredStopAtLevel=1"
+"""For JVMs that live for seconds."""
+
 pytestmark = pytest.mark.heavy
 
 
@@ -48,16 +51,20 @@ class Live:
 
     def land(self, share: float) -> None:
         """Land a share of what waits, as a file of its own."""
+        self.table.land(self.batch(share))
+
+    def batch(self, share: float) -> Path:
+        """Return a file of a share of what waits."""
         count = max(1, int(len(self._lines) * share))
         batch, self._lines = self._lines[:count], self._lines[count:]
         file = self.folder / f"events{len(self._lines)}.jsonl"
         file.write_text("".join(line + "\n" for line in batch), "utf-8")
-        self.table.land(file)
+        return file
 
     def start(self, **environment: str) -> subprocess.Popen[bytes]:
         """Begin a run in a process of its own."""
         command = [sys.executable, "-m", "cdc_views", "materialize", "--project", str(self.folder / "cdc_views.yml")]
-        settings = {**os.environ, **environment}
+        settings = {**os.environ, "JAVA_TOOL_OPTIONS": FAST_JVM, **environment}
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=settings, stdout=subprocess.DEVNULL, stderr=pipe, start_new_session=True)
 
@@ -91,7 +98,7 @@ def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engin
     live.land(0.3)
     usual = _how_long(live)
     rng = random.Random(f"{SEED} kills")
-    for _ in range(KILLS if engine == "duckdb" else max(1, KILLS // 3)):
+    for _ in range(KILLS):
         live.land(0.1)
         process = live.start()
         time.sleep(rng.uniform(0.4, 1.0) * usual)
@@ -138,11 +145,29 @@ def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path
     assert len(live.texts(raw_only=False)) == live.rows
 
 
+_ON_WORKERS = """
+import sys
+from cdc_views import Project
+from cdc_views.materializing import materialize_on
+
+project, name, *files = sys.argv[1:]
+table = Project.load(project).table(name)
+with table.project.engine("spark") as engine:
+    assert engine.session.sparkContext.master.startswith("local-cluster"), engine.session.sparkContext.master
+    for file in files:
+        table.land(file)
+        print(materialize_on(engine, table, full=False).line())
+"""
+
+
 @pytest.mark.spark
 def test_it_runs_on_processes_of_their_own(tmp_path: Path, cassandra_cases: Path) -> None:
     """Two executors, each a JVM: nothing may hang on driver and workers sharing memory."""
     live = Live(tmp_path, cassandra_cases, engine="spark")
-    for share in (0.5, 0.1):
-        live.land(share)
-        _finish(live.start(CDC_VIEWS_SPARK_MASTER="local-cluster[2,1,1024]"))
-        live.check(has_state=True)
+    files = [str(live.batch(share)) for share in (0.5, 0.2)]
+    command = [sys.executable, "-c", _ON_WORKERS, str(tmp_path / "cdc_views.yml"), NARROW_TABLE, *files]
+    settings = {"CDC_VIEWS_SPARK_MASTER": "local-cluster[2,1,1024]", "JAVA_TOOL_OPTIONS": FAST_JVM}
+    ran = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, timeout=400, check=False)
+    assert ran.returncode == 0, ran.stderr.decode()
+    assert [line.split(" from ")[0] for line in ran.stdout.decode().splitlines()] == ["state built", "state brought up to date"]
+    live.check(has_state=True)
