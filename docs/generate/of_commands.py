@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import typer
@@ -15,13 +15,15 @@ from cdc_views.cli.app import app
 
 def commands_page() -> str:
     """Every command with its arguments, options and defaults, in the order of `cdc-views --help`."""
-    found = list(_commands(typer.main.get_command(app), ()))
+    root = typer.main.get_command(app)
+    found = list(_commands(root, ()))
     intro = (
         "Options follow the command. Standard output carries only the result; progress and notes go to standard error.\n"
         "What each exit code means: [errors](errors.md).\n"
     )
     links = "".join(f"- [`{' '.join(path)}`](#{'-'.join(path)}): {_summary(command)}\n" for path, command in found)
-    return page("Commands", intro, links, *(_section(path, command) for path, command in found))
+    own = "## Without a command\n\n" + _options(root.params)
+    return page("Commands", intro, links, own, *(_section(path, command) for path, command in found))
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -38,15 +40,19 @@ def _summary(command: Any) -> str:
 
 def _section(path: tuple[str, ...], command: Any) -> str:
     named = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [parameter for parameter in command.params if parameter.param_type_name == "option" and not parameter.hidden]
+    options = _options(command.params)
     usage = " ".join(["cdc-views", *path, *(_metavar(argument) for argument in named), *(["[OPTIONS]"] if options else [])])
     parts = [f"## {' '.join(path)}\n", f"`{usage}`\n", inspect.cleandoc(command.help) + "\n"]
     if named:
         parts.append(table(("argument", "meaning"), [(code(_metavar(one)), one.help or "") for one in named]))
-    if options:
-        rows = [(_names(one), one.help or "", code(_default(one))) for one in options]
-        parts.append(table(("option", "meaning", "default"), rows))
-    return "\n".join(parts)
+    return "\n".join([*parts, options] if options else parts)
+
+
+def _options(parameters: Iterable[Any]) -> str:
+    """The table of the options among the parameters, or nothing."""
+    options = [one for one in parameters if one.param_type_name == "option" and not one.hidden]
+    rows = [(_names(one), one.help or "", code(_default(one))) for one in options]
+    return table(("option", "meaning", "default"), rows) if rows else ""
 
 
 def _metavar(argument: Any) -> str:
