@@ -45,6 +45,7 @@ REAL_CASES = (
     _wide("D3", "t2", 1, 1, "y", "sm"),
     _wide("W1", "t2", 1, 1, "y", None),
     _wide("W2", "t1", 2, 2, "x", None),
+    _wide("W4", "t1", 2, 0, "x", "m"),
     RealCase("W3", "exotic3", "hid413.exotic", '{"p": 7, "q": 7.0}', None, "early"),
 )
 """One for each rule that decides something in the captured tables; tests/docs/test_reference.py explains every one."""
@@ -79,7 +80,7 @@ def _intro(untested: list[str], without_case: list[str]) -> str:
         "compares whole tables).\n\n"
         f"Without a test: {', '.join(untested) or 'none'}.\n"
         f"Without a real case of their own: {', '.join(without_case)}. Keys, byte\n"
-        f"orders and collections occur throughout the captured tables, but no\n"
+        f"orders occur throughout the captured tables, but no\n"
         "single row is singled out; S rules come from Debezium's captured\n"
         "events, where the tests say so; M rules are about our own state.\n"
     )

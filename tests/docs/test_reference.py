@@ -67,6 +67,9 @@ def test_a_rule_decides_in_its_real_case(captured: Project, cassandra_cases: Pat
     if case.rule == "W2":
         assert found.is_row
         assert all(found.value(column.name) is None for column in table.schema.regulars)
+    elif case.rule == "W4":
+        shown = {place.path: place.shown.written for place in found.places if place.shown is not None}
+        assert len(set(shown.values())) > 1, "elements of one column, last written at different times"
     elif case.rule == "W3":
         rows = [json.loads(row) for row in answer["rows"]]
         alone = [row for row in rows if row.items() >= json.loads(case.key).items()]
