@@ -70,7 +70,7 @@ docs: $(STAMP) $(DOCS_STAMP) ## run the documents' commands in bash, then build 
 	@CDC_VIEWS_DOCS_BY=bash $(BIN)/python -m pytest -q tests/unit/test_docs.py tests/docs
 	@rm -rf build/site
 	@$(DOCS_VENV)/bin/sphinx-build -q -E -W --keep-going -n -b html -c docs/site -d build/doctrees docs build/site
-	@$(BIN)/python docs/site/check.py build/site
+	@$(BIN)/python docs/site/check_site.py build/site
 
 reference: $(STAMP) ## write docs/reference from the code
 	@$(BIN)/python docs/generate

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from markdown import docstring, page
+from page_text import docstring, page
 
 from cdc_views.api import Project
 from cdc_views.replication import list_partial

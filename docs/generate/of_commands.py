@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import typer
-from markdown import code, page, table
+from page_text import code, page, table
 
 from cdc_views.cli.app import app
 

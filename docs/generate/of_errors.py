@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from markdown import code, docstring, page, table
+from page_text import code, docstring, page, table
 
 from cdc_views import errors
 

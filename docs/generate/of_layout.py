@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-from markdown import code, page, table
+from page_text import code, page, table
 
 from cdc_views.codec.jsontext import to_json
 from cdc_views.codec.physical import arrow_type

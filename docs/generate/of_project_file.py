@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Literal, Union, get_args, get_origin
 
-from markdown import code, docstring, page, table
+from page_text import code, docstring, page, table
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 

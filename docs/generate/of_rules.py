@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from markdown import page, table
+from page_text import page, table
 
 ROOT = Path(__file__).parents[2]
 SEMANTICS = ROOT / "docs" / "semantics.md"

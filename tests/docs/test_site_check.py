@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "site"))
 
-import check
+import check_site
 
 GOOD = """<html><head><link rel="stylesheet" href="style.css"></head><body><h1 id="top">x</h1>
 <a href="other.html#here">a</a> <a href="#top">b</a> <a href="https://elsewhere.example/">c</a> <img src="p.png"></body></html>"""
@@ -25,8 +25,8 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_a_whole_site_has_no_problem(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check.problems(site) == []
-    assert check.main(str(site)) == 0
+    assert check_site.problems(site) == []
+    assert check_site.main(str(site)) == 0
     assert "2 pages, 0 problems" in capsys.readouterr().err
 
 
@@ -44,8 +44,8 @@ def test_a_whole_site_has_no_problem(site: Path, capsys: pytest.CaptureFixture[s
 def test_each_problem_is_found(site: Path, right: str, wrong: str, problem: str) -> None:
     assert right in GOOD
     (site / "index.html").write_text(GOOD.replace(f'"{right}"', f'"{wrong}"'))
-    assert check.problems(site) == [problem]
-    assert check.main(str(site)) == 1
+    assert check_site.problems(site) == [problem]
+    assert check_site.main(str(site)) == 1
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_each_problem_is_found(site: Path, right: str, wrong: str, problem: str)
 )
 def test_what_a_style_sheet_loads_is_found(site: Path, sheet: str) -> None:
     (site / "style.css").write_text(sheet)
-    assert len(check.problems(site)) == 1
+    assert len(check_site.problems(site)) == 1
 
 
 def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
-    assert check.main(str(tmp_path)) == 1
+    assert check_site.main(str(tmp_path)) == 1

@@ -1,4 +1,4 @@
-"""`python docs/site/check.py FOLDER`: every link of a built site leads somewhere in it, and no page loads from elsewhere.
+"""`python docs/site/check_site.py FOLDER`: every link of a built site leads somewhere in it, and no page loads from elsewhere.
 
 Links to other hosts are for people to click; they are not followed.
 """
