@@ -5,9 +5,11 @@ BIN    := $(VENV)/bin
 export CDC_VIEWS_CACHE ?= $(CURDIR)/.cache
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-live test-long lint bench bench-state docs clean lock
+.PHONY: help install demo test test-fast test-live test-long lint bench bench-state docs reference clean lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,6 +25,12 @@ $(STAMP): requirements/dev.txt pyproject.toml
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
 	@echo "installing ClickHouse and GoogleSQL engines for comparison (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
+	@touch $@
+
+$(DOCS_STAMP): requirements/docs.txt
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@echo "installing the site generator into $(DOCS_VENV) (once) ..."
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	@touch $@
 
 install: $(STAMP) ## make .venv with cdc-views in it
@@ -58,11 +66,17 @@ bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engi
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
 	@$(BIN)/python tests/bench/state.py
 
-docs: $(STAMP) ## check that the documents' links and examples hold
-	@$(BIN)/python -m pytest -q tests/unit/test_docs.py
+docs: $(STAMP) $(DOCS_STAMP) ## run the documents' commands in bash, then build the site into build/site and check its links
+	@CDC_VIEWS_DOCS_BY=bash $(BIN)/python -m pytest -q tests/unit/test_docs.py tests/docs
+	@rm -rf build/site
+	@$(DOCS_VENV)/bin/sphinx-build -q -E -W --keep-going -n -b html -c docs/site -d build/doctrees docs build/site
+	@$(BIN)/python docs/site/check_site.py build/site
+
+reference: $(STAMP) ## write docs/reference from the code
+	@$(BIN)/python docs/generate
 
 lock: $(STAMP) ## renew requirements/*.txt
 	@sh requirements/lock.sh
 
 clean: ## remove what the other targets made
-	@rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(DOCS_VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

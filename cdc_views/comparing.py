@@ -63,7 +63,7 @@ def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison
     with duckdb.connect() as connection:
         connection.register("before_rows", _numbered(before))
         connection.register("after_rows", _numbered(after))
-        found: pa.Table = connection.execute(_statement(keys, values)).to_arrow_table()
+        found: pa.Table = connection.sql(_statement(keys, values)).to_arrow_table()
     gone = sum(row is None for row in found["a"].to_pylist())
     new = sum(row is None for row in found["b"].to_pylist())
     changed = found.num_rows - gone - new

@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 .venv/bin/python -m pip install --quiet uv
 compile() {
   .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-header \
-    --no-emit-index-url --no-emit-find-links pyproject.toml "$@"
+    --no-emit-index-url --no-emit-find-links "$@"
 }
-compile --extra spark --extra quality --extra dbt --extra dev --output-file requirements/dev.txt
-compile --extra spark --extra quality --extra dbt --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+compile pyproject.toml --extra spark --extra quality --extra dbt --extra dev --output-file requirements/dev.txt
+compile pyproject.toml --extra spark --extra quality --extra dbt --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+compile requirements/docs.in --output-file requirements/docs.txt

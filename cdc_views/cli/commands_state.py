@@ -50,7 +50,8 @@ def rebuild(
     if done.is_switched:
         log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
     elif not found.is_equal:
-        log.warning(f"{table}: the state stays generation {done.before}; `rebuild {table} --accept` switches all the same")
+        again = f"rebuild {table}{' --with-late' if with_late else ''} --accept"
+        log.warning(f"{table}: the state stays generation {done.before}; `{again}` switches all the same")
     if not (found.is_equal or done.is_switched):
         raise typer.Exit(1)
 
@@ -104,4 +105,3 @@ def maintain(
         for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
     ]
     print_rows(_UPKEEP, as_json_rows(rows), format=format)
-

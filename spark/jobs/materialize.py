@@ -1,6 +1,6 @@
 """Bring the state of some tables up to date on a cluster: `spark-submit spark/jobs/materialize.py --table shop.orders`.
 
-The session is spark-submit's own; docs/schedule.md has the settings that it needs.
+The session is spark-submit's own; docs/how-to/schedule.md has the settings that it needs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The documents: links, anchors, commands, rule numbers and named tests exist, and the README's tour does what it claims."""
+"""The documents: links, anchors, commands, rule numbers and named tests exist. tests/docs runs what is in their blocks."""
 
 from __future__ import annotations
 
-import doctest
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -216,42 +213,6 @@ def test_files_and_tests_that_are_named_exist(path: Path) -> None:
         if not named.exists() or (test and f"def {test}(" not in named.read_text(encoding="utf-8")):
             missing.append(code)
     assert missing == []
-
-
-def steps(text: str) -> list[tuple[str, str]]:
-    """The (command, claimed output) pairs of a document's `console` blocks, in order."""
-    found: list[tuple[str, str]] = []
-    for language, block in _FENCE.findall(text):
-        if language != "console":
-            continue
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, claimed = part.partition("\n")
-            found.append((command, claimed))
-    return found
-
-
-def matches(claimed: str, got: str) -> bool:
-    """Whether the output is as claimed; `...` stands for anything."""
-    return doctest.OutputChecker().check_output(claimed, got, doctest.ELLIPSIS)
-
-
-@pytest.mark.heavy
-def test_the_tour_of_the_readme_does_what_it_claims(tmp_path: Path) -> None:
-    tour = steps((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(tour) >= 10
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "REPO": str(ROOT), "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "ignore"}
-    for command, claimed in tour:
-        shell = ["bash", "-o", "errexit", "-c", command]
-        done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"$ {command}\n{done.stderr}"
-        assert not claimed or matches(claimed, done.stdout), f"$ {command}\n{done.stdout}\nwhere the README claims\n{claimed}"
-
-
-def test_a_claim_that_is_wrong_is_noticed() -> None:
-    assert matches("54\n", "54\n")
-    assert matches("a ...\nb\n", "a 1 2\nb\n")
-    assert not matches("54\n", "53\n")
 
 
 def test_pictures_are_well_formed_and_described() -> None:

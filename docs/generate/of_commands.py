@@ -1,0 +1,74 @@
+"""The page of commands: from the command line's own definitions."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+from page_text import code, page, table
+
+from cdc_views.cli.app import app
+
+
+def commands_page() -> str:
+    """Every command with its arguments, options and defaults, in the order of `cdc-views --help`."""
+    root = typer.main.get_command(app)
+    found = list(_commands(root, ()))
+    intro = (
+        "Options follow the command. Standard output carries only the result; progress and notes go to standard error.\n"
+        "What each exit code means: [errors](errors.md).\n"
+    )
+    links = "".join(f"- [`{' '.join(path)}`](#{'-'.join(path)}): {_summary(command)}\n" for path, command in found)
+    own = "## Without a command\n\n" + _options(root.params)
+    return page("Commands", intro, links, own, *(_section(path, command) for path, command in found))
+
+
+def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if getattr(command, "commands", None) is not None:
+            yield from _commands(command, (*path, name))
+        elif not command.hidden:
+            yield (*path, name), command
+
+
+def _summary(command: Any) -> str:
+    return inspect.cleandoc(command.help).splitlines()[0]
+
+
+def _section(path: tuple[str, ...], command: Any) -> str:
+    named = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = _options(command.params)
+    usage = " ".join(["cdc-views", *path, *(_metavar(argument) for argument in named), *(["[OPTIONS]"] if options else [])])
+    parts = [f"## {' '.join(path)}\n", f"`{usage}`\n", inspect.cleandoc(command.help) + "\n"]
+    if named:
+        parts.append(table(("argument", "meaning"), [(code(_metavar(one)), one.help or "") for one in named]))
+    return "\n".join([*parts, options] if options else parts)
+
+
+def _options(parameters: Iterable[Any]) -> str:
+    """The table of the options among the parameters, or nothing."""
+    options = [one for one in parameters if one.param_type_name == "option" and not one.hidden]
+    rows = [(_names(one), one.help or "", code(_default(one))) for one in options]
+    return table(("option", "meaning", "default"), rows) if rows else ""
+
+
+def _metavar(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
+
+
+def _names(option: Any) -> str:
+    names = " / ".join([*option.opts, *option.secondary_opts])
+    return f"`{names}`" if option.is_flag else f"`{names} {option.metavar or option.type.name.upper()}`"
+
+
+def _default(option: Any) -> str:
+    """The default, where it says something: not for flags, and not where the help tells it."""
+    if option.required:
+        return "required"
+    if option.is_flag:
+        return "" if not option.secondary_opts else option.opts[0] if option.default else option.secondary_opts[0]
+    shown = "" if option.default is None or option.default == () else str(option.default)
+    return "" if not re.search(r"\w", shown) and shown != "." else shown
