@@ -56,7 +56,8 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
     """
     base = set(sources.base)
     of_base = [file for file in files if file in base]
-    schemas = [pq.read_schema(file) for file in (*of_base[:1], *(file for file in files if file not in base))]
+    wanted = (*of_base[:1], *(file for file in files if file not in base))
+    schemas = [_schema_of(file, is_of_state=file in base or file in sources.runs) for file in wanted]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
@@ -64,6 +65,14 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
         if found:
             columns[field.name] = (others or found)[0]
     return pa.schema(list(columns.values()))
+
+
+def _schema_of(file: str, *, is_of_state: bool) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (FileNotFoundError, pa.ArrowException) as error:
+        remedy = "build the state anew with `materialize --full`" if is_of_state else "restore this file of the raw table"
+        raise EngineError(f"{file} is gone or damaged; {remedy}") from error
 
 
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:

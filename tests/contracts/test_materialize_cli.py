@@ -66,6 +66,18 @@ def land(run: CommandLine, number: int = 1, *tables: str) -> None:
         assert run.land(name, mutation(number, name), format="cassandra-mutation", file=f"{number}.jsonl").code == 0
 
 
+def test_a_file_of_the_state_that_is_gone_is_named_with_what_to_do(run: CommandLine) -> None:
+    land(run, 1, ORDERS)
+    assert run("materialize", "--select", ORDERS).code == 0
+    file = next(Path("warehouse/state").rglob("_part=*/*.parquet"))
+    file.unlink()
+    answer = run("query", ORDERS)
+    assert answer.code == 3
+    assert f"{file.name} is gone or damaged; build the state anew with `materialize --full`" in answer.err
+    assert run("materialize", "--select", ORDERS, "--full").code == 0
+    assert [row["id"] for row in run.query(ORDERS)] == [1]
+
+
 def done(answer: Answer) -> list[tuple[str, bool, int]]:
     """What the rows of `--format jsonl` say."""
     return [(row["table"], row["is_new"], row["facts"]) for row in answer.rows]
