@@ -15,6 +15,8 @@ from strategies.tiers import often
 from cdc_views import Project
 from cdc_views.engines.duckdb import DuckDbEngine
 
+pytestmark = pytest.mark.heavy
+
 CASES = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
 
 

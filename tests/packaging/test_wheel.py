@@ -113,6 +113,7 @@ def test_public_names_are_there(unpacked: Path, tmp_path: Path) -> None:
     assert "Project" in run(code, site=unpacked, cwd=tmp_path).split()
 
 
+@pytest.mark.heavy
 def test_the_unpacked_wheel_generates_sql_from_its_own_templates(unpacked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
     code = """

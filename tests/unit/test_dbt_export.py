@@ -20,6 +20,8 @@ from cdc_views.errors import ConfigError
 from cdc_views.plan.build import Ask
 from cdc_views.sql import rows_sql
 
+pytestmark = pytest.mark.heavy
+
 MACROS = "macros/cdc_views/shop__orders.sql"
 MARKS = ("{{ x }}", "{% raw %}", "{# no #}", "{{{", "}}", "%}", "{", "a{{'{'}}b", "${HOME}")
 

@@ -135,6 +135,7 @@ def explained_row(found: Explanation, names: list[str]) -> dict[str, Any]:
     return {name: found.value(name) for name in names}
 
 
+@pytest.mark.heavy
 @settings(max_examples=4 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts, st.integers(0, 7))
 def test_explain_shows_what_the_oracle_shows(found: list[Fact], now: int) -> None:
@@ -153,6 +154,7 @@ def test_explain_shows_what_the_oracle_shows(found: list[Fact], now: int) -> Non
             assert repr(explained_row(explanation, names)) == repr({name: expected[place][name] for name in names})
 
 
+@pytest.mark.heavy
 @settings(max_examples=3 * settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(facts)
 def test_rows_of_the_raw_table_give_their_facts_back(found: list[Fact]) -> None:

@@ -123,6 +123,7 @@ def test_claims_do_not_pile_up(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["claim-000000000005", "guard"]
 
 
+@pytest.mark.heavy
 def test_waiting_ends_when_the_holder_does_or_says_how_long_it_was(tmp_path: Path) -> None:
     with running(_HOLD, str(tmp_path)) as holder:
         assert read(holder) == "held"
