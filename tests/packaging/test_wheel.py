@@ -63,8 +63,10 @@ def test_the_wheel_has_three_packages_and_nothing_else(wheel_names: list[str]) -
 
 
 def test_the_wheel_has_templates_the_license_and_no_rubbish(wheel_names: list[str]) -> None:
-    templates = {path.name for path in (ROOT / "templates").glob("*.j2")}
-    assert {name.rpartition("/")[2] for name in wheel_names if name.startswith("cdc_views/_templates/")} == templates
+    templates = {path.relative_to(ROOT / "templates").as_posix() for path in (ROOT / "templates").rglob("*") if path.is_file()}
+    inside = "cdc_views/_templates/"
+    assert {name.removeprefix(inside) for name in wheel_names if name.startswith(inside)} == templates
+    assert {"create_view.sql.j2", "report/index.html.j2", "report/style.css", "report/script.js"} <= templates
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel_names)
     assert "cdc_views_spark/log4j2.properties" in wheel_names
     assert not [name for name in wheel_names if name.endswith((".pyc", ".pyo")) or "__pycache__" in name or "/tests/" in name]
