@@ -35,6 +35,7 @@ def report(
     from cdc_views.api import Project
     from cdc_views.quality.checks import Status
     from cdc_views.report import report_of, write_site
+    from cdc_views.report.wording import counted
 
     check_format(format)
     loaded = Project.load(project)
@@ -56,5 +57,6 @@ def report(
     print_rows(_COLUMNS, as_json_rows(records), format=format)
     failed = found.failed()
     if failed:
-        log.warning(f"{len(failed)} tests failed, the first: {failed[0][0]}: {failed[0][1].name}; the report lists them")
+        (table, check), told = failed[0], counted(len(failed), "test")
+        log.warning(f"{told} failed, the first: {table}: {check.name}; the report lists them")
     log.info(f"wrote {index}")

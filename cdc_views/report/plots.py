@@ -81,4 +81,4 @@ def _rect(root: ET.Element, kind: str, *, at: tuple[float, float], size: tuple[f
 
 
 def _markup(root: ET.Element) -> Markup:
-    return Markup(ET.tostring(root, encoding="unicode", method="html"))
+    return Markup(ET.tostring(root, encoding="unicode", short_empty_elements=False))
