@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from cdc_views.cli.log import log
 from cdc_views.cli.options import AsOfOption, EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 
-_COLUMNS = ("table", "page", "passed", "failed", "skipped")
+_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
 
 def report(
@@ -33,7 +34,6 @@ def report(
 ) -> None:
     """Write a site of what has landed, tests, fidelity, cost, and a page per table: SQL, lineage, recent rows."""
     from cdc_views.api import Project
-    from cdc_views.quality.checks import Status
     from cdc_views.report import report_of, write_site
     from cdc_views.report.wording import counted
 
@@ -51,12 +51,11 @@ def report(
     )
     index = write_site(found, out)
     records = [
-        {"table": table.name, "page": table.page, **{status.value: len(table.ended(status)) for status in Status}}
-        for table in found.tables
+        {"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables
     ]
     print_rows(_COLUMNS, as_json_rows(records), format=format)
     failed = found.failed()
     if failed:
         (table, check), told = failed[0], counted(len(failed), "test")
-        log.warning(f"{told} failed, the first: {table}: {check.name}; the report lists them")
+        log.warning(f"{told} did not hold, the first: {table.name}: {check.name}; the report lists them")
     log.info(f"wrote {index}")

@@ -44,7 +44,7 @@ def report_of(
         tables: Those to tell of; default: all.
         now: What ages are counted to; default: the clock.
         as_of: The clock of rule C4; default: `now`.
-        engine: Where to run; default: the project's engine.
+        engine: Where tests and the view run; default: the project's engine.
         dialects: Whose SQL to show; default: that of the project's engine.
         recent: How many of the rows written most recently to explain, of each table.
         with_values: Tell keys and values of rows, too.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.codec.jsontext import JsonRow
+from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UnsupportedError
 from cdc_views.explained import KEYS_AND_VALUES, candidate_rows, verdict
 from cdc_views.landing import exists, open_raw
@@ -41,7 +42,7 @@ class Asked:
     Attributes:
         now: Epoch seconds that ages are counted to.
         as_of: Epoch seconds: the clock of rule C4.
-        engine: Where to run; None for the project's.
+        engine: Where tests and the view run; None for the project's.
         dialects: Whose SQL to show.
         recent: How many of the rows written most recently to explain.
         has_values: Whether to tell keys and values.
@@ -113,10 +114,10 @@ def _quarantine(table: Table) -> tuple[int, str]:
 
 
 def _landed(table: Table, asked: Asked) -> dict[str, Any]:
-    """Figures of raw, state and serving table, and how many rows the view shows."""
+    """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
-    with table.project.engine(asked.engine) as engine:
+    with DuckDbEngine() as engine:
         reader = RawReader(engine, raw, extent.version)
         landings, distinct = reader.landings(), reader.distinct()
     facts = sum(landing.facts for landing in landings)
@@ -162,7 +163,7 @@ def _recent(table: Table, asked: Asked) -> dict[str, Any]:
     """The rows written most recently, explained."""
     if dropped_through(table.raw.location) is not None:
         return {"no_recent": _DROPPED}
-    with table.project.engine(asked.engine) as engine:
+    with DuckDbEngine() as engine:
         keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(asked.recent)
     rows = []
     for key in keys:

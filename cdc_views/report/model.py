@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc_views.codec.jsontext import JsonRow
 from cdc_views.quality.bookkeeping import Ages
-from cdc_views.quality.checks import Check, Status
+from cdc_views.quality.checks import Check, Severity, Status
 from cdc_views.replication import ReplicaReport
 from cdc_views.report.lineage import Lineage
 from cdc_views.table import FidelityLine
@@ -100,6 +101,25 @@ class RecentRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Results:
+    """How many data tests ended how; a test of severity warning that failed is a warning."""
+
+    passed: int
+    failed: int
+    warnings: int
+    skipped: int
+
+    @classmethod
+    def of(cls, checks: Iterable[Check]) -> Results:
+        """Count them."""
+        ended = [(check.status, check.severity) for check in checks]
+        failed = [severity for status, severity in ended if status is Status.FAILED]
+        errors = failed.count(Severity.ERROR)
+        passed, skipped = (sum(status is one for status, _ in ended) for one in (Status.PASSED, Status.SKIPPED))
+        return cls(passed, errors, len(failed) - errors, skipped)
+
+
+@dataclass(frozen=True, slots=True)
 class TableReport:
     """Everything told of one table. Where a part is None or empty, the field of its name with `no_` says why.
 
@@ -148,9 +168,10 @@ class TableReport:
     recent: tuple[RecentRow, ...] = ()
     no_recent: str = ""
 
-    def ended(self, status: Status) -> tuple[Check, ...]:
-        """Return the data tests that ended so."""
-        return tuple(check for check in self.checks if check.status is status)
+    @property
+    def results(self) -> Results:
+        """How many of its data tests ended how."""
+        return Results.of(self.checks)
 
     @property
     def truths(self) -> int:
@@ -182,6 +203,12 @@ class RunReport:
     has_values: bool
     tables: tuple[TableReport, ...]
 
-    def failed(self) -> tuple[tuple[str, Check], ...]:
-        """Return the tests that failed, each with its table's name."""
-        return tuple((table.name, check) for table in self.tables for check in table.ended(Status.FAILED))
+    def failed(self) -> tuple[tuple[TableReport, Check], ...]:
+        """Return the tests that failed, warnings among them, each with its table; those that matter most first."""
+        found = ((table, check) for table in self.tables for check in table.checks if check.status is Status.FAILED)
+        return tuple(sorted(found, key=lambda one: one[1].severity is Severity.WARNING))
+
+    @property
+    def results(self) -> Results:
+        """How many data tests of all tables ended how."""
+        return Results.of(check for table in self.tables for check in table.checks)

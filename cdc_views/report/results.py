@@ -70,7 +70,7 @@ def told(check: Check) -> str:
     """Return how a test ended, in words, without the places that it names."""
     if check.status is Status.FAILED:
         return f"does not hold for {check.broken:,} {check.unit}"
-    return check.line()
+    return check.note if check.status is Status.SKIPPED else check.line()
 
 
 def places(check: Check, *, with_values: bool) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from cdc_views.errors import UsageError
-from cdc_views.quality.checks import Check, Status
+from cdc_views.quality.checks import Status
 from cdc_views.raw.base import Verdict
 from cdc_views.report import plots, wording
 from cdc_views.report.model import RunReport, TableReport
@@ -61,9 +62,10 @@ def _environment() -> jinja2.Environment:
     )
     words = ("size", "span", "second", "micros", "share", "plain", "counted")
     found.filters |= {name: getattr(wording, name) for name in words}
-    found.filters |= {"thousands": lambda amount: f"{amount:,}", "told": told, "worst": worst, "fromjson": json.loads}
+    found.filters |= {"thousands": lambda amount: f"{amount:,}", "fromjson": json.loads}
+    found.filters |= {"told": told, "worst": worst, "ticked": ticked}
     found.globals |= {"copies_bar": copies_bar, "distinct_bar": distinct_bar, "landings_plot": landings_plot}
-    found.globals |= {"cost_bar": cost_bar, "Status": Status, "Verdict": Verdict, "statuses": statuses}
+    found.globals |= {"cost_bar": cost_bar, "Status": Status, "Verdict": Verdict}
     return found
 
 
@@ -82,9 +84,14 @@ def worst(table: TableReport) -> Verdict:
     return max((line.verdict for line in table.fidelity if not line.waived), key=order.index, default=order[0])
 
 
-def statuses(checks: tuple[Check, ...]) -> dict[Status, int]:
-    """Return how many tests ended how."""
-    return {status: sum(check.status is status for check in checks) for status in Status}
+def ticked(text: str) -> Markup:
+    """Return a text whose parts between backticks are code.
+
+    >>> ticked("`late` lists <it>")
+    Markup('<code>late</code> lists &lt;it&gt;')
+    """
+    parts = re.split("`([^`]*)`", text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def distinct_bar(table: TableReport) -> Markup:

@@ -115,15 +115,18 @@ def test_public_names_are_there(unpacked: Path, tmp_path: Path) -> None:
     assert "Project" in run(code, site=unpacked, cwd=tmp_path).split()
 
 
-def test_the_unpacked_wheel_generates_sql_from_its_own_templates(unpacked: Path, tmp_path: Path) -> None:
+def test_the_unpacked_wheel_generates_sql_and_pages_from_its_own_templates(unpacked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
     code = """
 from cdc_views.cli import main
 from cdc_views.sql.statements import template_folder
 assert main(["init", "--from", "s.cql"]) == 0
 assert main(["generate", "--dialect", "spark"]) == 0
+assert main(["report", "--out", "site", "--format", "csv"]) == 0
 print(template_folder())
 """
     out = run(code, site=unpacked, cwd=tmp_path)
     assert "CREATE OR REPLACE VIEW `shop`.`orders`" in out
+    assert "shop.orders,shop_orders.html,0,0,0,0" in out
+    assert "<style>:root" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert Path(out.splitlines()[-1]).is_relative_to(unpacked)

@@ -17,7 +17,7 @@ import pytest
 from strategies.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, land, make_project
 
 from cdc_views.api import Project
-from cdc_views.quality.checks import Check
+from cdc_views.quality.checks import Check, Severity
 from cdc_views.quality.junit import records
 from cdc_views.report import RunReport, pages_of, report_of
 
@@ -163,6 +163,16 @@ def test_a_test_that_nobody_knows_tells_no_place(told: RunReport) -> None:
     table = replace(told.tables[0], checks=(Check("freshness_of_keys", "r", broken=1, where=(f"key {SECRET}",)),))
     texts = pages_of(replace(told, tables=(table,)))
     assert not [name for name, text in texts.items() if SECRET in text]
+
+
+def test_a_warning_is_no_failure(trees: dict[str, ET.Element], told: RunReport) -> None:
+    assert (told.results.failed, told.results.warnings) == (2, 2)
+    assert "shop.orders 7 2 2 2 1 captured answer" in section(trees["index.html"], "tests")
+    table = told.tables[0]
+    mild = tuple(check for check in table.checks if check.severity is Severity.WARNING or not check.broken)
+    (index,) = (parsed(t) for n, t in pages_of(replace(told, tables=(replace(table, checks=mild),))).items() if n == "index.html")
+    assert "2 warnings" in section(index, "tables")
+    assert "failed" not in section(index, "tables")
 
 
 def test_what_is_not_there_yet_is_said(trees: dict[str, ET.Element]) -> None:

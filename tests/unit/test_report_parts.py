@@ -13,13 +13,13 @@ from strategies.reporting import COLUMN, make_project
 
 from cdc_views.errors import UsageError
 from cdc_views.plan.expr import Agg, Call, Case, Fold, Lit, Op, col
-from cdc_views.report import collecting, report_of, wording
+from cdc_views.report import collecting, report_of, site, wording
 from cdc_views.report.lineage import RawColumn, _uses, lineage_of
 from cdc_views.report.plots import Part, bar, columns
 from cdc_views.report.results import read_results
 
 
-@pytest.mark.parametrize("module", [wording, collecting], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [wording, collecting, site], ids=lambda module: module.__name__)
 def test_examples_hold(module: Any) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0
