@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
 from cdc_views.instants import Instant, epoch_seconds
-from cdc_views.report.collecting import Asked, collect
+from cdc_views.report.collecting import RECENT, Asked, collect
 from cdc_views.report.model import RunReport
 from cdc_views.report.results import read_results
 from cdc_views.report.site import pages_of, write_site
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 __all__ = ["RECENT", "Asked", "RunReport", "pages_of", "report_of", "write_site"]
-
-RECENT = 5
-"""Rows explained per table, unless asked for others."""
 
 
 def report_of(

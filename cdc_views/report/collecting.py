@@ -21,7 +21,6 @@ from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import default_raw_table
 from cdc_views.quality.bookkeeping import ages
 from cdc_views.quality.checks import Check
-from cdc_views.quality.validating import SAMPLED
 from cdc_views.raw.base import WriteOrder
 from cdc_views.report.figures import RawReader, extent_of
 from cdc_views.report.lineage import lineage_of
@@ -31,6 +30,8 @@ from cdc_views.sql.dialects import dialect
 if TYPE_CHECKING:
     from cdc_views.table import Table
 
+RECENT = 5
+"""Rows explained per table, unless asked for others."""
 _NOTHING_LANDED = "nothing has landed yet"
 _DROPPED = "events were dropped from raw, so that this would be wrong"
 
@@ -46,7 +47,6 @@ class Asked:
         dialects: Whose SQL to show.
         recent: How many of the rows written most recently to explain.
         has_values: Whether to tell keys and values.
-        sample: How many partitions the data tests recompute at most.
         results: Checks by table to tell instead of running the data tests; None to run them.
     """
 
@@ -54,9 +54,8 @@ class Asked:
     as_of: int
     engine: str | None = None
     dialects: tuple[str, ...] = ()
-    recent: int = 5
+    recent: int = RECENT
     has_values: bool = False
-    sample: int = SAMPLED
     results: Mapping[str, tuple[Check, ...]] | None = None
 
 
@@ -153,7 +152,7 @@ def _replicas(table: Table) -> dict[str, Any]:
 
 def _tests(table: Table, asked: Asked) -> dict[str, Any]:
     if asked.results is None:
-        report = table.validate(engine=asked.engine, as_of=asked.as_of, sample=asked.sample)
+        report = table.validate(engine=asked.engine, as_of=asked.as_of, now=asked.now)
         return {"checks": report.checks, "no_checks": ""}
     checks = asked.results.get(table.name, ())
     return {"checks": checks, "no_checks": "" if checks else "the file of results has none of this table"}

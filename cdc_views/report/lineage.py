@@ -122,6 +122,8 @@ class _Walk:
                 self._folded(node, name, gives=gives)
             case Ordered(source=source) | Explode(source=source):
                 self.column(source, name, gives=gives)
+            case _:
+                raise TypeError(f"no lineage through {type(node).__name__}")
 
     def _read(self, scan: Scan, name: str, *, gives: bool) -> None:
         for used, gives_it in _uses(_of(scan.columns, name), gives=gives):

