@@ -4,7 +4,9 @@ for (const button of document.querySelectorAll("button[data-copies]")) {
   const said = button.parentElement.querySelector("[role=status]");
   const byHand = () => {
     getSelection().selectAllChildren(source);
-    return document.execCommand("copy");
+    const copied = document.execCommand("copy");
+    if (copied) getSelection().removeAllRanges();
+    return copied;
   };
   button.hidden = false;
   button.addEventListener("click", async () => {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -31,15 +32,40 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return CommandLine(capsys)
 
 
+@pytest.fixture(scope="module")
+def captured(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of the captured table, not to be changed: two replicas landed, then a state, then the third."""
+    folder, case = tmp_path_factory.mktemp("captured"), cassandra_cases / CASE
+    body = table(TABLE, str(case / "schema.cql"), "cassandra-mutation", replication_factor=3)
+    (folder / "cdc_views.yml").write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": [body]}), encoding="utf-8")
+    target = Project.load(folder / "cdc_views.yml").table(TABLE)
+    for number in (1, 2):
+        target.land(case / f"node{number}.jsonl")
+    target.materialize()
+    target.land(case / "node3.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(captured: Path) -> RunReport:
+    return told(captured)
+
+
+def told(folder: Path, **more: Any) -> RunReport:
+    return Project.load(folder / "cdc_views.yml").report(folder / "told", as_of=AS_OF, now=1_800_000_000, **more)
+
+
 @pytest.fixture
-def run(bare: CommandLine, cassandra_cases: Path) -> CommandLine:
-    """A project of the captured table: two replicas landed, then a state, then the third."""
-    folder = cassandra_cases / CASE
-    write_project(table(TABLE, str(folder / "schema.cql"), "cassandra-mutation", replication_factor=3))
-    nodes = [str(folder / f"node{number}.jsonl") for number in (1, 2, 3)]
-    assert bare("land", "cassandra-mutation", *nodes[:2], "--table", TABLE).code == 0
-    assert bare("materialize").code == 0
-    assert bare("land", "cassandra-mutation", nodes[2], "--table", TABLE).code == 0
+def run(captured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """The command line in that project."""
+    monkeypatch.chdir(captured)
+    return CommandLine(capsys)
+
+
+@pytest.fixture
+def own(captured: Path, bare: CommandLine) -> CommandLine:
+    """The command line in a copy of that project."""
+    shutil.copytree(captured, ".", dirs_exist_ok=True)
     return bare
 
 
@@ -47,71 +73,70 @@ def rows(answer_text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer_text.splitlines()]
 
 
-def test_its_figures_are_what_the_commands_say(run: CommandLine, cassandra_cases: Path) -> None:
-    answer = run("report", "--out", "site", "--as-of", AS_OF, "--format", "jsonl")
-    assert (answer.code, answer.err) == (0, f"wrote {Path('site/index.html')}\n")
-    checks = rows(run("validate", "--no-docs", "--as-of", AS_OF, "--json", "results.json", "--format", "jsonl").out)
-    ended = {status: sum(check["status"] == status for check in checks) for status in ("passed", "failed", "skipped")}
-    assert rows(answer.out) == [{"table": TABLE, "page": PAGE, **ended, "warnings": 0}]
-    assert sorted(path.name for path in Path("site").iterdir()) == sorted([PAGE, "index.html"])
+def test_its_figures_are_what_the_commands_say(run: CommandLine, found: RunReport, cassandra_cases: Path) -> None:
+    (one,) = found.tables
+    checks = rows(run("validate", "--no-docs", "--as-of", AS_OF, "--format", "jsonl").out)
+    assert [(check.name, check.status.value) for check in one.checks] == [(c["check"], c["status"]) for c in checks]
 
-    (found,) = told().tables
-    assert [(check.name, check.status.value) for check in found.checks] == [(c["check"], c["status"]) for c in checks]
-    assert found.raw is not None
+    assert one.raw is not None
     schema = Project.load().table(TABLE).schema
     events = [line for n in (1, 2, 3) for line in (cassandra_cases / CASE / f"node{n}.jsonl").read_text("utf-8").splitlines()]
     facts = [fact for line in events for fact in CassandraMutation().decode(SourceLine(line), schema)]
-    assert found.raw.facts == len(facts)
-    assert found.raw.distinct == len({repr(replace(fact, origin=Origin())) for fact in facts})
-    assert found.shown == len(run.query(TABLE, "--as-of", AS_OF))
+    assert one.raw.facts == len(facts)
+    assert one.raw.distinct == len({repr(replace(fact, origin=Origin())) for fact in facts})
+    assert one.shown == len(run.query(TABLE, "--as-of", AS_OF))
 
     counted = rows(run("replicas", TABLE, "--format", "jsonl").out)
-    assert found.replicas is not None
-    assert dict(found.replicas.copies) == {row["copies"]: row["facts"] for row in counted if row["part"] == "copies"}
-    assert [node.seen for node in found.replicas.nodes] == [row["facts"] for row in counted if row["part"] == "node"]
+    assert one.replicas is not None
+    assert dict(one.replicas.copies) == {row["copies"]: row["facts"] for row in counted if row["part"] == "copies"}
+    assert [node.seen for node in one.replicas.nodes] == [row["facts"] for row in counted if row["part"] == "node"]
 
-    assert found.state is not None
-    assert found.state.tail_facts == sum(landing.facts for landing in found.raw.landings[1:])
-    assert found.ages is not None
-    assert found.ages.versions == 1
-
-
-def told() -> RunReport:
-    return Project.load().report("told", as_of=AS_OF, now=1_800_000_000)
+    assert one.state is not None
+    assert one.state.tail_facts == sum(landing.facts for landing in one.raw.landings[-1:])
+    assert one.ages is not None
+    assert one.ages.versions == 1
 
 
-def test_the_pages_say_those_figures(run: CommandLine) -> None:
-    found = told()
-    assert pages_of(found) == pages_of(told())  # the same on every run
+def test_the_pages_say_those_figures(run: CommandLine, found: RunReport, captured: Path) -> None:
     (one,) = found.tables
     assert one.raw is not None
-    text = " ".join(html5lib.parse(Path("told/index.html").read_text("utf-8"), namespaceHTMLElements=False).itertext())
+    files = {name: (captured / "told" / name).read_text("utf-8") for name in (PAGE, "index.html")}
+    trees = {name: html5lib.parse(text, namespaceHTMLElements=False) for name, text in files.items()}
+    text = " ".join(trees["index.html"].itertext())
     wanted = (one.raw.facts, one.raw.distinct, one.raw.removed, one.shown, one.replicas and one.replicas.facts)
     assert not [number for number in wanted if f"{number:,}" not in text]
-    page = html5lib.parse(Path("told", PAGE).read_text("utf-8"), namespaceHTMLElements=False)
-    (sql,) = (pre for pre in page.iter("pre"))
+    (sql,) = trees[PAGE].iter("pre")
     assert sql.text.strip() == run("generate", "--dialect", "duckdb").out.strip()
+    assert pages_of(told(captured)) == files  # the same on every run
 
 
-def test_a_row_is_explained_as_explain_does(run: CommandLine) -> None:
-    found = Project.load().report("told", as_of=AS_OF, with_values=True, recent=2)
-    for row in found.tables[0].recent:
-        answer = run("explain", TABLE, "--key", row.key, "--as-of", AS_OF, "--format", "jsonl")
+def test_a_row_is_explained_as_explain_does(own: CommandLine, found: RunReport) -> None:
+    checks = found.tables[0].checks
+    results = [asdict(check) | {"table": TABLE, "check": check.name, "status": check.status.value} for check in checks]
+    Path("results.json").write_text(json.dumps(results), encoding="utf-8")
+    again = told(Path(), with_values=True, recent=2, results=Path("results.json"))
+    for row in again.tables[0].recent:
+        answer = own("explain", TABLE, "--key", row.key, "--as-of", AS_OF, "--format", "jsonl")
         assert [{name: json.loads(text) for name, text in one.items()} for one in row.rows] == rows(answer.out)
-    assert len(found.tables[0].recent) == 2
+    assert len(again.tables[0].recent) == 2
+    assert again.tables[0].checks == checks
 
 
-def test_failed_tests_are_told_in_one_line_and_the_exit_code_is_0(run: CommandLine) -> None:
+def test_failed_tests_are_told_in_one_line_and_the_exit_code_is_0(own: CommandLine) -> None:
     body = json.loads(Path("cdc_views.yml").read_text("utf-8"))
     body["tables"][0]["tests"] = [{"name": "never", "holds": "1 = 2"}]
     Path("cdc_views.yml").write_text(json.dumps(body), encoding="utf-8")
-    answer = run("report", "--out", "site", "--as-of", AS_OF)
+    assert own("validate", "--no-docs", "--as-of", AS_OF, "--json", "results.json").code == 1
+    answer = own("report", "--out", "site", "--as-of", AS_OF, "--from", "results.json", "--format", "jsonl")
     assert answer.code == 0
-    assert answer.err.splitlines()[0] == f"warning: 1 test did not hold, the first: {TABLE}: never; the report lists them"
-
-    assert run("validate", "--no-docs", "--as-of", AS_OF, "--json", "results.json").code == 1
-    again = run("report", "--out", "again", "--as-of", AS_OF, "--from", "results.json")
-    assert (again.code, again.out) == (0, answer.out)
+    assert answer.err.splitlines() == [
+        f"warning: 1 test did not hold, the first: {TABLE}: never; the report lists them",
+        f"wrote {Path('site/index.html')}",
+    ]
+    ended = [check["status"] for check in json.loads(Path("results.json").read_text("utf-8"))]
+    counts = {"passed": ended.count("passed"), "failed": 1, "warnings": 0, "skipped": ended.count("skipped")}
+    assert rows(answer.out) == [{"table": TABLE, "page": PAGE, **counts}]
+    assert sorted(path.name for path in Path("site").iterdir()) == sorted([PAGE, "index.html"])
 
 
 @pytest.mark.parametrize(
@@ -134,9 +159,9 @@ def test_bad_input_is_told(bare: CommandLine, options: list[str], code: int, sai
     assert not Path("site").exists()
 
 
-def test_a_table_that_cannot_be_read_ends_with_3(run: CommandLine) -> None:
+def test_a_table_that_cannot_be_read_ends_with_3(own: CommandLine) -> None:
     (next(Path("raw").glob("*/_delta_log")) / "00000000000000000001.json").write_text("{")
-    answer = run("report", "--out", "site", "--as-of", AS_OF)
+    answer = own("report", "--out", "site", "--as-of", AS_OF)
     assert answer.code == 3
     assert not Path("site").exists()
 
@@ -169,9 +194,9 @@ def test_what_raw_no_longer_has_is_said(bare: CommandLine, cassandra_cases: Path
     target.land(folder / "node1.jsonl", now=datetime.now(timezone.utc) - timedelta(days=40))
     assert bare("materialize").code == 0
     target.land(folder / "node2.jsonl")
-    before = told().tables[0]
+    before = told(Path()).tables[0]
     assert bare("maintain", "--drop-raw-older-than", "30d").code == 0
-    found = told()
+    found = told(Path())
     (one,) = found.tables
     assert one.shown == before.shown
     ended = {check.name: check.status.value for check in one.checks}
