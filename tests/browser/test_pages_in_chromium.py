@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driving import Browser, Page, browsing
 from fetching import NoChromiumError, chromium
-from strategies.reporting import AS_OF, land, make_project
+from strategies.reporting import AS_OF, SECRET, land, make_project
 
 pytestmark = pytest.mark.heavy
 
@@ -40,6 +40,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     land(project, rows=5)
     project.report(folder / "site", as_of=AS_OF, now=AS_OF)
     return folder / "site"
+
+
+def test_no_key_and_no_value_is_in_pages_of_a_table_with_a_state(site: Path) -> None:
+    assert [file.name for file in site.glob("*.html") if SECRET in file.read_text("utf-8")] == []
 
 
 def quiet(page: Page, file: Path) -> None:
