@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import ConfigError, UnsupportedError, UsageError, did_you_mean
 from cdc_views.table import FidelityLine, Table
@@ -21,6 +21,7 @@ from cdc_views.table import FidelityLine, Table
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
     from cdc_views.project import ProjectConfig
+    from cdc_views.report import RunReport
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,14 @@ class Project:
                 f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, where events cannot be landed yet",
                 remedy="use engine duckdb or spark",
             )
+
+    def report(self, out: str | Path, **options: Any) -> RunReport:
+        """Write a static site of the project into a folder, and return what it tells; see `cdc_views.report.report_of`."""
+        from cdc_views.report import report_of, write_site
+
+        found = report_of(self, **options)
+        write_site(found, Path(out))
+        return found
 
     @contextmanager
     def engine(self, name: str | None = None) -> Iterator[Engine]:

@@ -18,6 +18,7 @@ from cdc_views.cli import (
     commands_project,
     commands_query,
     commands_replicas,
+    commands_report,
     commands_state,
     commands_validate,
 )
@@ -65,5 +66,6 @@ app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
+app.command("report")(commands_report.report)
 app.add_typer(commands_dbt.dbt, name="dbt")
 commands_later.add_to(app)

@@ -70,8 +70,8 @@ def _value(part: LatePart) -> str:
 
 def _path(schema: TableSchema, part: LatePart) -> str:
     """The path of an element or a field; the bounds of a range."""
-    from cdc_views.cli.explanations import bound_text
     from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.explained import bound_text
     from cdc_views.oracle import path_type
 
     if part.start is not None and part.end is not None:

@@ -84,7 +84,8 @@ def explain(
 ) -> None:
     """Print every candidate for each cell of a row, the winner, the rule that decided, and where each came from."""
     from cdc_views.api import Project
-    from cdc_views.cli.explanations import CANDIDATE_COLUMNS, candidate_rows, print_explanation
+    from cdc_views.cli.explanations import print_explanation
+    from cdc_views.explained import CANDIDATE_COLUMNS, candidate_rows
 
     check_format(format)
     check_selected(table, select)

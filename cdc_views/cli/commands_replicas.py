@@ -134,8 +134,8 @@ def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[Js
 
 def _path(schema: TableSchema, fact: PartialFact) -> str:
     """The path of an element or a field; the bounds of a range."""
-    from cdc_views.cli.explanations import bound_text
     from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.explained import bound_text
     from cdc_views.oracle import path_type
 
     if fact.start is not None and fact.end is not None:

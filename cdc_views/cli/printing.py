@@ -10,13 +10,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from cdc_views.codec.jsontext import quote
+from cdc_views.codec.jsontext import JsonRow, quote
 from cdc_views.errors import UsageError, did_you_mean
 
 _UNBOUNDED = 1_000_000
 
-JsonRow = Mapping[str, str]
-"""One row: column → JSON text."""
+__all__ = ["JsonRow", "as_json_rows", "check_format", "print_rows"]
 
 
 def check_format(name: str) -> str:

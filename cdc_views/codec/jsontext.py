@@ -10,7 +10,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +18,10 @@ from cdc_views.codec.jsonread import from_json, parse_json
 from cdc_views.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
-__all__ = ["from_json", "java_double", "parse_json", "quote", "to_json"]
+__all__ = ["JsonRow", "from_json", "java_double", "parse_json", "quote", "to_json"]
+
+JsonRow = Mapping[str, str]
+"""One row: column → JSON text."""
 
 _ESCAPES = re.compile(r"\\u00[0-9a-f]{2}")
 

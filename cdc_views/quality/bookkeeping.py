@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -114,17 +114,37 @@ def late(state: StateTable) -> Check:
     return Check("nothing_too_late", rule, Severity.WARNING, sum(file.rows for file in found), "facts")
 
 
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How old a raw table is, and how far its state is behind.
+
+    Attributes:
+        landed: Seconds since something was last committed to raw.
+        versions: Versions of raw that are not in the state yet; 0 without a state.
+        behind: Seconds since the oldest of those was committed; 0 for none.
+    """
+
+    landed: int
+    versions: int
+    behind: int
+
+
+def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
+    """Return the ages at `now` (epoch seconds), by the commits that raw's log still has."""
+    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in DeltaTable(raw.location).history() if "version" in c}
+    covered = None if state is None else state.raw_version
+    since = [] if covered is None else [at for version, at in history.items() if version > covered]
+    newest = max(history.values(), default=now)
+    return Ages(max(0, now - newest), len(since), max(0, now - min(since)) if since else 0)
+
+
 def freshness(raw: RawTable, state: StateTable | None, *, now: int, most: int | None, lag: int | None) -> Iterator[Check]:
     """Yield how long ago something landed, and how far the state is behind; seconds over the limits count as broken."""
-    history = {int(c["version"]): int(c["timestamp"]) // 1000 for c in DeltaTable(raw.location).history() if "version" in c}
-    newest = max(history.values(), default=now)
-    age = max(0, now - newest)
-    yield _limited("freshness", "something landed lately", age, most, f"last landed {age:,} s ago")
+    found = ages(raw, state, now=now)
+    yield _limited("freshness", "something landed lately", found.landed, most, f"last landed {found.landed:,} s ago")
     if state is not None and state.raw_version is not None:
-        since = [at for version, at in history.items() if version > state.raw_version]
-        behind = max(0, now - min(since)) if since else 0
-        note = f"{len(since)} versions of raw are not in the state yet, the oldest for {behind:,} s"
-        yield _limited("state_lag", "the state takes in what landed soon enough", behind, lag, note)
+        note = f"{found.versions} versions of raw are not in the state yet, the oldest for {found.behind:,} s"
+        yield _limited("state_lag", "the state takes in what landed soon enough", found.behind, lag, note)
 
 
 def _limited(name: str, rule: str, seconds: int, limit: int | None, note: str) -> Check:
@@ -144,4 +164,4 @@ def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-__all__ = ["files", "freshness", "late", "quarantine", "types", "watermark"]
+__all__ = ["Ages", "ages", "files", "freshness", "late", "quarantine", "types", "watermark"]

@@ -16,6 +16,7 @@ from cdc_views.lateness import lateness_seconds, purged_through, state_of
 from cdc_views.materialize import sources_of
 from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import StateTable, state_schema, transaction_name
+from cdc_views.materialize.wholeness import dropped_through
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
@@ -35,6 +36,7 @@ SAMPLED = 200
 """Partitions that the oracle recomputes, unless asked for more."""
 _SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 
+_DROPPED = "events were dropped from raw: what is left of it does not tell"
 _READ = Check("rows", "the tests that read rows")
 _DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")
 
@@ -48,11 +50,18 @@ class _Run:
     raw: RawTable
     state: StateTable | None
     as_of: int
+    now: int
     sampled: int
 
 
 def validate_table(
-    table: Table, *, engine: str | None = None, as_of: Instant | None = None, sample: int = SAMPLED, seed: int | None = None
+    table: Table,
+    *,
+    engine: str | None = None,
+    as_of: Instant | None = None,
+    sample: int = SAMPLED,
+    seed: int | None = None,
+    now: Instant | None = None,
 ) -> Report:
     """Run the data tests of a table.
 
@@ -62,6 +71,7 @@ def validate_table(
         as_of: The clock of rule C4; default: now.
         sample: How many partitions the oracle recomputes at most.
         seed: Which ones; default: the raw table's version, so that each landing moves on to others.
+        now: What ages are counted to; default: the clock.
 
     Raises:
         UsageError: Nothing has landed yet.
@@ -72,11 +82,12 @@ def validate_table(
 
     check_landed(table)
     start = time.monotonic()
-    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    clock = present if as_of is None else epoch_seconds(as_of)
     raw = raw_of(table)
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
-        run = _Run(table, opened, raw, state_of(table), clock, sample)
+        run = _Run(table, opened, raw, state_of(table), clock, present, sample)
         checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
         name = opened.name
     return Report(table.name, name, clock, version, time.monotonic() - start, checks)
@@ -124,9 +135,8 @@ def _landed(run: _Run) -> Iterator[Check]:
     if run.state is not None:
         yield bookkeeping.late(run.state)
     within = {kind: _limit(run.table, kind) for kind in ("fresh_within", "lag_within")}
-    clock = int(datetime.now(timezone.utc).timestamp())
     yield from bookkeeping.freshness(
-        run.raw, run.state, now=clock, most=within["fresh_within"], lag=within["lag_within"]
+        run.raw, run.state, now=run.now, most=within["fresh_within"], lag=within["lag_within"]
     )
     yield _replicas(run)
 
@@ -143,6 +153,8 @@ def _replicas(run: _Run) -> Check:
     factor = run.table.config.replication_factor
     if factor is None or factor == 1 or run.table.config.raw.format.value != "cassandra-mutation":
         return check.skipped("the project file gives no replication_factor above 1, or events name no replica")
+    if dropped_through(run.raw.location) is not None:
+        return check.skipped(_DROPPED)
     report = run.table.replicas()
     lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.standing.value}" for node in report.nodes if node.lacking)
     if len(report.nodes) < factor:
@@ -186,6 +198,10 @@ def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check
     if sources is None or run.state is None:
         for check in (_SAMPLE, _DELETIONS):
             yield check.skipped("there is no state: the view is computed from raw each time")
+        return
+    if dropped_through(run.raw.location) is not None:
+        for check in (_SAMPLE, _DELETIONS):
+            yield check.skipped(_DROPPED)
         return
     sample = sampling.draw(sources, size=run.sampled, seed=seed)
     purged = set(purged_through(run.raw.relation, run.state))

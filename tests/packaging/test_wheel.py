@@ -63,8 +63,10 @@ def test_the_wheel_has_three_packages_and_nothing_else(wheel_names: list[str]) -
 
 
 def test_the_wheel_has_templates_the_license_and_no_rubbish(wheel_names: list[str]) -> None:
-    templates = {path.name for path in (ROOT / "templates").glob("*.j2")}
-    assert {name.rpartition("/")[2] for name in wheel_names if name.startswith("cdc_views/_templates/")} == templates
+    templates = {path.relative_to(ROOT / "templates").as_posix() for path in (ROOT / "templates").rglob("*") if path.is_file()}
+    inside = "cdc_views/_templates/"
+    assert {name.removeprefix(inside) for name in wheel_names if name.startswith(inside)} == templates
+    assert {"create_view.sql.j2", "report/index.html.j2", "report/style.css", "report/script.js"} <= templates
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel_names)
     assert "cdc_views_spark/log4j2.properties" in wheel_names
     assert not [name for name in wheel_names if name.endswith((".pyc", ".pyo")) or "__pycache__" in name or "/tests/" in name]
@@ -114,15 +116,18 @@ def test_public_names_are_there(unpacked: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_the_unpacked_wheel_generates_sql_from_its_own_templates(unpacked: Path, tmp_path: Path) -> None:
+def test_the_unpacked_wheel_generates_sql_and_pages_from_its_own_templates(unpacked: Path, tmp_path: Path) -> None:
     (tmp_path / "s.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
     code = """
 from cdc_views.cli import main
 from cdc_views.sql.statements import template_folder
 assert main(["init", "--from", "s.cql"]) == 0
 assert main(["generate", "--dialect", "spark"]) == 0
+assert main(["report", "--out", "site", "--format", "csv"]) == 0
 print(template_folder())
 """
     out = run(code, site=unpacked, cwd=tmp_path)
     assert "CREATE OR REPLACE VIEW `shop`.`orders`" in out
+    assert "shop.orders,shop_orders.html,0,0,0,0" in out
+    assert "<style>:root" in (tmp_path / "site" / "index.html").read_text("utf-8")
     assert Path(out.splitlines()[-1]).is_relative_to(unpacked)

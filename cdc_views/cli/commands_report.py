@@ -1,0 +1,61 @@
+"""`report`: a static site of one run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import AsOfOption, EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+
+_COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
+
+
+def report(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write index.html and a page per table.")],
+    engine: EngineOption = None,
+    as_of: AsOfOption = None,
+    dialect: Annotated[
+        list[str] | None, typer.Option("--dialect", metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
+    ] = None,
+    recent: Annotated[int, typer.Option("--recent", min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
+    with_values: Annotated[bool, typer.Option("--with-values", help="Tell keys and values of rows, too.")] = False,
+    results: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Results that `validate --json` wrote; default: run the tests.")
+    ] = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    select: SelectOption = None,
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Write a site of what has landed, tests, fidelity, cost, and a page per table: SQL, lineage, recent rows."""
+    from cdc_views.api import Project
+    from cdc_views.report import report_of, write_site
+    from cdc_views.report.wording import counted
+
+    check_format(format)
+    loaded = Project.load(project)
+    found = report_of(
+        loaded,
+        tables=loaded.select(select or ()),
+        as_of=as_of,
+        engine=engine,
+        dialects=dialect or (),
+        recent=recent,
+        with_values=with_values,
+        results=results,
+    )
+    index = write_site(found, out)
+    records = [
+        {"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables
+    ]
+    print_rows(_COLUMNS, as_json_rows(records), format=format)
+    failed = found.failed()
+    if failed:
+        (table, check), told = failed[0], counted(len(failed), "test")
+        log.warning(f"{told} did not hold, the first: {table.name}: {check.name}; the report lists them")
+    log.info(f"wrote {index}")

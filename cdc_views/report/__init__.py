@@ -1,0 +1,77 @@
+"""A static site of one run: what has landed, what it came to, whether it can be trusted, and why (docs/report.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import UsageError
+from cdc_views.instants import Instant, epoch_seconds
+from cdc_views.report.collecting import RECENT, Asked, collect
+from cdc_views.report.model import RunReport
+from cdc_views.report.results import read_results
+from cdc_views.report.site import pages_of, write_site
+
+if TYPE_CHECKING:
+    from cdc_views.api import Project
+    from cdc_views.table import Table
+
+__all__ = ["RECENT", "Asked", "RunReport", "pages_of", "report_of", "write_site"]
+
+
+def report_of(
+    project: Project,
+    *,
+    tables: Sequence[Table] = (),
+    now: Instant | None = None,
+    as_of: Instant | None = None,
+    engine: str | None = None,
+    dialects: Sequence[str] = (),
+    recent: int = RECENT,
+    with_values: bool = False,
+    results: Path | None = None,
+) -> RunReport:
+    """Return the report of a project; `write_site` prints it.
+
+    Args:
+        project: The project.
+        tables: Those to tell of; default: all.
+        now: What ages are counted to; default: the clock.
+        as_of: The clock of rule C4; default: `now`.
+        engine: Where tests and the view run; default: the project's engine.
+        dialects: Whose SQL to show; default: that of the project's engine.
+        recent: How many of the rows written most recently to explain, of each table.
+        with_values: Tell keys and values of rows, too.
+        results: A file of results to tell, which `validate --json` wrote; default: run the data tests.
+
+    Raises:
+        UsageError: An unknown engine or dialect, an instant that is none, a file of results that is none.
+        EngineError: The engine failed, or a table cannot be read.
+    """
+    if recent < 0:
+        raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    own = project.config.engine.value
+    asked = Asked(
+        now=clock,
+        as_of=clock if as_of is None else epoch_seconds(as_of),
+        engine=engine,
+        dialects=tuple(dict.fromkeys(dialects)) or (own,),
+        recent=recent,
+        has_values=with_values,
+        results=None if results is None else read_results(results),
+    )
+    told = tuple(collect(table, asked) for table in tables or project.tables)
+    return RunReport(
+        project=project.config.name,
+        version=version("cdc-views"),
+        engine=engine or own,
+        now=clock,
+        as_of=asked.as_of,
+        tests_from="" if results is None else results.name,
+        has_values=with_values,
+        tables=told,
+    )

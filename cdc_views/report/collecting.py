@@ -1,0 +1,176 @@
+"""Collects what a report tells of a table. Reads; changes nothing but what every read brings up to date first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.codec.jsontext import JsonRow
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.errors import UnsupportedError
+from cdc_views.explained import KEYS_AND_VALUES, candidate_rows, verdict
+from cdc_views.landing import exists, open_raw
+from cdc_views.landing.quarantine import waiting
+from cdc_views.landing.raw_table import is_delta
+from cdc_views.lateness import state_of
+from cdc_views.materialize.state import StateTable
+from cdc_views.materialize.tail import tail_of
+from cdc_views.materialize.wholeness import dropped_through
+from cdc_views.plan.compact import LATE
+from cdc_views.project.paths import default_raw_table
+from cdc_views.quality.bookkeeping import ages
+from cdc_views.quality.checks import Check
+from cdc_views.raw.base import WriteOrder
+from cdc_views.report.figures import RawReader, extent_of
+from cdc_views.report.lineage import lineage_of
+from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
+from cdc_views.sql.dialects import dialect
+
+if TYPE_CHECKING:
+    from cdc_views.table import Table
+
+RECENT = 5
+"""Rows explained per table, unless asked for others."""
+_NOTHING_LANDED = "nothing has landed yet"
+_DROPPED = "events were dropped from raw, so that this would be wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a report is to tell.
+
+    Attributes:
+        now: Epoch seconds that ages are counted to.
+        as_of: Epoch seconds: the clock of rule C4.
+        engine: Where tests and the view run; None for the project's.
+        dialects: Whose SQL to show.
+        recent: How many of the rows written most recently to explain.
+        has_values: Whether to tell keys and values.
+        results: Checks by table to tell instead of running the data tests; None to run them.
+    """
+
+    now: int
+    as_of: int
+    engine: str | None = None
+    dialects: tuple[str, ...] = ()
+    recent: int = RECENT
+    has_values: bool = False
+    results: Mapping[str, tuple[Check, ...]] | None = None
+
+
+def collect(table: Table, asked: Asked) -> TableReport:
+    """Return the report of one table.
+
+    Raises:
+        UsageError: An unknown dialect or engine.
+        EngineError: Its raw table, state or serving table cannot be read.
+    """
+    for name in asked.dialects:
+        dialect(name)
+    table.adapt()
+    found = TableReport(
+        name=table.name,
+        view=f"{table.config.keyspace}.{table.config.view_name}",
+        page=page_of(table.name),
+        format=table.format.name,
+        fidelity=tuple(table.fidelity()),
+        texts=tuple(_text(table, name) for name in asked.dialects),
+        lineage=lineage_of(table.relation),
+        micros=table.relation.order is WriteOrder.MICROS,
+        no_replicas=_NOTHING_LANDED,
+        no_checks=_NOTHING_LANDED,
+        no_recent=_NOTHING_LANDED,
+    )
+    first, where = _quarantine(table)
+    found = replace(found, quarantined=first, first_quarantined=where)
+    if not exists(table.raw) or not open_raw(table.raw).file_uris():
+        return replace(found, **_tests(table, asked)) if asked.results is not None else found
+    return replace(found, **_landed(table, asked), **_replicas(table), **_tests(table, asked), **_recent(table, asked))
+
+
+def page_of(name: str) -> str:
+    """Return the file name of a table's page; no two names share one, nor the first page's.
+
+    >>> page_of("shop.orders"), page_of("index")
+    ('shop_orders.html', 'table-index.html')
+    """
+    stem = default_raw_table(name).removeprefix("raw/")
+    return f"{'table-index' if stem == 'index' else stem}.html"
+
+
+def _text(table: Table, name: str) -> ViewText:
+    try:
+        return ViewText(name, table.sql(name))
+    except UnsupportedError as error:
+        return ViewText(name, "", refusal=str(error))
+
+
+def _quarantine(table: Table) -> tuple[int, str]:
+    """How many events wait, and the file and line of the first: its reason may quote it."""
+    count, first = waiting(table.raw)
+    return count, ":".join(first.split(":")[:2]) if first else ""
+
+
+def _landed(table: Table, asked: Asked) -> dict[str, Any]:
+    """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
+    raw, state = table.raw, state_of(table)
+    extent = extent_of(raw.location)
+    with DuckDbEngine() as engine:
+        reader = RawReader(engine, raw, extent.version)
+        landings, distinct = reader.landings(), reader.distinct()
+    facts = sum(landing.facts for landing in landings)
+    key = table.schema.row_key[0].name
+    serving = table.serving_location
+    return {
+        "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
+        "ages": ages(raw, state, now=asked.now),
+        "shown": len(table.query(as_of=asked.as_of, columns=[key], engine=asked.engine)),
+        "state": None if state is None else _state(table, state),
+        "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
+        "late": sum(file.rows for file in state.of(LATE)) if state is not None else 0,
+    }
+
+
+def _state(table: Table, state: StateTable) -> StateFigures:
+    extent = extent_of(state.location)
+    if state.raw_version is None:
+        return StateFigures(extent, None, None, 0)
+    tail = tail_of(open_raw(table.raw), after=state.raw_version)
+    return StateFigures(extent, state.raw_version, tail.rows, len(tail.files), tail.rebuild)
+
+
+def _replicas(table: Table) -> dict[str, Any]:
+    if not table.format.carries_node:
+        return {"no_replicas": f"events of {table.format.name} do not say which replica they come from"}
+    if table.config.replication_factor is None:
+        return {"no_replicas": "the project file gives no replication_factor"}
+    if dropped_through(table.raw.location) is not None:
+        return {"no_replicas": _DROPPED}
+    return {"replicas": table.replicas(), "no_replicas": ""}
+
+
+def _tests(table: Table, asked: Asked) -> dict[str, Any]:
+    if asked.results is None:
+        report = table.validate(engine=asked.engine, as_of=asked.as_of, now=asked.now)
+        return {"checks": report.checks, "no_checks": ""}
+    checks = asked.results.get(table.name, ())
+    return {"checks": checks, "no_checks": "" if checks else "the file of results has none of this table"}
+
+
+def _recent(table: Table, asked: Asked) -> dict[str, Any]:
+    """The rows written most recently, explained."""
+    if dropped_through(table.raw.location) is not None:
+        return {"no_recent": _DROPPED}
+    with DuckDbEngine() as engine:
+        keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(asked.recent)
+    rows = []
+    for key in keys:
+        explanation = table.explain(key.key, as_of=asked.as_of)
+        told = tuple(row if asked.has_values else _without_values(row) for row in candidate_rows(explanation))
+        rows.append(RecentRow(key.written, key.key if asked.has_values else "", verdict(explanation), told))
+    return {"recent": tuple(rows), "no_recent": "" if rows else "raw has no fact about a row"}
+
+
+def _without_values(row: JsonRow) -> JsonRow:
+    return {name: text for name, text in row.items() if name not in KEYS_AND_VALUES}

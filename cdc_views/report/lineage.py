@@ -1,0 +1,201 @@
+"""Which columns of the raw table feed each column of a view, read off the plan that makes the view.
+
+A raw column *gives* a value where the plan passes what is in it on, perhaps changed. It *decides* where the plan only
+asks it a question: which of two cells is later, whether a deletion covers one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from cdc_views.facts import FactKind
+from cdc_views.naming import bytes_name, key_name, physical_name
+from cdc_views.plan import names
+from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Col, Expr, Keep, Op, Over, RowNumber
+from cdc_views.plan.nodes import Aggregate, Explode, Join, LatestCells, Node, Ordered, Scan, Select, UnionAll, in_order
+from cdc_views.relation import Relation
+from cdc_views.schema import Column, Role, TableSchema
+
+_PASSED_ON = frozenset({Op.ADD, Op.MUL, Op.DIV, Op.COALESCE, Op.GREATEST})
+"""Operators whose arguments are in what they give; the others only ask."""
+_OWN = {
+    names.LIVE: ("row marker", {FactKind.ROW}),
+    names.DELETED: ("deletion", set(FactKind) - {FactKind.STATIC}),
+    names.FROM: ("start of the range", {FactKind.RANGE}),
+    names.TO: ("end of the range", {FactKind.RANGE}),
+}
+"""Columns of the raw layout's own that a plan asks: what they are called, and in which facts they are ever not null."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RawColumn:
+    """A column of the raw table as facts of some kinds have it.
+
+    `facts` are the kinds, by name; `is_ours` says that the raw layout has it for every table (a row marker, a deletion …).
+    """
+
+    name: str
+    facts: tuple[str, ...]
+    is_ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLineage:
+    """Where one column of a view comes from.
+
+    Attributes:
+        column: Its name.
+        type: Its type, as the schema has it.
+        given: What its values are taken from.
+        decided: What decides whether a value shows, and which.
+    """
+
+    column: str
+    type: str
+    given: tuple[RawColumn, ...]
+    decided: tuple[RawColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Of a view: its columns, in order, and what decides which rows it has (rules W1 to W3)."""
+
+    columns: tuple[ColumnLineage, ...]
+    rows: tuple[RawColumn, ...]
+
+    @property
+    def decisions(self) -> tuple[tuple[tuple[str, ...], tuple[RawColumn, ...]], ...]:
+        """Names of columns that are decided by the same, and by what; without those that nothing decides."""
+        found: dict[tuple[RawColumn, ...], list[str]] = {}
+        for one in self.columns:
+            if one.decided:
+                found.setdefault(one.decided, []).append(one.column)
+        return tuple((tuple(names), decided) for decided, names in found.items())
+
+
+def lineage_of(relation: Relation) -> Lineage:
+    """Return where each column of the table's view comes from; the same for all strategies and engines."""
+    ask = Ask(relation)
+    root, schema = build(ask), relation.schema
+    columns = []
+    for name, output in output_names(ask):
+        walk = _Walk()
+        walk.column(root, output, gives=True)
+        given = _named(schema, walk.given)
+        known = {(one.name, one.is_ours) for one in given}
+        decided = [one for one in _named(schema, walk.decided) if (one.name, one.is_ours) not in known]
+        columns.append(ColumnLineage(name, str(schema.column(name).type), tuple(given), tuple(decided)))
+    rows = _Walk()
+    for node in in_order(root):
+        if isinstance(node, Select) and node.where is not None:
+            rows.expression(node.where, (node.source,), gives=False)
+    keys = {column.name for column in schema.row_key}
+    return Lineage(tuple(columns), tuple(one for one in _named(schema, rows.decided) if one.name not in keys))
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The raw columns reached from some columns of a plan."""
+
+    given: set[tuple[str, str]] = field(default_factory=set)
+    decided: set[tuple[str, str]] = field(default_factory=set)
+    seen: set[tuple[int, str, bool]] = field(default_factory=set)
+
+    def column(self, node: Node, name: str, *, gives: bool) -> None:
+        """Follow one output column of a node."""
+        if (place := (id(node), name, gives)) in self.seen:
+            return
+        self.seen.add(place)
+        match node:
+            case Scan():
+                self._read(node, name, gives=gives)
+            case Select() | Join():
+                self.expression(_of(node.columns, name), node.sources(), gives=gives)
+            case UnionAll():
+                for part in node.parts:
+                    self.column(part, part.output()[node.output().index(name)], gives=gives)
+            case Explode(element=element) if element == name:
+                self.expression(node.array, node.sources(), gives=gives)
+            case LatestCells() | Aggregate():
+                self._folded(node, name, gives=gives)
+            case Ordered(source=source) | Explode(source=source):
+                self.column(source, name, gives=gives)
+            case _:
+                raise TypeError(f"no lineage through {type(node).__name__}")
+
+    def _read(self, scan: Scan, name: str, *, gives: bool) -> None:
+        for used, gives_it in _uses(_of(scan.columns, name), gives=gives):
+            (self.given if gives_it else self.decided).add((used.name, scan.grain))
+
+    def _folded(self, node: LatestCells | Aggregate, name: str, *, gives: bool) -> None:
+        computed = dict(node.folds)
+        if isinstance(node, LatestCells):
+            computed |= {cell.name: cell.cell for cell in node.cells}
+        if name in computed:
+            self.expression(computed[name], (node.source,), gives=gives)
+        else:
+            self.column(node.source, name, gives=gives)
+
+    def expression(self, value: Expr, sources: tuple[Node, ...], *, gives: bool) -> None:
+        """Follow the columns that an expression over `sources` uses."""
+        for used, gives_it in _uses(value, gives=gives):
+            self.column(sources[-1] if used.of == "r" else sources[0], used.name, gives=gives_it)
+
+
+def _of(columns: Iterable[tuple[str, Expr]], name: str) -> Expr:
+    return dict(columns)[name]
+
+
+def _uses(value: Expr, *, gives: bool) -> Iterator[tuple[Col, bool]]:
+    """Each column that an expression uses, and whether it passes its content on."""
+    if isinstance(value, Col):
+        yield value, gives
+        return
+    asked = _asked(value)
+    for child in value.children():
+        yield from _uses(child, gives=gives and not any(child is one for one in asked))
+
+
+def _asked(value: Expr) -> tuple[Expr, ...]:
+    """The parts of an expression that only decide."""
+    match value:
+        case Case(branches=branches):
+            return tuple(condition for condition, _ in branches)
+        case Agg(where=where) | Keep(where=where):
+            return () if where is None else (where,)
+        case Call(op=op, args=args):
+            return () if op in _PASSED_ON else args
+        case RowNumber() | AnyOver():
+            return tuple(value.children())
+        case Over(partition=partition, order=order):
+            return (*partition, *order)
+    return ()
+
+
+def _named(schema: TableSchema, reached: Iterable[tuple[str, str]]) -> list[RawColumn]:
+    """Raw columns as people call them, in schema order: a key's comparable and bytes are the key, `_kind` says nothing."""
+    merged: dict[str, set[str]] = {}
+    for name, grain in reached:
+        merged.setdefault(name, set()).update(grain.removesuffix(" fact").split(" or "))
+    found = []
+    for column in schema.columns:
+        stored = (physical_name(column.name), key_name(column.name), bytes_name(column.name))
+        kinds = set().union(*(merged.get(name, set()) for name in stored))
+        if kinds:
+            found.append(RawColumn(column.name, _sorted(kinds, _carriers(column))))
+    ours = ((name, called, carriers) for name, (called, carriers) in _OWN.items() if name in merged)
+    return found + [RawColumn(called, _sorted(merged[name], carriers), is_ours=True) for name, called, carriers in ours]
+
+
+def _carriers(column: Column) -> set[FactKind]:
+    """Kinds of facts in which a column is ever anything but null; a scan may read others beside them."""
+    if column.role is Role.STATIC:
+        return {FactKind.STATIC}
+    is_of_rows = column.role in (Role.REGULAR, Role.CLUSTERING)
+    return {FactKind.ROW} if is_of_rows else set(FactKind) - {FactKind.TABLE}
+
+
+def _sorted(kinds: set[str], carriers: set[FactKind]) -> tuple[str, ...]:
+    return tuple(kind.value for kind in FactKind if kind in carriers and kind.value in kinds)

@@ -1,0 +1,214 @@
+"""What a report tells: facts of each table at one instant, ready to be printed. Times are UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cdc_views.codec.jsontext import JsonRow
+from cdc_views.quality.bookkeeping import Ages
+from cdc_views.quality.checks import Check, Severity, Status
+from cdc_views.replication import ReplicaReport
+from cdc_views.report.lineage import Lineage
+from cdc_views.table import FidelityLine
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The data files that the newest version of a Delta table names; rows None where its log does not say."""
+
+    version: int
+    files: int
+    size: int
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Facts that landed at one instant, µs since the epoch."""
+
+    at: int
+    facts: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawFigures:
+    """What a raw table holds.
+
+    Attributes:
+        extent: Its files.
+        facts: Its rows.
+        distinct: How many of them differ in more than in where and when they were read.
+        landings: In the order of time.
+        dropped_through: µs since the epoch before which events were dropped; None where raw is whole.
+    """
+
+    extent: Extent
+    facts: int
+    distinct: int
+    landings: tuple[Landing, ...]
+    dropped_through: int | None = None
+
+    @property
+    def removed(self) -> int:
+        """Copies that reading merges away."""
+        return self.facts - self.distinct
+
+
+@dataclass(frozen=True, slots=True)
+class StateFigures:
+    """What a state holds, and what it lacks.
+
+    Attributes:
+        extent: Its files; rows are facts.
+        raw_version: The version of raw that it covers; None where it holds nothing of this raw table.
+        tail_facts: Facts that landed since; None where raw's log does not say.
+        tail_files: Their files.
+        rebuild: Why the state must be built anew; empty where it need not.
+    """
+
+    extent: Extent
+    raw_version: int | None
+    tail_facts: int | None
+    tail_files: int
+    rebuild: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewText:
+    """The statement that makes the view in one dialect, or why there is none."""
+
+    dialect: str
+    sql: str
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRow:
+    """A row written lately, explained.
+
+    Attributes:
+        written: Its largest write time: µs since the epoch, or a log position.
+        key: Its key as JSON, empty where values are not to be told.
+        verdict: As `explain` words it.
+        rows: Its candidates and deletions, as `explain` has them; without keys and values unless those are to be told.
+    """
+
+    written: int
+    key: str
+    verdict: str
+    rows: tuple[JsonRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How many data tests ended how; a test of severity warning that failed is a warning."""
+
+    passed: int
+    failed: int
+    warnings: int
+    skipped: int
+
+    @classmethod
+    def of(cls, checks: Iterable[Check]) -> Results:
+        """Count them."""
+        ended = [(check.status, check.severity) for check in checks]
+        failed = [severity for status, severity in ended if status is Status.FAILED]
+        errors = failed.count(Severity.ERROR)
+        passed, skipped = (sum(status is one for status, _ in ended) for one in (Status.PASSED, Status.SKIPPED))
+        return cls(passed, errors, len(failed) - errors, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """Everything told of one table. Where a part is None or empty, the field of its name with `no_` says why.
+
+    Attributes:
+        name: Full name, as in the project file.
+        view: Full name of the view.
+        page: File name of its page.
+        format: Its raw format.
+        raw: None where nothing has landed.
+        ages: None where nothing has landed.
+        shown: Rows that the view has; None where nothing has landed.
+        state: None where there is none.
+        serving: None where there is none.
+        quarantined: Events that wait in quarantine.
+        first_quarantined: Where the first of them stood, file and line; empty for none.
+        late: Facts that landed after the lateness horizon.
+        replicas: None where copies cannot be counted.
+        checks: Its data tests.
+        fidelity: How far each column can be trusted.
+        texts: The view's SQL, per dialect.
+        lineage: Where the view's columns come from.
+        recent: Rows written most recently, newest first.
+        micros: Whether write times are µs since the epoch; else positions of a log.
+    """
+
+    name: str
+    view: str
+    page: str
+    format: str
+    fidelity: tuple[FidelityLine, ...]
+    texts: tuple[ViewText, ...]
+    lineage: Lineage
+    micros: bool
+    raw: RawFigures | None = None
+    ages: Ages | None = None
+    shown: int | None = None
+    state: StateFigures | None = None
+    serving: Extent | None = None
+    quarantined: int = 0
+    first_quarantined: str = ""
+    late: int = 0
+    replicas: ReplicaReport | None = None
+    no_replicas: str = ""
+    checks: tuple[Check, ...] = ()
+    no_checks: str = ""
+    recent: tuple[RecentRow, ...] = ()
+    no_recent: str = ""
+
+    @property
+    def results(self) -> Results:
+        """How many of its data tests ended how."""
+        return Results.of(self.checks)
+
+    @property
+    def truths(self) -> int:
+        """How many tests compare the view with what its source answered."""
+        return sum(check.name.startswith("agrees_with_source") for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A report of a project.
+
+    Attributes:
+        project: Its name.
+        version: Of cdc-views.
+        engine: Where queries and tests ran.
+        now: Epoch seconds: when the report was made, which ages are counted to.
+        as_of: Epoch seconds: the clock that cells expire by (rule C4).
+        tests_from: The file that the tests' results were read from; empty where they ran for this report.
+        has_values: Whether keys and values are told.
+        tables: In the order asked for.
+    """
+
+    project: str
+    version: str
+    engine: str
+    now: int
+    as_of: int
+    tests_from: str
+    has_values: bool
+    tables: tuple[TableReport, ...]
+
+    def failed(self) -> tuple[tuple[TableReport, Check], ...]:
+        """Return the tests that failed, warnings among them, each with its table; those that matter most first."""
+        found = ((table, check) for table in self.tables for check in table.checks if check.status is Status.FAILED)
+        return tuple(sorted(found, key=lambda one: one[1].severity is Severity.WARNING))
+
+    @property
+    def results(self) -> Results:
+        """How many data tests of all tables ended how."""
+        return Results.of(check for table in self.tables for check in table.checks)

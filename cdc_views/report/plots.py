@@ -1,0 +1,84 @@
+"""Small plots as SVG inside a page: no script, no request; colours come from the page's style by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from markupsafe import Markup
+
+_WIDTH = 240
+"""Units across; the page stretches a plot to the room there is."""
+_BAR, _HEIGHT = 12, 36
+_MOST_COLUMNS = 60
+_GAP = 0.2
+"""Of a column's room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a bar: how much, what it is called, and the class that colours it."""
+
+    amount: int
+    title: str
+    kind: str
+
+
+def bar(parts: Sequence[Part], *, label: str, whole: int = 0) -> Markup:
+    """Return a bar of parts side by side; `label` says the same in words.
+
+    `whole` is what the full width stands for, by default the sum of the parts. Parts of 0 are left out.
+    """
+    total = max(whole, sum(part.amount for part in parts), 1)
+    root = _root(_BAR, label, kind="bar")
+    ET.SubElement(root, "rect", {"class": "rest", "width": str(_WIDTH), "height": str(_BAR)})
+    start = 0.0
+    for part in parts:
+        if part.amount <= 0:
+            continue
+        width = max(_WIDTH * part.amount / total, 1.0)  # what is there is seen
+        start = min(start, _WIDTH - width)
+        _rect(root, part.kind, at=(start, 0), size=(width, _BAR), title=part.title)
+        start += width
+    return _markup(root)
+
+
+def columns(amounts: Sequence[tuple[str, int]], *, label: str) -> Markup:
+    """Return columns from left to right, one an amount with its title; neighbours are summed where there are too many."""
+    shown = _thinned(amounts)
+    root = _root(_HEIGHT, label, kind="columns")
+    tallest = max((amount for _, amount in shown), default=0) or 1
+    room = _WIDTH / max(len(shown), 8)
+    for number, (title, amount) in enumerate(shown):
+        height = max(_HEIGHT * amount / tallest, 1.0) if amount else 0.0
+        size = (room * (1 - _GAP), height)
+        _rect(root, "some", at=(number * room, _HEIGHT - height), size=size, title=title)
+    return _markup(root)
+
+
+def _thinned(amounts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """At most so many columns, each the sum of as many neighbours."""
+    step = -(-len(amounts) // _MOST_COLUMNS) or 1
+    groups = [amounts[start : start + step] for start in range(0, len(amounts), step)]
+    return [(_span([title for title, _ in group]), sum(amount for _, amount in group)) for group in groups]
+
+
+def _span(titles: list[str]) -> str:
+    return titles[0] if len(titles) == 1 else f"{titles[0]} to {titles[-1]}"
+
+
+def _root(height: int, label: str, *, kind: str) -> ET.Element:
+    box = f"0 0 {_WIDTH} {height}"
+    found = {"class": f"plot {kind}", "viewBox": box, "preserveAspectRatio": "none", "role": "img", "aria-label": label}
+    return ET.Element("svg", found)
+
+
+def _rect(root: ET.Element, kind: str, *, at: tuple[float, float], size: tuple[float, float], title: str) -> None:
+    places = {"x": at[0], "y": at[1], "width": size[0], "height": size[1]}
+    rect = ET.SubElement(root, "rect", {"class": kind, **{name: f"{value:.2f}" for name, value in places.items()}})
+    ET.SubElement(rect, "title").text = title
+
+
+def _markup(root: ET.Element) -> Markup:
+    return Markup(ET.tostring(root, encoding="unicode", short_empty_elements=False))

@@ -1,0 +1,135 @@
+"""Prints a report as a folder of HTML pages. Each page is whole: style, script and plots are in it, and it asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from cdc_views.errors import UsageError
+from cdc_views.quality.checks import Status
+from cdc_views.raw.base import Verdict
+from cdc_views.report import plots, wording
+from cdc_views.report.model import RunReport, TableReport
+from cdc_views.report.plots import Part
+from cdc_views.report.results import places, told
+from cdc_views.sql.statements import template_folder
+
+INDEX = "index.html"
+
+
+def pages_of(report: RunReport) -> dict[str, str]:
+    """Return the HTML of each page, by file name, the first page last."""
+    environment = _environment()
+    shared = {"run": report, **_inlined(), "places_of": lambda check: places(check, with_values=report.has_values)}
+    found = {}
+    for table in report.tables:
+        found[table.page] = environment.get_template("table.html.j2").render(table=table, **shared)
+    return found | {INDEX: environment.get_template("index.html.j2").render(**shared)}
+
+
+def write_site(report: RunReport, folder: Path) -> Path:
+    """Write the pages into a folder, made where there is none; returns the first page.
+
+    Raises `UsageError` where they cannot be written there.
+    """
+    pages = pages_of(report)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in pages.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot be written ({error.strerror}); name a folder") from error
+    return folder / INDEX
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(template_folder()) / "report"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words = ("size", "span", "second", "micros", "share", "plain", "counted")
+    found.filters |= {name: getattr(wording, name) for name in words}
+    found.filters |= {"thousands": lambda amount: f"{amount:,}", "fromjson": json.loads}
+    found.filters |= {"told": told, "worst": worst, "ticked": ticked}
+    found.globals |= {"copies_bar": copies_bar, "distinct_bar": distinct_bar, "landings_plot": landings_plot}
+    found.globals |= {"cost_bar": cost_bar, "Status": Status, "Verdict": Verdict}
+    return found
+
+
+@cache
+def _inlined() -> Mapping[str, Any]:
+    """Style and script, and the digest by which the page's policy allows the script and no other."""
+    folder = Path(template_folder()) / "report"
+    style, script = ((folder / name).read_text("utf-8") for name in ("style.css", "script.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"style": Markup(style), "script": Markup(script), "digest": digest}
+
+
+def worst(table: TableReport) -> Verdict:
+    """Return the least that a column can be trusted, leaving out what the project file waives."""
+    order = list(Verdict)
+    return max((line.verdict for line in table.fidelity if not line.waived), key=order.index, default=order[0])
+
+
+def ticked(text: str) -> Markup:
+    """Return a text whose parts between backticks are code.
+
+    >>> ticked("`late` lists <it>")
+    Markup('<code>late</code> lists &lt;it&gt;')
+    """
+    parts = re.split("`([^`]*)`", text)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
+def distinct_bar(table: TableReport) -> Markup:
+    """Return distinct facts and copies side by side."""
+    assert table.raw is not None
+    distinct, removed = table.raw.distinct, table.raw.removed
+    parts = [Part(distinct, f"{distinct:,} distinct facts", "good"), Part(removed, f"{removed:,} copies", "some")]
+    return plots.bar(parts, label=f"{distinct:,} distinct facts and {removed:,} copies of them")
+
+
+def copies_bar(table: TableReport) -> Markup:
+    """Return cell facts by the number of nodes that have shown them, too few of them first."""
+    assert table.replicas is not None
+    few = table.replicas.incomplete
+    enough = table.replicas.facts - few
+    parts = [Part(enough, f"{enough:,} cell facts on enough nodes", "good"), Part(few, f"{few:,} on too few", "bad")]
+    return plots.bar(parts, label=f"{enough:,} cell facts were seen on enough nodes, {few:,} on too few")
+
+
+def landings_plot(table: TableReport) -> Markup:
+    """Return facts per landing, oldest first."""
+    assert table.raw is not None
+    amounts = [(f"{wording.micros(one.at)}: {one.facts:,} facts", one.facts) for one in table.raw.landings]
+    return plots.columns(amounts, label=f"{wording.counted(len(amounts), 'landing')}, {table.raw.facts:,} facts")
+
+
+def cost_bar(table: TableReport, run: RunReport) -> Markup:
+    """Return the bytes of raw, state and serving table; full width is the largest table's."""
+    whole = max(sum(size for _, size in _sizes(one)) for one in run.tables)
+    kinds = ("some", "good", "other")
+    parts = [Part(size, f"{what}: {wording.size(size)}", kind) for (what, size), kind in zip(_sizes(table), kinds, strict=True)]
+    label = ", ".join(part.title for part in parts)
+    return plots.bar(parts, label=label, whole=whole)
+
+
+def _sizes(table: TableReport) -> list[tuple[str, int]]:
+    return [
+        ("raw", table.raw.extent.size if table.raw is not None else 0),
+        ("state", table.state.extent.size if table.state is not None else 0),
+        ("serving table", table.serving.size if table.serving is not None else 0),
+    ]
