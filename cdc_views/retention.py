@@ -38,10 +38,12 @@ from cdc_views.facts import Fact
 from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
 from cdc_views.landing.lander import micros
+from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.tail import DROPPED, RETENTION
 from cdc_views.materialize.wholeness import check_whole, dropped_through
+from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import default_raw_table, is_url
 from cdc_views.raw.base import SourceLine
 from cdc_views.raw_places import forgotten_of, generations_of, state_location
@@ -165,12 +167,17 @@ class _Dropping:
         both = replace(state, base=(), runs=state.base + state.runs, tail=files)
         others = {"state and raw together": both}
         if recorded(table, DROPPED) in (None, 0):
-            others["raw"] = Sources(self.table.raw, state.raw_version, tail=files)
+            others["raw"] = replace(Sources(self.table.raw, state.raw_version, is_raw=True), late=self._late())
         instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
         for instant in instants:
             shown = self._read(state, instant)
             for what, other in others.items():
                 self._check(compare(self.table.relation, shown, self._read(other, instant)), what)
+
+    def _late(self) -> tuple[str, ...]:
+        """Files of what landed too late, which raw has as well and nobody sees (rule M2)."""
+        state = state_of(self.table)
+        return () if state is None else tuple(file.path for file in state.of(LATE))
 
     def _read(self, sources: Sources, instant: int) -> pa.Table:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))

@@ -113,6 +113,19 @@ def test_rebuild_keeps_them_out_and_lets_them_in_when_told(late: CommandLine) ->
     assert late("late", T, "--format", "jsonl").rows == []
 
 
+def test_raw_is_dropped_though_facts_were_late(late: CommandLine) -> None:
+    land(late, insert(4, 15), position=3)  # no deletion is about it: raw alone would show it
+    assert late("materialize").code == 1
+    before = late("late", T, "--format", "jsonl").rows
+    done = late("maintain", "--drop-raw-older-than", "0s")
+    assert done.code == 0, done.err
+    assert items(late) == [2, 3]
+    assert late("late", T, "--format", "jsonl").rows == before
+    land(late, insert(1, 15), insert(5, 50), position=4)
+    assert late("materialize").code == 1, "what was purged is still remembered"
+    assert items(late) == [2, 3, 5]
+
+
 def test_a_clock_before_what_was_purged_reads_raw(run: CommandLine) -> None:
     land(run, insert(1, 10, expires_at=LONG_AGO), position=1)
     run("materialize")
