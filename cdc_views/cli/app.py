@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from cdc_views.cli import (
+    commands_contract,
     commands_dbt,
     commands_erasure,
     commands_events,
@@ -45,5 +46,6 @@ app.command("history")(commands_history.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
+app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 commands_later.add_to(app)

@@ -11,8 +11,9 @@ from cdc_views.dbt.jinja import literal, value
 from cdc_views.dbt.macros import MARK
 from cdc_views.dbt.models import SOURCE
 from cdc_views.dbt.naming import dbt_name, raw_variable, state_name
+from cdc_views.describing import ROLES, grain
 from cdc_views.project.paths import is_url
-from cdc_views.schema import Column, Role
+from cdc_views.schema import Column
 from cdc_views.types import Kind, LogicalType, MapOf, children, contains
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _ON_SPARK = "target.type in ('spark', 'databricks')"
-_ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
@@ -70,7 +70,6 @@ def models_yaml(tables: Sequence[Table]) -> str:
 def _rows(table: Table) -> dict[str, Any]:
     schema = table.schema
     keys = [column.name for column in schema.row_key]
-    statics = ", and one per partition that has only live static columns" if schema.statics else ""
     unlike = _compared(table, f"ref('{state_name(table.name)}')")
     tests: list[dict[str, Any]] = [{"cdc_views.no_expired_visible": {"arguments": unlike}}]
     if not any(_is_float(column.type) for column in schema.row_key):
@@ -83,7 +82,7 @@ def _rows(table: Table) -> dict[str, Any]:
         columns.append(_column(column, fidelity=line.verdict.value if line is not None else None))
     return {
         "name": dbt_name(table.name),
-        "description": literal(f"The latest row of every key of {table.name}. One row per ({', '.join(keys)}){statics}."),
+        "description": literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
         "data_tests": tests,
         "columns": columns,
     }
@@ -96,7 +95,7 @@ def _compared(table: Table, facts: str) -> dict[str, Any]:
 
 
 def _column(column: Column, *, fidelity: str | None) -> dict[str, Any]:
-    role = _ROLES[column.role]
+    role = ROLES[column.role]
     meta = {"role": role, "type": literal(str(column.type))} | ({"fidelity": fidelity} if fidelity else {})
     return {
         "name": literal(column.name),
