@@ -30,7 +30,7 @@ def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: I
     """
     mark = mark_of(command)
     for name in texts:
-        if (out / name).exists() and not _is_marked(out / name, mark):
+        if (out / name).exists() and not is_marked(out / name, mark):
             raise UsageError(f"{out / name} was not written by `{command}`, which would replace it; move it elsewhere")
     stale = [path for path in _marked(out, folders, mark) if path.relative_to(out).as_posix() not in texts]
     try:
@@ -47,10 +47,11 @@ def write_files(out: Path, texts: Mapping[str, str], *, command: str, folders: I
 def _marked(out: Path, folders: Iterable[str], mark: str) -> list[Path]:
     """The files that an earlier export wrote."""
     found = [path for folder in folders for path in sorted((out / folder).glob("*")) if path.suffix in (".sql", ".yml", ".yaml")]
-    return [path for path in found if _is_marked(path, mark)]
+    return [path for path in found if is_marked(path, mark)]
 
 
-def _is_marked(path: Path, mark: str) -> bool:
+def is_marked(path: Path, mark: str) -> bool:
+    """Whether a file says on its first line that we wrote it."""
     try:
         first = path.read_text(encoding="utf-8").split("\n", 1)[0]
     except (OSError, UnicodeDecodeError):

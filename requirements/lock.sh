@@ -9,3 +9,4 @@ compile() {
 }
 compile --extra spark --extra quality --extra contracts --extra dbt --extra dev --output-file requirements/dev.txt
 compile --extra spark --extra quality --extra contracts --extra dbt --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+compile --extra sqlmesh --output-file requirements/sqlmesh.txt  # a venv of its own: SQLMesh pins other versions of sqlglot and DuckDB

@@ -16,6 +16,7 @@ from cdc_views.cli import (
     commands_project,
     commands_query,
     commands_replicas,
+    commands_sqlmesh,
     commands_state,
     commands_validate,
 )
@@ -48,4 +49,5 @@ app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
+app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_later.add_to(app)

@@ -8,7 +8,8 @@ from typing import Any
 from cdc_views.contracts.document import Element
 from cdc_views.contracts.quality import Untold, is_none, severity_of
 from cdc_views.contracts.sqlrules import counted_condition
-from cdc_views.contracts.writing import is_unique, never_null
+from cdc_views.contracts.writing import is_unique
+from cdc_views.describing import never_null
 from cdc_views.project.models import DataTest
 from cdc_views.quality.conditions import condition_of
 from cdc_views.schema import TableSchema

@@ -13,14 +13,13 @@ from cdc_views.contracts.document import VENDOR, WRITTEN
 from cdc_views.contracts.source import PROPERTY, source_form
 from cdc_views.contracts.spans import SPANS, span_parts
 from cdc_views.contracts.types import type_parts
-from cdc_views.describing import ROLES, grain
+from cdc_views.describing import ROLES, compares_as_keys, grain, never_null
 from cdc_views.engines.serving import column_types
 from cdc_views.exporting import mark_of
 from cdc_views.project.models import EngineName, Importance
 from cdc_views.project.paths import is_url
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.sql.dialects import dialect
-from cdc_views.types import Kind, contains
 
 if TYPE_CHECKING:
     from cdc_views.project.models import DataTest
@@ -123,24 +122,14 @@ def _property(table: Table, column: Column, shown: pa.DataType, quality: list[di
     return found | ({"quality": quality} if quality else {})
 
 
-def never_null(schema: TableSchema, column: Column) -> bool:
-    """Whether the key says that a column has a value; a partition with live statics alone has no clustering (W3)."""
-    return column.role is Role.PARTITION or (column.role is Role.CLUSTERING and not schema.statics)
-
-
 def is_unique(schema: TableSchema, column: Column) -> bool:
     """Whether the column alone is the key, as SQL compares it."""
-    return schema.row_key == (column,) and _compares_as_keys(schema)
-
-
-def _compares_as_keys(schema: TableSchema) -> bool:
-    """Whether SQL tells keys apart as the source does: 0.0 and -0.0 are two keys to Cassandra and one to SQL."""
-    return not any(contains(column.type, kind) for column in schema.row_key for kind in (Kind.FLOAT, Kind.DOUBLE))
+    return schema.row_key == (column,) and compares_as_keys(schema)
 
 
 def _one_row_per_key(schema: TableSchema) -> dict[str, Any]:
     rule = {"name": "one_row_per_key", "description": "Each key has one row.", "dimension": "uniqueness", "severity": "error"}
-    if not _compares_as_keys(schema):
+    if not compares_as_keys(schema):
         return rule | {"type": "custom", "engine": VENDOR, "implementation": {"check": "one_row_per_key"}}
     keys = [column.name for column in schema.row_key]
     return rule | {"metric": "duplicateValues", "arguments": {"properties": keys}, "mustBe": 0}

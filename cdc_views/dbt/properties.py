@@ -10,11 +10,12 @@ import yaml
 from cdc_views.dbt.jinja import literal, value
 from cdc_views.dbt.macros import MARK
 from cdc_views.dbt.models import SOURCE
-from cdc_views.dbt.naming import dbt_name, raw_variable, state_name
-from cdc_views.describing import ROLES, grain
+from cdc_views.dbt.naming import dbt_name, state_name
+from cdc_views.describing import ROLES, compares_as_keys, grain
 from cdc_views.project.paths import is_url
+from cdc_views.raw_files import raw_variable
 from cdc_views.schema import Column
-from cdc_views.types import Kind, LogicalType, MapOf, children, contains
+from cdc_views.types import LogicalType, MapOf, children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,8 +73,7 @@ def _rows(table: Table) -> dict[str, Any]:
     keys = [column.name for column in schema.row_key]
     unlike = _compared(table, f"ref('{state_name(table.name)}')")
     tests: list[dict[str, Any]] = [{"cdc_views.no_expired_visible": {"arguments": unlike}}]
-    if not any(_is_float(column.type) for column in schema.row_key):
-        # 0.0 and -0.0 are two keys to Cassandra and one to SQL
+    if compares_as_keys(schema):
         tests.insert(0, {"cdc_views.one_row_per_key": {"arguments": {"key": [literal(key) for key in keys]}}})
     verdicts = {line.column: line for line in table.fidelity()}
     columns = []
@@ -137,7 +137,3 @@ def _text(document: dict[str, Any]) -> str:
 def _has_map(kind: LogicalType) -> bool:
     """Whether a view's value may hold a MAP, which Spark cannot compare."""
     return isinstance(kind, MapOf) or any(map(_has_map, children(kind)))
-
-
-def _is_float(kind: LogicalType) -> bool:
-    return contains(kind, Kind.FLOAT) or contains(kind, Kind.DOUBLE)
