@@ -15,6 +15,7 @@ from cdc_views.contracts.spans import SPANS, span_parts
 from cdc_views.contracts.types import type_parts
 from cdc_views.describing import ROLES, compares_as_keys, grain, never_null
 from cdc_views.engines.serving import column_types
+from cdc_views.errors import UnsupportedError
 from cdc_views.exporting import mark_of
 from cdc_views.project.models import EngineName, Importance
 from cdc_views.project.paths import is_url
@@ -49,9 +50,14 @@ def contract_of(tables: Sequence[Table], *, version: str, name: str = "") -> dic
         name: What it is about, where that is not the whole project: a table.
 
     Raises:
+        UnsupportedError: The project's engine is BigQuery, whose views are not run here.
         UnknownColumnError: A data test of the project file names a column that its table does not have.
     """
     project = tables[0].project
+    if project.config.engine is EngineName.BIGQUERY:
+        raise UnsupportedError(
+            f"{project.file}: with `engine: bigquery` the types of views are not known", remedy="use engine duckdb or spark"
+        )
     found: dict[str, Any] = {
         "apiVersion": WRITTEN,
         "kind": "DataContract",
@@ -80,8 +86,6 @@ def _server(tables: Sequence[Table]) -> dict[str, Any]:
     match config.engine:
         case EngineName.DUCKDB:
             kind = {"type": "duckdb", "database": f"{place.rstrip('/')}/views.duckdb"}
-        case EngineName.BIGQUERY:
-            kind = {"type": "bigquery", "project": place.partition(".")[0], "dataset": place.partition(".")[2] or place}
         case _:
             kind = {"type": "custom", "description": f"Spark SQL; the warehouse is {place}"}
     return {"server": config.name, **kind}

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow.parquet as pq
@@ -25,9 +25,12 @@ from cdc_views.contracts.spans import span_of, span_parts
 from cdc_views.contracts.widths import Fit, fit_of
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.plan.build import Ask
-from cdc_views.project.models import DataTest
+from cdc_views.project.models import DataTest, EngineName
 from cdc_views.raw.base import WriteOrder
 from cdc_views.sql import rows_sql
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
 
 CQL = """
 CREATE TYPE shop.addr (street text, zip int);
@@ -105,6 +108,32 @@ def test_the_types_are_those_that_duckdb_shows(subject: Subject, tmp_path: Path,
         for part in contract_of([table], version="1")["schema"][0]["properties"]:
             promised = connection.execute(f"SELECT typeof(NULL::{part['physicalType']})").fetchone()
             assert promised == (shown[part["name"]],)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_the_types_are_those_that_spark_shows(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_engine: SparkEngine
+) -> None:
+    from pyspark.sql.types import DataType
+
+    monkeypatch.chdir(tmp_path)
+    table = project_of(subject.schema, "micros" if subject.order is WriteOrder.MICROS else "log_position")
+    object.__setattr__(table.project, "config", table.project.config.model_copy(update={"engine": EngineName.SPARK}))
+    pq.write_table(table.relation.arrow_schema().empty_table(), tmp_path / "raw.parquet")
+    source = f"parquet.`{tmp_path / 'raw.parquet'}`"
+    sql = rows_sql(Ask(table.relation), dialect_name="spark", strategy="auto", table=source, clock="7")
+    shown = {field.name: field.dataType.simpleString() for field in spark_engine.session.sql(sql).schema}
+    parts = contract_of([table], version="1")["schema"][0]["properties"]
+    assert {part["name"]: DataType.fromDDL(part["physicalType"]).simpleString() for part in parts} == shown
+
+
+def test_what_views_of_bigquery_show_is_not_promised(table: Table) -> None:
+    config = table.project.config.model_copy(update={"engine": EngineName.BIGQUERY})
+    object.__setattr__(table.project, "config", config)
+    with pytest.raises(UnsupportedError, match="the types of views are not known"):
+        contract_of([table], version="1")
 
 
 def test_a_contract_says_what_readers_get(table: Table) -> None:
