@@ -60,7 +60,12 @@ def compare(contract: Contract, tables: Sequence[Table], *, is_selection: bool) 
         contract: The contract.
         tables: The tables of a project.
         is_selection: Whether the tables were picked: then each must be in the contract, and it may have others.
+
+    Raises:
+        ConfigError: The contract describes nothing, so that there is nothing to compare.
     """
+    if not contract.objects:
+        raise ConfigError(f"{contract.path}: describes no table; `schema` with an object per table was expected")
     found = [_Table(contract, table) for table in tables]
     differences = [difference for one in found if one.described is not None for difference in one.differences()]
     if is_selection:

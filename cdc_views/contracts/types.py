@@ -42,13 +42,7 @@ def type_parts(kind: LogicalType, shown: pa.DataType, *, dialect: str) -> dict[s
 
 def _physical(shown: pa.DataType, dialect: str) -> str:
     text = type_text(shown)
-    if dialect == "duckdb":
-        return text
-    kind = exp.DataType.build(text, dialect="duckdb")
-    for part in list(kind.find_all(exp.DataType)):
-        if part.is_type(exp.DataType.Type.TIMESTAMP):  # without a zone, which Spark's own TIMESTAMP has
-            part.set("this", exp.DataType.Type.TIMESTAMPNTZ)
-    return kind.sql(dialect=dialect)
+    return text if dialect == "duckdb" else exp.DataType.build(text, dialect="duckdb").sql(dialect=dialect)
 
 
 def _logical(kind: LogicalType, shown: pa.DataType) -> str:
