@@ -79,7 +79,7 @@ def test_what_is_written_is_read_back(case: Described, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400, suppress_health_check=SLOW, deadline=None)
+@settings(max_examples=120, suppress_health_check=SLOW, deadline=None)
 @given(case=described)
 def test_what_is_written_is_read_back_of_many(case: Described, tmp_path: Path) -> None:
     check_round_trip(case, tmp_path)
