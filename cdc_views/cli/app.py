@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli import (
+    commands_contract,
     commands_dbt,
     commands_erasure,
     commands_events,
@@ -19,6 +20,7 @@ from cdc_views.cli import (
     commands_query,
     commands_replicas,
     commands_report,
+    commands_sqlmesh,
     commands_state,
     commands_validate,
 )
@@ -67,5 +69,7 @@ app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
 app.command("report")(commands_report.report)
+app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
+app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_later.add_to(app)

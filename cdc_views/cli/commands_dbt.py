@@ -9,7 +9,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.printing import check_format, print_exported
 
 dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -34,8 +34,6 @@ def export(
     check_format(format)
     loaded = Project.load(project)
     done = export_tables(loaded.config.name, loaded.select(select or ()), out)
-    records = [{"file": str(path), "state": "written"} for path in done.written]
-    records += [{"file": str(path), "state": "removed"} for path in done.removed]
-    print_rows(("file", "state"), as_json_rows(records), format=format)
+    print_exported(done, format=format)
     if not (out / "dbt_project.yml").is_file():
         log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,9 @@ def validate(
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Which partitions; default: others after each landing.")
     ] = None,
+    contract: Annotated[
+        Path | None, typer.Option("--contract", metavar="FILE", help="Test what a data contract (ODCS) says as well.")
+    ] = None,
     docs: Annotated[bool, typer.Option("--docs/--no-docs", help="Write Great Expectations' Data Docs.")] = True,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
@@ -46,18 +50,28 @@ def validate(
     """Run the data tests of each table; exit code 1 where one fails."""
     from cdc_views.api import Project
     from cdc_views.quality.checks import Severity
-    from cdc_views.quality.validating import validate_table
 
     check_format(format)
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
     loaded = Project.load(project)
-    reports = [
-        validate_table(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in loaded.select(select or ())
-    ]
+    run = _validation(contract)
+    reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in loaded.select(select or ())]
     print_rows(_COLUMNS, _rows(reports), format=format)
     _write(reports, junit=junit, json_file=json_file, docs=loaded.warehouse / "quality" if docs else None)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _validation(contract: Path | None) -> Callable[..., Report]:
+    """What runs the tests of one table: the project's, and those of a contract."""
+    if contract is None:
+        from cdc_views.quality.validating import validate_table
+
+        return validate_table
+    from cdc_views.contracts import read_contract
+    from cdc_views.contracts.validating import validate_with
+
+    return partial(validate_with, read_contract(contract))
 
 
 def _complain(failed: Sequence[tuple[str, Check]]) -> None:

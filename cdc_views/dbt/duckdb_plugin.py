@@ -18,16 +18,13 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-import pyarrow.parquet as pq
 from dbt.adapters.duckdb.plugins import BasePlugin
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from cdc_views.api import Project
-from cdc_views.dbt.naming import dbt_name, raw_variable
-from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.errors import CdcViewsError
-from cdc_views.retention import check_raw_is_whole
+from cdc_views.raw_files import files_of, raw_variable, set_variable
 from cdc_views.table import Table
 
 
@@ -48,8 +45,7 @@ class Plugin(BasePlugin):  # type: ignore[misc]
         except CdcViewsError as error:
             raise DbtRuntimeError(f"cdc_views: {error}") from error
         for variable, files in found.items():
-            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-            cursor.execute(f"SET VARIABLE {variable} = [{listed}]")
+            cursor.execute(set_variable(variable, files))
 
     def _files(self) -> dict[str, list[str]]:
         """Files by variable, as of the first session of this run; dbt keeps a plugin for all runs of a process."""
@@ -57,20 +53,8 @@ class Plugin(BasePlugin):  # type: ignore[misc]
         with self._lock:
             if self._seen[0] != run:
                 tables = Project.load(self._project).tables
-                self._seen = (run, {raw_variable(t.name): files_of(t, Path(self._folder.name)) for t in tables})
+                self._seen = (run, {raw_variable(t.name): self._files_of(t) for t in tables})
             return self._seen[1]
 
-
-def files_of(table: Table, folder: Path) -> list[str]:
-    """Return Parquet files of the raw table's facts as of now, the first of them empty: it has every column.
-
-    Rows that deletion vectors hide are in the active files; such a table's others are copied into `folder`.
-    """
-    table.adapt()
-    check_raw_is_whole(table, what="what a dbt model makes of raw alone")
-    snapshot = snapshot_of(table.raw)
-    layout = folder / f"{dbt_name(table.name)}.parquet"
-    schema = table.relation.arrow_schema()
-    rows = schema.empty_table() if snapshot.arrow is None else snapshot.arrow.select(schema.names).cast(schema)
-    pq.write_table(rows, layout)
-    return [str(layout), *snapshot.files]
+    def _files_of(self, table: Table) -> list[str]:
+        return files_of(table, Path(self._folder.name), what="what a dbt model makes of raw alone")

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_views.errors import ConfigError
-from cdc_views.naming import physical_name
+from cdc_views.raw_files import plain_name
 
 
 def dbt_name(table: str) -> str:
-    """Return the name of a table's model: its parts joined with two underscores.
-
-    >>> dbt_name("shop.orders"), dbt_name("shop.OrderItems")
-    ('shop__orders', 'shop__x__4frder_49tems')
-    """
-    return "__".join(physical_name(part) for part in table.split("."))
+    """Return the name of a table's model."""
+    return plain_name(table)
 
 
 def state_name(table: str) -> str:
     """Return the name of the model that keeps a table's state."""
     return f"{dbt_name(table)}__state"
-
-
-def raw_variable(table: str) -> str:
-    """Return the name of the DuckDB variable that lists the files of a raw table."""
-    return f"cdc_views_raw_{dbt_name(table)}"
 
 
 def check_names_differ(tables: Iterable[str]) -> None:

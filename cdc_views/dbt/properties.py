@@ -10,10 +10,12 @@ import yaml
 from cdc_views.dbt.jinja import literal, value
 from cdc_views.dbt.macros import MARK
 from cdc_views.dbt.models import SOURCE
-from cdc_views.dbt.naming import dbt_name, raw_variable, state_name
+from cdc_views.dbt.naming import dbt_name, state_name
+from cdc_views.describing import ROLES, compares_as_keys, grain
 from cdc_views.project.paths import is_url
-from cdc_views.schema import Column, Role
-from cdc_views.types import Kind, LogicalType, MapOf, children, contains
+from cdc_views.raw_files import raw_variable
+from cdc_views.schema import Column
+from cdc_views.types import LogicalType, MapOf, children
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _ON_SPARK = "target.type in ('spark', 'databricks')"
-_ROLES = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static", Role.REGULAR: "regular"}
 
 
 def sources_yaml(tables: Sequence[Table]) -> str:
@@ -70,11 +71,9 @@ def models_yaml(tables: Sequence[Table]) -> str:
 def _rows(table: Table) -> dict[str, Any]:
     schema = table.schema
     keys = [column.name for column in schema.row_key]
-    statics = ", and one per partition that has only live static columns" if schema.statics else ""
     unlike = _compared(table, f"ref('{state_name(table.name)}')")
     tests: list[dict[str, Any]] = [{"cdc_views.no_expired_visible": {"arguments": unlike}}]
-    if not any(_is_float(column.type) for column in schema.row_key):
-        # 0.0 and -0.0 are two keys to Cassandra and one to SQL
+    if compares_as_keys(schema):
         tests.insert(0, {"cdc_views.one_row_per_key": {"arguments": {"key": [literal(key) for key in keys]}}})
     verdicts = {line.column: line for line in table.fidelity()}
     columns = []
@@ -83,7 +82,7 @@ def _rows(table: Table) -> dict[str, Any]:
         columns.append(_column(column, fidelity=line.verdict.value if line is not None else None))
     return {
         "name": dbt_name(table.name),
-        "description": literal(f"The latest row of every key of {table.name}. One row per ({', '.join(keys)}){statics}."),
+        "description": literal(f"The latest row of every key of {table.name}. {grain(schema)}"),
         "data_tests": tests,
         "columns": columns,
     }
@@ -96,7 +95,7 @@ def _compared(table: Table, facts: str) -> dict[str, Any]:
 
 
 def _column(column: Column, *, fidelity: str | None) -> dict[str, Any]:
-    role = _ROLES[column.role]
+    role = ROLES[column.role]
     meta = {"role": role, "type": literal(str(column.type))} | ({"fidelity": fidelity} if fidelity else {})
     return {
         "name": literal(column.name),
@@ -138,7 +137,3 @@ def _text(document: dict[str, Any]) -> str:
 def _has_map(kind: LogicalType) -> bool:
     """Whether a view's value may hold a MAP, which Spark cannot compare."""
     return isinstance(kind, MapOf) or any(map(_has_map, children(kind)))
-
-
-def _is_float(kind: LogicalType) -> bool:
-    return contains(kind, Kind.FLOAT) or contains(kind, Kind.DOUBLE)

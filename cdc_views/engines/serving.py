@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -80,36 +81,46 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 
 def serving_schema(relation: Relation) -> pa.Schema:
     """Return the columns of a serving table: those of the view in the view's types, then our two."""
-    shown, casts = serving_names(relation.schema), casts_of(relation)
-    fields = [
-        pa.field(shown[c.name], override_type(casts[c.name]) if c.name in casts else _column_type(c))
-        for c in relation.schema.columns
-    ]
+    shown = serving_names(relation.schema)
+    fields = [pa.field(shown[name], kind) for name, kind in column_types(relation, field_name=held_name).items()]
     return pa.schema([*fields, pa.field(CHANGES_AT, pa.int64()), pa.field(PART, pa.string())])
 
 
-def _column_type(column: Column) -> pa.DataType:
+def column_types(relation: Relation, *, field_name: Callable[[str], str]) -> dict[str, pa.DataType]:
+    """Return the Arrow type of each column that the view shows, by user name.
+
+    `field_name` makes the name of a frozen user type's field from the user's: views have those as they are.
+    """
+    casts = casts_of(relation)
+    return {
+        column.name: override_type(casts[column.name]) if column.name in casts else _column_type(column, field_name)
+        for column in relation.schema.columns
+    }
+
+
+def _column_type(column: Column, field_name: Callable[[str], str]) -> pa.DataType:
     kind = column.type
     if kind.is_multicell and isinstance(kind, MapOf) and is_mappable(kind.key):
-        return pa.map_(shown_type(kind.key), shown_type(kind.value))
+        return pa.map_(_shown_type(kind.key, field_name), _shown_type(kind.value, field_name))
     if kind.is_multicell and isinstance(kind, Udt):
-        return pa.struct([pa.field(physical_name(name), shown_type(part)) for name, part in kind.fields])
-    return shown_type(kind)
+        return pa.struct([pa.field(physical_name(name), _shown_type(part, field_name)) for name, part in kind.fields])
+    return _shown_type(kind, field_name)
 
 
-def shown_type(kind: LogicalType) -> pa.DataType:
-    """Return the Arrow type of the friendly form of `kind` that views show."""
+def _shown_type(kind: LogicalType, field_name: Callable[[str], str]) -> pa.DataType:
+    """The Arrow type of the friendly form of `kind` that views show."""
     match kind:
         case Scalar():
             return _SHOWN.get(kind.kind) or arrow_type(kind)
         case ListOf() | SetOf() | VectorOf():
-            return pa.list_(shown_type(kind.element))
+            return pa.list_(_shown_type(kind.element, field_name))
         case MapOf():
-            return pa.list_(pa.struct([("key", shown_type(kind.key)), ("value", shown_type(kind.value))]))
+            sides = (("key", _shown_type(kind.key, field_name)), ("value", _shown_type(kind.value, field_name)))
+            return pa.list_(pa.struct(sides))
         case TupleOf():
-            return pa.struct([pa.field(f"f{i}", shown_type(part)) for i, part in enumerate(kind.fields)])
+            return pa.struct([pa.field(f"f{i}", _shown_type(part, field_name)) for i, part in enumerate(kind.fields)])
         case Udt():
-            return pa.struct([pa.field(held_name(name), shown_type(part)) for name, part in kind.fields])
+            return pa.struct([pa.field(field_name(name), _shown_type(part, field_name)) for name, part in kind.fields])
     raise TypeError(f"no shown type for {kind!r}")
 
 
@@ -117,4 +128,4 @@ def _quoted(part: str) -> str:
     return f"'{part}'"
 
 
-__all__ = ["ServingWrite", "order_of", "plan_of", "serving_schema", "shown_type"]
+__all__ = ["ServingWrite", "column_types", "order_of", "plan_of", "serving_schema"]

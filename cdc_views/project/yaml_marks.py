@@ -36,13 +36,13 @@ class MarkedYaml:
         return self.lines.get(path, 1)
 
 
-def read_yaml(text: str, *, where: str, environment: Mapping[str, str]) -> MarkedYaml:
+def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -> MarkedYaml:
     """Return the document in `text`.
 
     Args:
         text: One YAML document.
         where: The file's name for error messages.
-        environment: Values of `${…}` references, which may stand anywhere in a string.
+        environment: Values of `${…}` references, which may stand anywhere in a string; None leaves them as they are.
 
     Raises:
         ConfigError: No YAML, a key that occurs twice, or a reference to a variable that is not set.
@@ -75,7 +75,7 @@ def _not_yaml(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
 class _Reader:
     loader: yaml.SafeLoader
     where: str
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] | None
     lines: dict[Path, int] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: Path) -> Any:
@@ -103,13 +103,17 @@ class _Reader:
         return found
 
     def _filled(self, text: str, node: yaml.Node) -> str:
+        environment = self.environment
+        if environment is None:
+            return text
+
         def value_of(reference: re.Match[str]) -> str:
             name = reference[1]
             place = f"{self.where}:{node.start_mark.line + 1}"
             if not _VARIABLE.match(name):
                 raise ConfigError(f"{place}: ${{{name}}} is no reference; the name of an environment variable was expected")
-            if name not in self.environment:
+            if name not in environment:
                 raise ConfigError(f"{place}: ${{{name}}} refers to an environment variable that is not set; set {name}")
-            return self.environment[name]
+            return environment[name]
 
         return _REFERENCE.sub(value_of, text)

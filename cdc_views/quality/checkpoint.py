@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.quality.checks import Report, Status
+from cdc_views.quality.checks import Report
 
 _SITE = "local_site"
 
@@ -40,7 +40,7 @@ def publish(reports: Iterable[Report], folder: Path) -> Published:
             import great_expectations as gx
             import pandas as pd
 
-            from cdc_views.quality.expectations import counts_of, expectation_of
+            from cdc_views.quality.expectations import counts_of, suite_of
         except ImportError as error:
             raise UnsupportedError(
                 "Great Expectations is not installed", remedy="pip install 'cdc-views[quality]', or use --no-docs"
@@ -52,18 +52,13 @@ def publish(reports: Iterable[Report], folder: Path) -> Published:
         source = context.data_sources.add_or_update_pandas("cdc-views")
         for report in reports:
             name = report.table
-            suite = gx.ExpectationSuite(name=name, expectations=[expectation_of(c) for c in _looked_at(report)])
             batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("counts")
-            definition = gx.ValidationDefinition(name=name, data=batch, suite=context.suites.add_or_update(suite))
+            definition = gx.ValidationDefinition(name=name, data=batch, suite=context.suites.add_or_update(suite_of(report)))
             definitions.append(context.validation_definitions.add_or_update(definition))
             frames[name] = pd.DataFrame(counts_of(report.checks))
         results = [definition.run(batch_parameters={"dataframe": frames[definition.name]}) for definition in definitions]
         context.build_data_docs(site_names=[_SITE])
     return Published(all(result.success for result in results), _index(context))
-
-
-def _looked_at(report: Report) -> Iterator[Any]:
-    return (check for check in report.checks if check.status is not Status.SKIPPED)
 
 
 def _index(context: Any) -> Path:

@@ -1,6 +1,8 @@
-"""Our tests as Great Expectations knows them: one custom expectation, over one row of counts.
+"""Our tests as Great Expectations 1.x knows them: one custom expectation, over one row of counts.
 
-`ExpectNothingBroken` can be used in suites of your own: its column holds how often a rule was broken.
+Needs no command line and no context of ours. `suite_of` and `counts_of` bring a `Report` into a project of your own;
+`ExpectNothingBroken` also tests counts of your own, on any data source (pandas, SQL, Spark). Suites that were saved with
+it load where this module was imported before. Source: Great Expectations 1.24, expectations/expectation.py.
 """
 
 from __future__ import annotations
@@ -10,18 +12,29 @@ from typing import Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when the package is imported
 
+from great_expectations import ExpectationSuite
 from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
 from great_expectations.expectations.metadata_types import FailureSeverity
 
-from cdc_views.quality.checks import Check, Severity, Status
+from cdc_views.quality.checks import Check, Report, Severity, Status
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
-    """Expect each value of a column of counts to be 0: so often was a rule broken."""
+    """Expect each value of a column of counts to be 0: so often was a rule broken.
+
+    No row, or a null, is no count: then it fails, where the expectation it is made of would be met.
+    """
 
     min_value: Any = 0
     max_value: Any = 0
     description: Any = "nothing breaks the rule"
+
+    def _validate(self, metrics: dict[str, Any], *arguments: Any, **options: Any) -> Any:
+        """What Great Expectations calls with the rows and nulls it counted."""
+        found = super()._validate(metrics, *arguments, **options)
+        has_rows = bool(metrics.get("table.row_count"))
+        nulls = metrics.get("column_values.nonnull.unexpected_count")
+        return {**found, "success": bool(found["success"]) and has_rows and nulls == 0}
 
 
 _SEVERITIES = {Severity.ERROR: FailureSeverity.CRITICAL, Severity.WARNING: FailureSeverity.WARNING}
@@ -38,9 +51,15 @@ def expectation_of(check: Check) -> ExpectNothingBroken:
     )
 
 
+def suite_of(report: Report) -> ExpectationSuite:
+    """Return the suite of a report: an expectation per check that was not skipped; it is called like the table."""
+    expectations = [expectation_of(check) for check in report.checks if check.status is not Status.SKIPPED]
+    return ExpectationSuite(name=report.table, expectations=expectations)
+
+
 def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:
     """Return the one row that the expectations look at: a column per check that was not skipped."""
     return {check.name: [check.broken or 0] for check in checks if check.status is not Status.SKIPPED}
 
 
-__all__ = ["ExpectNothingBroken", "counts_of", "expectation_of"]
+__all__ = ["ExpectNothingBroken", "counts_of", "expectation_of", "suite_of"]

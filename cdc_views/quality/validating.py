@@ -21,6 +21,7 @@ from cdc_views.plan.expr import UserSql
 from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report, Severity
+from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import SOUND, counts
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
@@ -29,7 +30,6 @@ from cdc_views.serving.table import open_serving
 from cdc_views.serving.table import transaction_name as serving_transaction
 
 if TYPE_CHECKING:
-    from cdc_views.project.models import DataTest
     from cdc_views.table import Table
 
 SAMPLED = 200
@@ -171,27 +171,10 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
     """The conditions of the project file's data tests, by name."""
     found = {}
     for test in table.config.tests:
-        text = _condition(test)
+        text = condition_of(test)
         if text is not None:
-            found[_name(test)] = (parse_where(table.schema, text), Severity(test.severity.value))
+            found[test_name(test)] = (parse_where(table.schema, text), Severity(test.severity.value))
     return found
-
-
-def _name(test: DataTest) -> str:
-    return test.name or f"{'not_null' if test.not_null else 'one_of'}.{test.column}"
-
-
-def _condition(test: DataTest) -> str | None:
-    column = '"' + (test.column or "").replace('"', '""') + '"'
-    if test.not_null:
-        return f"{column} IS NOT NULL"
-    if test.one_of is not None:
-        return f"{column} IN ({', '.join(map(_literal, test.one_of))}) OR {column} IS NULL"
-    return test.holds
-
-
-def _literal(value: str | int | bool) -> str:
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
