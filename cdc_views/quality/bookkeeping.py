@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ _OURS = Check("only_our_commits", "nobody else has changed the rows of what is k
 FILES = "files_are_whole"
 _FILES = Check(FILES, "each file of the log is there, with as many bytes and rows as the log says", unit="files")
 _TYPES = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
+
+_OVER = "seconds over the limit"
 
 
 def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
@@ -138,19 +140,34 @@ def ages(raw: RawTable, state: StateTable | None, *, now: int) -> Ages:
     return Ages(max(0, now - newest), len(since), max(0, now - min(since)) if since else 0)
 
 
-def freshness(raw: RawTable, state: StateTable | None, *, now: int, most: int | None, lag: int | None) -> Iterator[Check]:
-    """Yield how long ago something landed, and how far the state is behind; seconds over the limits count as broken."""
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A span in seconds that the user allows; `name` is what the user calls the test, if anything."""
+
+    seconds: int
+    name: str | None = None
+    severity: Severity = Severity.ERROR
+
+
+def freshness(
+    raw: RawTable, state: StateTable | None, *, now: int, most: Sequence[Limit] = (), lag: Sequence[Limit] = ()
+) -> Iterator[Check]:
+    """Yield how long ago something landed, and how far the state is behind; seconds over each limit count as broken."""
     found = ages(raw, state, now=now)
-    yield _limited("freshness", "something landed lately", found.landed, most, f"last landed {found.landed:,} s ago")
+    yield from _limited("freshness", "something landed lately", found.landed, most, f"last landed {found.landed:,} s ago")
     if state is not None and state.raw_version is not None:
         note = f"{found.versions} versions of raw are not in the state yet, the oldest for {found.behind:,} s"
-        yield _limited("state_lag", "the state takes in what landed soon enough", found.behind, lag, note)
+        yield from _limited("state_lag", "the state takes in what landed soon enough", found.behind, lag, note)
 
 
-def _limited(name: str, rule: str, seconds: int, limit: int | None, note: str) -> Check:
-    over = 0 if limit is None else max(0, seconds - limit)
-    told = note if limit is None else f"{note}; the limit is {limit:,} s"
-    return Check(name, rule, broken=over, unit="seconds over the limit", where=(told,) if over else (), note=told)
+def _limited(name: str, rule: str, seconds: int, limits: Sequence[Limit], note: str) -> Iterator[Check]:
+    """A check per limit; without any, the figure alone."""
+    if not limits:
+        yield Check(name, rule, broken=0, unit=_OVER, note=note)
+    for limit in limits:
+        over, told = max(0, seconds - limit.seconds), f"{note}; the limit is {limit.seconds:,} s"
+        called = f"{name}.{limit.name or f'{limit.seconds}s'}" if limit.name or len(limits) > 1 else name
+        yield Check(called, rule, limit.severity, broken=over, unit=_OVER, where=(told,) if over else (), note=told)
 
 
 def _found(check: Check, what: str, places: list[str]) -> Check:
@@ -164,4 +181,4 @@ def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-__all__ = ["Ages", "ages", "files", "freshness", "late", "quarantine", "types", "watermark"]
+__all__ = ["Ages", "Limit", "ages", "files", "freshness", "late", "quarantine", "types", "watermark"]

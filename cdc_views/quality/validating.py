@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.serving import serving_schema
+from cdc_views.errors import ConfigError
 from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing import exists, open_raw
 from cdc_views.lateness import lateness_seconds, purged_through, state_of
@@ -134,17 +135,15 @@ def _landed(run: _Run) -> Iterator[Check]:
     yield bookkeeping.quarantine(run.raw)
     if run.state is not None:
         yield bookkeeping.late(run.state)
-    within = {kind: _limit(run.table, kind) for kind in ("fresh_within", "lag_within")}
-    yield from bookkeeping.freshness(
-        run.raw, run.state, now=run.now, most=within["fresh_within"], lag=within["lag_within"]
-    )
+    most, lag = _limits(run.table, "fresh_within"), _limits(run.table, "lag_within")
+    yield from bookkeeping.freshness(run.raw, run.state, now=run.now, most=most, lag=lag)
     yield _replicas(run)
 
 
-def _limit(table: Table, kind: str) -> int | None:
-    """The tightest limit of the project file, in seconds."""
-    spans = [getattr(test, kind) for test in table.config.tests if getattr(test, kind) is not None]
-    return min(map(lateness_seconds, spans), default=None)
+def _limits(table: Table, kind: str) -> list[bookkeeping.Limit]:
+    """The limits of the project file."""
+    tests = [test for test in table.config.tests if getattr(test, kind) is not None]
+    return [bookkeeping.Limit(lateness_seconds(getattr(t, kind)), t.name, Severity(t.severity.value)) for t in tests]
 
 
 def _replicas(run: _Run) -> Check:
@@ -172,8 +171,12 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
     found = {}
     for test in table.config.tests:
         text = condition_of(test)
-        if text is not None:
-            found[test_name(test)] = (parse_where(table.schema, text), Severity(test.severity.value))
+        if text is None:
+            continue
+        name = test_name(test)
+        if name in found:
+            raise ConfigError(f"{table.name}: two data tests are called {name!r}; give each a `name` of its own")
+        found[name] = (parse_where(table.schema, text), Severity(test.severity.value))
     return found
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -70,6 +71,26 @@ def test_a_warning_fails_only_where_asked(run: CommandLine) -> None:
 
 
 @pytest.mark.heavy
+def test_each_limit_of_freshness_has_its_own_severity(run: CommandLine) -> None:
+    project([{"fresh_within": "0s", "severity": "warning"}, {"fresh_within": "10d"}, {"name": "at_once", "fresh_within": "0s"}])
+    time.sleep(1.1)  # ages are whole seconds
+    answer = run("validate", "--no-docs", "--format", "jsonl")
+    assert answer.code == 1
+    found = {row["check"]: (row["status"], row["severity"]) for row in map(json.loads, answer.out.splitlines())}
+    assert {name: found[name] for name in found if name.startswith("freshness")} == {
+        "freshness.0s": ("failed", "warning"),
+        "freshness.864000s": ("passed", "error"),
+        "freshness.at_once": ("failed", "error"),
+    }
+
+
+def test_two_tests_of_one_name_are_told(run: CommandLine) -> None:
+    project([{"name": "paid", "holds": "state = 'paid'"}, {"name": "paid", "holds": "note IS NULL"}])
+    answer = run("validate", "--no-docs")
+    assert answer.code == 2
+    assert "shop.orders: two data tests are called 'paid'; give each a `name` of its own" in answer.err
+
+
 def test_data_docs_are_a_site_that_holds_no_values(run: CommandLine) -> None:
     project([{"name": "all_are_paid", "holds": "state = 'paid'"}])
     for _ in range(2):  # a second run adds to what the first one made
