@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from cdc_views.engines.base import Sources
@@ -64,9 +66,23 @@ def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
     """
     if snapshot.arrow is not None:
         return REGISTERED
-    files = ", ".join("'" + uri.replace("'", "''") + "'" for uri in snapshot.files)
-    reading = f"read_parquet([{files}], union_by_name = true)"
-    columns = [(field.name, _completed(field, snapshot.stored)) for field in raw.relation.arrow_schema()]
+    files = ", ".join(map(_literal, snapshot.files))
+    return _in_layout(f"read_parquet([{files}], union_by_name = true)", snapshot.stored, raw)
+
+
+def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
+    """Return what stands after FROM for some of a file's row groups, given as row numbers; the others are not read."""
+    rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{_literal(file)}], file_row_number = true)"
+    selects = " UNION ALL ".join(f"{rows} WHERE file_row_number BETWEEN {r.start} AND {r.stop - 1}" for r in ranges)
+    return _in_layout(f"({selects}) AS some_row_groups", stored, raw)
+
+
+def _literal(uri: str) -> str:
+    return "'" + uri.replace("'", "''") + "'"
+
+
+def _in_layout(reading: str, stored: pa.Schema | None, raw: RawTable) -> str:
+    columns = [(field.name, _completed(field, stored)) for field in raw.relation.arrow_schema()]
     if all(completed is None for _, completed in columns):
         return reading
     listed = ", ".join(f'"{name}"' if completed is None else f'{completed} AS "{name}"' for name, completed in columns)

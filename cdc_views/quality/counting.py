@@ -50,21 +50,32 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
             it matters.
     """
     of_rows = [*_row_checks(relation), *_wanted(wanted)]
-    of_base = _base_checks(relation) if sources.base else []
-    of_plain = _plain_checks(relation) if sources.plain else []
-    of_facts = _fact_checks(relation, as_of)
-    parts: list[Node] = [_rows(relation, sources, of_rows, as_of=as_of), _facts("facts_counted", of_facts, Source.ALL)]
-    parts += [_facts("base_counted", of_base, Source.BASE)] * bool(of_base)
-    parts += [_facts("plain_counted", of_plain, Source.PLAIN)] * bool(of_plain)
+    places = _places(relation, sources, as_of=as_of)
+    parts = [_rows(relation, sources, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
     rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
     first = Check("one_row_per_key", rule, broken=int(found["duplicates"] or 0), note=f"{rows:,} rows")
-    counted = [replace(c.check, broken=int(found[_column(c)] or 0)) for c in (*of_rows, *of_facts, *of_base, *of_plain)]
-    return [first, *counted]
+    shown = [replace(c.check, broken=int(found[_column(c)] or 0)) for c in of_rows]
+    stored: dict[Check, int] = {}
+    for source, checks in places.items():
+        for c in checks:
+            stored[c.check] = stored.get(c.check, 0) + int(found[_column(c, source)] or 0)
+    return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
 
 
-def _column(counted: Counted) -> str:
-    return f"n_{counted.check.name}"
+def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[Counted]]:
+    """What is counted of the facts in each place; each file is in one, so that it is read once."""
+    of_facts = _fact_checks(relation, as_of)
+    if not sources.base:
+        return {Source.ALL: of_facts}
+    of_base = [*of_facts, *_base_checks(relation)]
+    found = {Source.PLAIN: [*of_base, *_plain_checks(relation)], Source.JUDGED: of_base, Source.FRESH: of_facts}
+    has = {Source.PLAIN: sources.plain, Source.JUDGED: sources.judged, Source.FRESH: sources.runs + sources.tail}
+    return {source: checks for source, checks in found.items() if has[source]}
+
+
+def _column(counted: Counted, source: Source | None = None) -> str:
+    return f"{source.value if source else 'n'}_{counted.check.name}"
 
 
 def _total(condition: Expr) -> Expr:
@@ -83,11 +94,12 @@ def _rows(relation: Relation, sources: Sources, checks: list[Counted], *, as_of:
     return Aggregate("rows_counted", "table", per_key, (), (*of_all, *sums))
 
 
-def _facts(name: str, checks: list[Counted], source: Source) -> Node:
-    """One row: how many facts break each check."""
-    flags: Named = tuple((_column(c), c.broken) for c in checks)
-    scan = Scan(f"{name}_of", "fact", flags, None, source)
-    return Aggregate(name, "table", scan, (), tuple((_column(c), _total(col(_column(c)))) for c in checks))
+def _facts(checks: list[Counted], source: Source) -> Node:
+    """One row: how many facts in a place break each check."""
+    flags: Named = tuple((_column(c, source), c.broken) for c in checks)
+    scan = Scan(f"{source.value}_facts", "fact", flags, None, source)
+    counted = tuple((name, _total(col(name))) for name, _ in flags)
+    return Aggregate(f"{source.value}_counted", "table", scan, (), counted)
 
 
 def _beside(parts: list[Node]) -> Node:

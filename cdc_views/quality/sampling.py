@@ -21,10 +21,10 @@ from cdc_views.codec.comparable import partition_identity
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.duckdb_state import snapshot_of_files
-from cdc_views.engines.duckdb_tables import from_clause
+from cdc_views.engines.duckdb_tables import REGISTERED, from_clause
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
-from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.facts import Fact, FactKind
 from cdc_views.materialize.buckets import digest
 from cdc_views.oracle import Row, latest_rows
@@ -91,14 +91,11 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     return Sample(chosen, keys, frozenset(drawn))
 
 
-def raw_facts(sample: Sample) -> list[Fact]:
-    """Return the raw facts of the sample, and truncates."""
-    return _facts(sample, snapshot_of(sample.sources.raw, version=sample.sources.raw_version))
-
-
 def kept_facts(sample: Sample) -> list[Fact]:
     """Return what state and tail have of the sample, and truncates."""
-    return _facts(sample, snapshot_of_files(sample.sources, sample.sources.files)) if sample.sources.files else []
+    if not sample.sources.files:
+        return []
+    return facts_from(sample, from_clause(snapshot_of_files(sample.sources, sample.sources.files), sample.sources.raw))
 
 
 def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:
@@ -134,18 +131,17 @@ def _latest_deletions(facts: Iterable[Fact]) -> dict[tuple[tuple[Any, ...], tupl
     return found
 
 
-def _facts(sample: Sample, snapshot: Snapshot) -> list[Fact]:
-    relation, raw = sample.sources.raw.relation, sample.sources.raw
+def facts_from(sample: Sample, table: str, *, arrow: pa.Table | None = None) -> list[Fact]:
+    """Return the facts of the sample, and truncates, in what stands after FROM; `arrow` is what it names, if no files."""
     same = " AND ".join(f"f.{quoted(name)} IS NOT DISTINCT FROM k.{quoted(name)}" for name in sample.keys.column_names)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("sampled", sample.keys)
-        if snapshot.arrow is not None:
-            connection.register("raw_events", snapshot.arrow)
-        table = from_clause(snapshot, raw)
+        if arrow is not None:
+            connection.register(REGISTERED, arrow)
         truncates = f"SELECT * FROM {table} WHERE {quoted(names.KIND)} = 'table'"
-        sql = f"SELECT f.* FROM {table} AS f SEMI JOIN sampled AS k ON {same} UNION ALL BY NAME {truncates}"
-        return list(facts_of(relation, connection.sql(sql).to_arrow_table()))
+        sql = f"SELECT f.* FROM (SELECT * FROM {table}) AS f SEMI JOIN sampled AS k ON {same} UNION ALL BY NAME {truncates}"
+        return list(facts_of(sample.sources.raw.relation, connection.sql(sql).to_arrow_table()))
 
 
 def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:

@@ -24,6 +24,7 @@ from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report, Severity
 from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import SOUND, counts
+from cdc_views.quality.landed import landed
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
@@ -33,7 +34,7 @@ from cdc_views.serving.table import transaction_name as serving_transaction
 if TYPE_CHECKING:
     from cdc_views.table import Table
 
-SAMPLED = 200
+SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
 _SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 
@@ -192,14 +193,16 @@ def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check
     sample = sampling.draw(sources, size=run.sampled, seed=seed)
     purged = set(purged_through(run.raw.relation, run.state))
     sample = replace(sample, identities=sample.identities - purged)
-    landed, note = sampling.raw_facts(sample), f"{len(sample.identities):,} partitions recomputed"
+    part, kept = landed(sample, seed=seed), sampling.kept_facts(sample)
+    note = f"{len(sample.identities):,} partitions recomputed from {'all' if part.is_whole else 'the state and some'} of raw"
+    facts = part.facts if part.is_whole else part.facts + kept
     shown = sampling.shown_rows(run.engine, sample, as_of=run.as_of)
-    found = sampling.differences(run.raw.relation.schema, sampling.expected_rows(sample, landed, as_of=run.as_of), shown)
+    found = sampling.differences(run.raw.relation.schema, sampling.expected_rows(sample, facts, as_of=run.as_of), shown)
     yield replace(_SAMPLE, broken=found.count, where=found.where, note=note)
     if run.table.config.materialize.lateness is not None:
         yield _DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
         return
-    lost = sampling.lost_deletions(sample, landed, sampling.kept_facts(sample))
+    lost = sampling.lost_deletions(sample, part.facts, kept)
     yield replace(_DELETIONS, broken=lost.count, where=lost.where, note=note)
 
 

@@ -26,7 +26,8 @@ from subjects import peak_mib
 from cdc_views.engines.base import Engine, Read
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.quality.counting import counts
-from cdc_views.quality.sampling import differences, draw, expected_rows, raw_facts, shown_rows
+from cdc_views.quality.landed import landed
+from cdc_views.quality.sampling import differences, draw, expected_rows, kept_facts, shown_rows
 from cdc_views.quality.validating import SAMPLED
 
 OUT = Path(__file__).parent / "out"
@@ -120,7 +121,9 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
 
     def sampled() -> int:
         sample = draw(sources, size=SAMPLED, seed=1)
-        wanted = expected_rows(sample, raw_facts(sample), as_of=NOW)
+        part = landed(sample, seed=1)
+        facts = part.facts if part.is_whole else part.facts + kept_facts(sample)
+        wanted = expected_rows(sample, facts, as_of=NOW)
         return differences(reader.raw.relation.schema, wanted, shown_rows(reader.engine, sample, as_of=NOW)).count
 
     relation = reader.raw.relation
