@@ -21,10 +21,11 @@ from deltalake import DeltaTable
 from cdc_views.codec.jsonread import parse_json
 from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
-from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
+from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, append
+from cdc_views.landing.delta import ATTEMPTS, ConflictError
 from cdc_views.landing.offsets import Place, locate
 from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
 from cdc_views.landing.raw_table import create_raw
@@ -137,18 +138,14 @@ class _Landing:
 
     def _append(self, table: DeltaTable, rows: pa.Table, batch: _Batch, place: Place) -> None:
         """Commit a batch; where keys were forgotten meanwhile, anew, or it is said that they must be forgotten again."""
-        if not self.decoder.is_current():
-            raise ConflictError(f"{self.file.name}: keys were forgotten while it landed; run it again")
-        try:
-            append(table, rows, transactions=place.transactions(size=batch.end.size, digest=batch.end.digest))
-        except EngineError as error:
-            # forgetting removes the log entries that this commit was to follow
-            if self.decoder.is_current():
-                raise
-            self._check_forgotten(batch)
-            raise ConflictError(str(error)) from error
-        if not self.decoder.is_current():
-            self._check_forgotten(batch)
+        commit(
+            table,
+            rows,
+            transactions=place.transactions(size=batch.end.size, digest=batch.end.digest),
+            decoder=self.decoder,
+            source=self.file.name,
+            check_forgotten=lambda: self._check_forgotten(batch),
+        )
 
     def _check_forgotten(self, batch: _Batch) -> None:
         """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""

@@ -25,10 +25,11 @@ from deltalake import DeltaTable
 
 from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
-from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
+from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, recorded
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once
 from cdc_views.landing.raw_table import create_raw
@@ -127,18 +128,14 @@ class StreamLander:
         rows, misfits = rows_of_events(decoder, [facts for _, facts in good])
         bad += [self._bad(good[i][0], reason) for i, reason in misfits.items()]
         put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
-        if not decoder.is_current():
-            raise ConflictError(f"{self.stream}: keys were forgotten while it landed; run it again")
-        try:
-            append(self._table, rows, transactions={self._name("at"): through.at, self._name("nth"): through.nth})
-        except EngineError as error:
-            if decoder.is_current():
-                raise
-            # forgetting removes the log entries that this commit was to follow
-            self._check_forgotten(decoder, good)
-            raise ConflictError(str(error)) from error
-        if not decoder.is_current():
-            self._check_forgotten(decoder, good)
+        commit(
+            self._table,
+            rows,
+            transactions={self._name("at"): through.at, self._name("nth"): through.nth},
+            decoder=decoder,
+            source=self.stream,
+            check_forgotten=lambda: self._check_forgotten(decoder, good),
+        )
         told = [event for event in bad if not event.is_settled]
         return BatchReport(
             events=len(good) - len(misfits),

@@ -19,7 +19,7 @@ from found_tables import as_records
 from cdc_views.api import Project
 from cdc_views.erasing import forgetting, forgotten
 from cdc_views.erasing.keys import ErasedKey
-from cdc_views.landing import lander
+from cdc_views.landing import committing, lander
 from cdc_views.raw_places import forgotten_file
 
 pytestmark = pytest.mark.heavy
@@ -292,7 +292,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeyp
 
 
 def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = lander.append
+    real = committing.append
     orders = Project.load().table(NAME)
 
     def forget_begins_first(*arguments: Any, **more: Any) -> None:
@@ -300,7 +300,7 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
         forgotten.add(forgotten_file(orders), key, forgotten=LATER, through=None)
         real(*arguments, **more)
 
-    monkeypatch.setattr(lander, "append", forget_begins_first)
+    monkeypatch.setattr(committing, "append", forget_begins_first)
     answer = run.land(NAME, mutation(6, state=SECRET, written=2), format=FORMAT, file="4.jsonl")
     assert (answer.code, "forgotten while it landed" in answer.err) == (3, True), answer.err
     forget(run)
@@ -311,15 +311,15 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
 def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
     run: CommandLine, monkeypatch: pytest.MonkeyPatch, lands_the_key: bool
 ) -> None:
-    real = lander.append
+    real = committing.append
     orders = Project.load().table(NAME)
 
     def forgets_first(*arguments: Any, **more: Any) -> None:
-        monkeypatch.setattr(lander, "append", real)
+        monkeypatch.setattr(committing, "append", real)
         orders.forget(KEY)
         real(*arguments, **more)
 
-    monkeypatch.setattr(lander, "append", forgets_first)
+    monkeypatch.setattr(committing, "append", forgets_first)
     answer = run.land(NAME, mutation(6 if lands_the_key else 41, state=SECRET), mutation(40), format=FORMAT, file="4.jsonl")
     assert answer.code == (3 if lands_the_key else 0), answer.err
     if lands_the_key:
