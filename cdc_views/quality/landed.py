@@ -18,7 +18,7 @@ from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.facts import Fact
 from cdc_views.quality.sampling import Sample, facts_from
 
-MOST_FACTS = 500_000
+MOST_FACTS = 250_000
 """Facts of raw that are looked at, give or take a row group."""
 
 
