@@ -13,12 +13,13 @@ from cdc_views.cli import (
     commands_events,
     commands_history,
     commands_late,
-    commands_later,
     commands_materialize,
+    commands_produce,
     commands_project,
     commands_query,
     commands_replicas,
     commands_state,
+    commands_tail,
     commands_validate,
 )
 
@@ -66,4 +67,5 @@ app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
 app.add_typer(commands_dbt.dbt, name="dbt")
-commands_later.add_to(app)
+app.command("tail")(commands_tail.tail)
+app.command("produce", context_settings=commands_produce.SETTINGS)(commands_produce.produce)
