@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,7 @@ from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.facts import Bound, Elements, Fact
 from cdc_views.landing.delta import delta_errors
-from cdc_views.materialize.tail import tail_of
+from cdc_views.materialize.tail import active_files, tail_of
 from cdc_views.oracle import path_type
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.relation_read import facts_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 BEFORE_ALL = -1
 """The version before the first."""
+_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +78,26 @@ def _opened(table: Table) -> DeltaTable | None:
 
 
 def _by_age(raw: DeltaTable) -> list[str]:
-    """The paths of the files, the oldest first."""
+    """The absolute paths of the files, the oldest first."""
     with delta_errors(raw.table_uri):
         actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
-        uris = raw.file_uris()
-    ages = {action["path"]: action["modification_time"] for action in actions}
-    from urllib.parse import unquote
-
-    def age(uri: str) -> Any:
-        return max((when for path, when in ages.items() if unquote(uri).endswith(unquote(path))), default=0)
-
-    return sorted(map(unquote, uris), key=age)
+        active = active_files(raw)
+    ages = {unquote(action["path"]): action["modification_time"] for action in actions}
+    return [active[path] for path in sorted(active, key=lambda path: (ages[path], path))]
 
 
 def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterator[str]:
-    wanted = set(relation.arrow_schema().names)
     for path in files:
-        with delta_errors(raw.table_uri):
-            rows = pq.read_table(path)
-        rows = rows.select([name for name in rows.column_names if name in wanted])
-        for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
-            yield fact_text(relation, fact, landed_at=landed_at)
+        for rows in _batches(relation, raw, path):
+            for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
+                yield fact_text(relation, fact, landed_at=landed_at)
+
+
+def _batches(relation: Relation, raw: DeltaTable, path: str) -> Iterator[pa.Table]:
+    wanted = set(relation.arrow_schema().names)
+    with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS, columns=[name for name in file.schema_arrow.names if name in wanted]):
+            yield pa.Table.from_batches([batch])
 
 
 def fact_text(relation: Relation, fact: Fact, *, landed_at: datetime | None = None) -> str:

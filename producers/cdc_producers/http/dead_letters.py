@@ -9,7 +9,7 @@ member         meaning
 `path`         where it was posted
 `table`        the table that it names; null where it names none
 `reason`       why it went here
-`value`        the event, letter by letter, where it is JSON: `land debezium` reads these lines
+`value`        the event, letter by letter, where it is JSON; with `key`, null, `land debezium` reads these lines
 `bytes`        else its bytes, base64
 =============  ====================================================================================
 """
@@ -89,4 +89,4 @@ def _as_member(content: bytes) -> str:
     except (UnicodeDecodeError, MalformedEventError):
         return f'"bytes": "{base64.b64encode(content).decode()}"'
     # between the parts of a JSON text a line may end, within them never
-    return '"value": ' + text.replace("\r", " ").replace("\n", " ")
+    return '"key": null, "value": ' + text.replace("\r", " ").replace("\n", " ")
