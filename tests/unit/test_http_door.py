@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import ssl
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import jwt
 import pytest
 from cdc_producers.http.command import main as produce
+from cdc_producers.http.options import parser
 from strategies.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
 from tiny_project import CQL, event, landed_ids
 
@@ -124,6 +126,7 @@ class TestTokens:
         assert status == 401
         assert expected in error
 
+    @pytest.mark.filterwarnings("ignore:The HMAC key")
     @pytest.mark.parametrize(
         ("secret", "algorithm"), [(None, "none"), (SECRET, "HS512"), ("another secret, as long as it is", "HS256")]
     )
@@ -283,6 +286,16 @@ class TestOptions:
         assert "http" in capsys.readouterr().out
         assert produce([], None) == 0
 
+    def test_the_document_names_every_option_and_no_other(self) -> None:
+        def named(text: str) -> set[str]:
+            return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+
+        told = named((Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8"))
+        of_land = {"--table"}
+        mine = named(parser().format_help()) - {"--help"}
+        assert told - of_land == mine | {"--project"}
+        assert named("`--prt 1`") - mine
+
     def test_an_unknown_producer_is_told_with_a_suggestion(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["produce", "htp"]) == 2
         assert "did you mean 'http'?" in capsys.readouterr().err
@@ -291,6 +304,8 @@ class TestOptions:
         with in_thread(project, "--no-auth") as (client, _):
             assert client("/events", event(1)).status == 200
             assert client("/auth/authenticate", {}).status == 404
+            assert client("/events", event(1), **{"content-type": "text/plain"}).status == 415  # as a web page could
+            assert client("/events", event(1), Host="example.com").status == 403
 
 
 def test_tls(project: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from cdc_producers.http.answers import RefusedError, refused, try_later
 from cdc_producers.http.intake import Room
 from cdc_producers.http.limits import Rate
+from cdc_producers.http.options import LOOPBACK
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.http.tokens import Tokens
 
@@ -104,6 +105,8 @@ class Routes:
         user = _NOBODY
         if self.door.tokens is not None:
             user = self.door.tokens.check_header(request.headers.get("authorization"))
+        else:
+            _check_is_no_web_page(request)
         if self.door.rate is not None and (wait := self.door.rate.wait(user)):
             raise try_later(429, f"more than {self.door.rate.per_second:g} requests a second; send it again later", seconds=wait)
         _check_type(request)
@@ -191,6 +194,18 @@ async def _no_route(request: Request, error: Exception) -> Response:
 async def _broken(_: Request, error: Exception) -> Response:
     message = f"the receiver failed ({type(error).__name__}); send it again, and see the receiver's log"
     return JSONResponse({"error": message}, 500)
+
+
+def _check_is_no_web_page(request: Request) -> None:
+    """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
+
+    A browser asks before it posts JSON to another origin, and is told no; an origin of a name that was made to lead
+    here is another host's.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPES[0]:
+        raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")
+    if (request.url.hostname or "") not in LOOPBACK:
+        raise RefusedError(403, f"without authentication only posts to {', '.join(LOOPBACK)} are taken")
 
 
 def _check_type(request: Request) -> None:

@@ -11,7 +11,8 @@ from cdc_views.errors import UsageError
 HELP = """\
 Receives events by HTTP, as Debezium Server and clients of Memphis' REST gateway post them, and answers once they have landed.
 CDC_VIEWS_HTTP_USER, CDC_VIEWS_HTTP_PASSWORD and CDC_VIEWS_HTTP_SECRET (32 bytes or more) come from the environment."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Names of this machine that others cannot reach."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
 def parsed(arguments: Sequence[str]) -> Any:
     """Return the options; raises `UsageError` for what cannot be."""
     options = parser().parse_args(arguments)
-    if options.no_auth and options.host not in _LOOPBACK:
+    if options.no_auth and options.host not in LOOPBACK:
         raise UsageError(f"--no-auth with --host {options.host}: others could post; leave one of them out")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together; give both")
