@@ -52,6 +52,9 @@ class LandingProject(Protocol):
     def warehouse(self) -> Path:
         """The local folder that dead letters are kept in."""
 
+    def check_raw_tables_are_local(self) -> None:
+        """Raise where raw tables are elsewhere."""
+
 
 def main(arguments: Sequence[str], project: LandingProject | None) -> int:
     """Receive until interrupted or terminated; returns 0.
@@ -86,6 +89,7 @@ def make_receiver(options: Any, project: LandingProject) -> tuple[Receiver, Door
     if not _NAME.match(options.name):
         raise UsageError(f"--name {options.name!r}: letters, digits, '.', '-' and '_' were expected, at most 64")
     tokens = None if options.no_auth else Tokens(Credentials.read(os.environ), time.time)
+    project.check_raw_tables_are_local()
     metrics = Metrics()
     intakes: dict[str, Intake] = {}
     for table in project.tables:

@@ -49,6 +49,8 @@ class DeadLetters:
         identity = hashlib.sha256(f"{path}\0{table}\0".encode() + content).digest()
         told = {"received_at": now.astimezone(timezone.utc).isoformat(), "path": path, "table": table, "reason": reason}
         with self._lock:
+            if not self.file.exists():
+                self._known.clear()  # its owner has taken it away
             if identity in self._known:
                 return False
             try:

@@ -28,7 +28,8 @@ _NO_TABLE = ""
 class Receiver:
     """Tables, each with its intake, and what keeps the events of none of them.
 
-    `keeps_unknown`: an event of a table that the project does not have is answered 202, not 422; it is kept either way.
+    `keeps_unknown`: an event that names a table which the project does not have, or none, is answered 202, not 422; it is
+    kept either way.
     """
 
     intakes: Mapping[str, Intake]
@@ -86,7 +87,7 @@ class Receiver:
             if route.table is not None:
                 of_table.setdefault(route.table, []).append(index)
         reasons = await self._dead(contents, routes, path=path)
-        unknown = next((route for route in routes if route.reason and route.named is not None), None)
+        unknown = next((route for route in routes if route.reason and route.is_event), None)
         answers = await asyncio.gather(*(self._put(name, contents, indexes) for name, indexes in of_table.items()))
         for answer in answers:
             reasons |= answer

@@ -40,12 +40,14 @@ class Route:
         named: The table that the event or the address names; None where neither does.
         reason: Why it has no table; empty where it has one, or needs none.
         is_notice: Whether it says nothing about rows (a heartbeat, a transaction, a schema change).
+        is_event: Whether it may have a table once the project or its sender is mended; not so what is no JSON object.
     """
 
     table: str | None = None
     named: str | None = None
     reason: str = ""
     is_notice: bool = False
+    is_event: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,11 @@ class Router:
         try:
             value = _inner(parse_json(content.decode()))
         except UnicodeDecodeError as error:
-            return Route(reason=f"not UTF-8: {error.reason} at byte {error.start}; send JSON in UTF-8")
+            return Route(reason=f"not UTF-8: {error.reason} at byte {error.start}; send JSON in UTF-8", is_event=False)
         except MalformedEventError as error:
-            return Route(reason=f"{error}; send one event, a JSON object")
+            return Route(reason=f"{error}; send one event, a JSON object", is_event=False)
         if not isinstance(value, dict):
-            return Route(reason="not an event: a JSON object was expected, one a request")
+            return Route(reason="not an event: a JSON object was expected, one a request", is_event=False)
         if is_notice(value):
             return Route(is_notice=True)
         return self._of(_parts(value) or _header_parts(headers))
