@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cdc_views.explaining import Explanation
     from cdc_views.found import Adaptation
     from cdc_views.history import History
-    from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.lateness import LatePart
     from cdc_views.maintaining import Upkeep
     from cdc_views.materialize import Materialization
@@ -149,6 +149,21 @@ class Table:
         check_lands(self)
         clock = now or datetime.now(timezone.utc)
         return land(self.raw, self.format, files, now=clock, progress=progress, forgotten=forgotten_of(self))
+
+    def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
+        """Return what lands the stream `name` into the raw table, which is created if it is not there.
+
+        Args:
+            name: The stream's name; each of a table has a position of its own.
+            shown: How many quarantined events a report of it names; default: a few.
+        """
+        from cdc_views.landing import StreamLander
+        from cdc_views.raw_places import check_lands, forgotten_of
+
+        check_lands(self)
+        lander = StreamLander(self.raw, self.format, name, forgotten_of(self))
+        lander.shown = lander.shown if shown is None else shown
+        return lander
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""

@@ -14,14 +14,15 @@ from cdc_views.cli import (
     commands_events,
     commands_history,
     commands_late,
-    commands_later,
     commands_materialize,
+    commands_produce,
     commands_project,
     commands_query,
     commands_replicas,
     commands_report,
     commands_sqlmesh,
     commands_state,
+    commands_tail,
     commands_validate,
 )
 
@@ -54,6 +55,7 @@ def _options(
 app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)
 app.command("replay")(commands_events.replay)
+app.command("tail")(commands_tail.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
@@ -72,4 +74,4 @@ app.command("report")(commands_report.report)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
-commands_later.add_to(app)
+app.add_typer(commands_produce.produce, name="produce")

@@ -61,7 +61,7 @@ class BatchReport:
         facts: Rows those events made in the raw table.
         skipped: Events that had landed before.
         quarantined: Events put into quarantine, with the position's two numbers as `offset` and `line`.
-        rejections: The first few of them; `line` is `Position.nth`.
+        rejections: The first few of them (`StreamLander.shown`); `line` is `Position.nth`.
         forgotten: Events with something about a forgotten key; quarantine has where they were, not what they said.
     """
 
@@ -78,12 +78,14 @@ class StreamLander:
     """Lands one stream into one raw table, which is created if it is not there.
 
     Two landers of one stream may run at once: of two that commit, one finds the other's position and skips.
+    `shown` is how many quarantined events a report names.
     """
 
     raw: RawTable
     format: RawFormat
     stream: str
     forgotten: Forgotten | None = None
+    shown: int = SHOWN_REJECTIONS
     _table: DeltaTable = field(init=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +144,7 @@ class StreamLander:
             facts=rows.num_rows,
             skipped=len(events) - len(fresh),
             quarantined=len(told),
-            rejections=tuple(Rejection(event.line, event.reason) for event in told[:SHOWN_REJECTIONS]),
+            rejections=tuple(Rejection(event.line, event.reason) for event in told[: self.shown]),
             forgotten=len(bad) - len(told),
         )
 

@@ -66,7 +66,7 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     version = raw.version()
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
-    active = _active(raw)
+    active = active_files(raw)
     commits = [_commit(raw, number) for number in range(after + 1, version + 1)]
     if any(commit is None for commit in commits):
         return _by_difference(raw, active, after=after)
@@ -98,7 +98,7 @@ def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) ->
     try:
         with delta_errors(raw.table_uri):
             then = DeltaTable(raw.table_uri, version=after)
-            before = _active(then)
+            before = active_files(then)
     except EngineError:
         return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
     if recorded(then, DROPPED) != recorded(raw, DROPPED):
@@ -106,8 +106,8 @@ def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) ->
     return _tail(raw.version(), {path: None for path in active if path not in before}, active)
 
 
-def _active(raw: DeltaTable) -> dict[str, str]:
-    """Relative path, absolute path of each file."""
+def active_files(raw: DeltaTable) -> dict[str, str]:
+    """Return, of each file that the version `raw` is open at has, its path in the table and its absolute path."""
     root = raw.table_uri.rstrip("/") + "/"
     local = root.removeprefix("file://")
     found = {}

@@ -1,0 +1,16 @@
+"""The HTTP receiver: events that Debezium Server, or any client, posts; answered once they have landed.
+
+====================  =============================================================================
+module                does
+====================  =============================================================================
+`command`             reads the options, opens the tables, runs the server
+`app`                 the routes: who may post, what is posted, what is answered
+`routing`             which table an event belongs to
+`intake`              holds requests until their events have landed: group commit, back-pressure
+`writing`             lands a batch into one table
+`dead_letters`        keeps events that belong to no table
+`tokens`, `limits`    JWT as Debezium Server's client asks for it; rates
+====================  =============================================================================
+"""
+
+from __future__ import annotations

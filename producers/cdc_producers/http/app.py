@@ -1,0 +1,245 @@
+"""The routes: who may post, what is taken, what is answered. See `answers` for the statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from cdc_producers.http.answers import RefusedError, refused, try_later
+from cdc_producers.http.intake import Room
+from cdc_producers.http.limits import Rate
+from cdc_producers.http.options import LOOPBACK
+from cdc_producers.http.receiver import Receiver
+from cdc_producers.http.tokens import Tokens
+
+_log = logging.getLogger("cdc_producers.http")
+_LONGEST_SIGN_IN = 16 << 10
+_DRAINED = 8
+"""A body that is too large is read up to so many times the limit, so that its sender reads the answer."""
+_TYPES = ("application/json", "text/json", "text/plain", "application/x-www-form-urlencoded", "")
+"""The third as Memphis' clients send it, the fourth as `curl -d` does; what is posted is JSON in any case."""
+_NOBODY = "nobody"
+_Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who and what is let in.
+
+    Attributes:
+        tokens: None: whoever can reach the port may post.
+        rate: Events a second and user; None for no limit.
+        failures: Failed sign-ins a second and address.
+        room: Requests and bytes taken in at once.
+        longest: Bytes of a request.
+        patience: Seconds that a body may take to come.
+    """
+
+    tokens: Tokens | None
+    rate: Rate | None
+    failures: Rate
+    room: Room
+    longest: int
+    patience: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """Answers requests; a handler a route."""
+
+    receiver: Receiver
+    door: Door
+
+    async def authenticate(self, request: Request) -> Response:
+        """`POST /auth/authenticate`."""
+        return await self._sign_in(request, Tokens.authenticate)
+
+    async def refresh(self, request: Request) -> Response:
+        """`POST /auth/refreshToken`."""
+        return await self._sign_in(request, Tokens.refresh)
+
+    async def events(self, request: Request) -> Response:
+        """`POST /events`: one event, as Debezium Server posts it."""
+        return await self._take(request, self.receiver.event)
+
+    async def single(self, request: Request) -> Response:
+        """`POST /station/{name}/produce/single`."""
+        station = request.path_params["name"]
+
+        async def single(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
+            return await self.receiver.single(station, content, path=path, headers=headers)
+
+        return await self._take(request, single)
+
+    async def batch(self, request: Request) -> Response:
+        """`POST /station/{name}/produce/batch`: an array of events, landed in one commit a table."""
+        station = request.path_params["name"]
+
+        async def batch(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
+            return await self.receiver.batch(station, content, path=path, headers=headers)
+
+        return await self._take(request, batch)
+
+    async def health(self, _: Request) -> Response:
+        """`GET /healthz`: 503 while a table cannot be landed into."""
+        failing = self.receiver.failing()
+        return JSONResponse({"status": "failing" if failing else "ok", "failing": failing}, 503 if failing else 200)
+
+    async def metrics(self, _: Request) -> Response:
+        """`GET /metrics`, in Prometheus' text format."""
+        return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def _take(self, request: Request, take: Callable[..., Awaitable[Response]]) -> Response:
+        user = _NOBODY
+        if self.door.tokens is not None:
+            user = self.door.tokens.check_header(request.headers.get("authorization"))
+        else:
+            _check_is_no_web_page(request)
+        if self.door.rate is not None and (wait := self.door.rate.wait(user)):
+            raise try_later(429, f"more than {self.door.rate.per_second:g} requests a second; send it again later", seconds=wait)
+        _check_type(request)
+        with self.door.room.taken(_declared(request, self.door.longest)):
+            content = await _body(request, longest=self.door.longest, patience=self.door.patience)
+            return await take(content, path=request.url.path, headers=request.headers)
+
+    async def _sign_in(self, request: Request, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
+        tokens, failures = self.door.tokens, self.door.failures
+        if tokens is None:
+            raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
+        address = request.client.host if request.client else _NOBODY
+        if wait := failures.is_empty(address):
+            raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
+        try:
+            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.door.patience))
+        except (ValueError, RecursionError):
+            raise RefusedError(400, "JSON was expected") from None
+        if not isinstance(asked, dict):
+            raise RefusedError(400, "a JSON object was expected")
+        try:
+            return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
+        except RefusedError as error:
+            if error.status == 401:
+                failures.take(address)
+                _log.warning("a sign-in from %s failed", address)
+            raise
+
+
+def make_app(receiver: Receiver, door: Door) -> Starlette:
+    """Return the ASGI application; its lifespan runs the receiver."""
+    routes = Routes(receiver, door)
+    counted = receiver.metrics.requests
+
+    def route(path: str, handler: _Handler, *, method: str = "POST") -> Route:
+        async def answer(request: Request) -> Response:
+            try:
+                response = await handler(request)
+            except RefusedError as error:
+                response = refused(request, error)
+            counted.labels(path, response.status_code).inc()
+            return response
+
+        return Route(path, answer, methods=[method])
+
+    produce = [
+        route(f"/{stations}/{{name}}/produce/{how}", handler)
+        for stations in ("station", "stations")
+        for how, handler in (("single", routes.single), ("batch", routes.batch))
+    ]
+    return Starlette(
+        routes=[
+            route("/auth/authenticate", routes.authenticate),
+            route("/auth/refreshToken", routes.refresh),
+            route("/events", routes.events),
+            *produce,
+            route("/healthz", routes.health, method="GET"),
+            route("/metrics", routes.metrics, method="GET"),
+        ],
+        exception_handlers={HTTPException: _no_route, Exception: _broken},
+        lifespan=_running(receiver),
+    )
+
+
+def _running(receiver: Receiver) -> Callable[[Starlette], Any]:
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        running = asyncio.create_task(receiver.run())
+        yield
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    return lifespan
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    message = "no such address; post to /events, or to /station/NAME/produce/single or /batch"
+    if error.status_code == 405:
+        message = f"{request.method} is not for this address; post events, and get /healthz and /metrics"
+    return JSONResponse({"error": message}, error.status_code, error.headers)
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    message = f"the receiver failed ({type(error).__name__}); send it again, and see the receiver's log"
+    return JSONResponse({"error": message}, 500)
+
+
+def _check_is_no_web_page(request: Request) -> None:
+    """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
+
+    A browser asks before it posts JSON to another origin, and is told no; an origin of a name that was made to lead
+    here is another host's.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPES[0]:
+        raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")
+    if (request.url.hostname or "") not in LOOPBACK:
+        raise RefusedError(403, f"without authentication only posts to {', '.join(LOOPBACK)} are taken")
+
+
+def _check_type(request: Request) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _TYPES:
+        hint = "set debezium.format.value=json" if kind in ("avro/bytes", "application/cloudevents+json") else "send JSON"
+        raise RefusedError(415, f"content type {kind[:80]!r} is not taken; {hint}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise RefusedError(415, "content encodings are not taken; send the body as it is")
+
+
+def _declared(request: Request, longest: int) -> int:
+    """How many bytes to make room for; a body that is too large is never kept."""
+    length = request.headers.get("content-length", "")
+    return min(int(length), longest) if length.isdecimal() else longest
+
+
+async def _body(request: Request, *, longest: int, patience: float) -> bytes:
+    chunks, size = bytearray(), 0
+
+    async def read() -> None:
+        nonlocal size
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= longest:
+                chunks.extend(chunk)
+            elif size > _DRAINED * longest:
+                return
+
+    try:
+        await asyncio.wait_for(read(), patience)
+    except asyncio.TimeoutError:
+        raise RefusedError(408, "the request took too long to come; send it again", headers={"Connection": "close"}) from None
+    if size > longest:
+        message = f"the request has more than the {longest:,} bytes that are taken; send less at once, or start with --max-bytes"
+        raise RefusedError(413, message, headers={"Connection": "close"})
+    return bytes(chunks)

@@ -1,0 +1,94 @@
+"""Events that belong to no table of the project: kept in a file of JSON lines, so that none is lost.
+
+`<warehouse>/http/<receiver>/dead_letters.jsonl`, flushed to the disk before the sender is answered:
+
+=============  ====================================================================================
+member         meaning
+=============  ====================================================================================
+`received_at`  when, ISO 8601, UTC
+`path`         where it was posted
+`table`        the table that it names; null where it names none
+`reason`       why it went here
+`value`        the event, letter by letter, where it is JSON; with `key`, null, `land debezium` reads these lines
+`bytes`        else its bytes, base64
+=============  ====================================================================================
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from threading import Lock
+
+from cdc_views.codec.jsonread import parse_json
+from cdc_views.errors import EngineError, MalformedEventError
+
+_REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class DeadLetters:
+    """Appends to one file; an event that comes again is kept once while this process remembers it."""
+
+    file: Path
+    _lock: Lock = field(default_factory=Lock)
+    _known: OrderedDict[bytes, None] = field(default_factory=OrderedDict)
+
+    def keep(self, content: bytes, *, path: str, table: str | None, reason: str, now: datetime) -> bool:
+        """Keep an event; returns False where it is kept already.
+
+        Raises:
+            EngineError: It could not be written.
+        """
+        identity = hashlib.sha256(f"{path}\0{table}\0".encode() + content).digest()
+        told = {"received_at": now.astimezone(timezone.utc).isoformat(), "path": path, "table": table, "reason": reason}
+        with self._lock:
+            if not self.file.exists():
+                self._known.clear()  # its owner has taken it away
+            if identity in self._known:
+                return False
+            try:
+                self._append(json.dumps(told)[:-1] + ", " + _as_member(content) + "}\n")
+            except OSError as error:
+                raise EngineError(f"{self.file}: {error.strerror}; check the path, its permissions and the free space") from error
+            self._known[identity] = None
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return True
+
+    def _append(self, line: str) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        with self.file.open("ab") as out:
+            start = out.seek(0, os.SEEK_END)
+            try:
+                out.write(_line_end(self.file, start) + line.encode())
+                out.flush()
+                os.fsync(out.fileno())
+            except OSError:
+                out.truncate(start)  # no half line, as of a disk that is full
+                raise
+
+
+def _line_end(file: Path, size: int) -> bytes:
+    """A newline where a process was killed inside its last line."""
+    if not size:
+        return b""
+    with file.open("rb") as text:
+        text.seek(size - 1)
+        return b"" if text.read(1) == b"\n" else b"\n"
+
+
+def _as_member(content: bytes) -> str:
+    try:
+        text = content.decode()
+        parse_json(text)
+    except (UnicodeDecodeError, MalformedEventError):
+        return f'"bytes": "{base64.b64encode(content).decode()}"'
+    # between the parts of a JSON text a line may end, within them never
+    return '"key": null, "value": ' + text.replace("\r", " ").replace("\n", " ")

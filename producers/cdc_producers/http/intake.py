@@ -1,0 +1,180 @@
+"""Requests wait here until their events have landed: those that wait together are landed together.
+
+A commit costs about the same for one event as for hundreds, so while one is made, the next collects.
+Where the target fails, requests are held and tried again, and answered 503 once they have waited `hold` seconds:
+Debezium Server sends an event five times within as many seconds and then ends, but waits 60 seconds for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from cdc_producers.http.answers import try_later
+from cdc_producers.http.metrics import Metrics
+from cdc_producers.http.writing import BATCH_BYTES, BATCH_EVENTS, Arrival, TableWriter
+
+_log = logging.getLogger("cdc_producers.http")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Posted:
+    """The events of one request for one table."""
+
+    events: list[Arrival]
+    answer: asyncio.Future[dict[int, str]]
+    since: float
+    size: int
+
+
+@dataclass(slots=True)
+class Room:
+    """How many requests, of how many bytes in all, are taken in at once; more are told to come again."""
+
+    requests: int
+    bytes: int
+    metrics: Metrics
+    _requests: int = 0
+    _bytes: int = 0
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Hold room for a request; raises `RefusedError` 503 where there is none."""
+        if self._requests >= self.requests or (self._requests and self._bytes + size > self.bytes):
+            raise try_later(503, "too many requests wait for their events to land; send it again later", seconds=1)
+        self._change(1, size)
+        try:
+            yield
+        finally:
+            self._change(-1, -size)
+
+    def _change(self, requests: int, size: int) -> None:
+        self._requests += requests
+        self._bytes += size
+        self.metrics.waiting_requests.set(self._requests)
+        self.metrics.waiting_bytes.set(self._bytes)
+
+
+@dataclass(slots=True, eq=False)
+class Intake:
+    """One table's requests, in the order they came.
+
+    Attributes:
+        writer: What lands them, in a thread.
+        metrics: What is counted.
+        linger: Seconds to wait for more before a batch is landed.
+        hold: Seconds after which a request that could not be landed is given back.
+    """
+
+    writer: TableWriter
+    metrics: Metrics
+    linger: float
+    hold: float
+    failure: str = ""
+    _posted: deque[_Posted] = field(default_factory=deque)
+    _has_some: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_stopping: bool = False
+    _pause: float = _FIRST_PAUSE
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.writer.table.name
+
+    async def put(self, contents: Sequence[bytes]) -> dict[int, str]:
+        """Return once the events have landed: why some went to quarantine, by index.
+
+        Raises:
+            RefusedError: 503, after `hold` seconds, or at once where the receiver stops. They may have landed.
+        """
+        answer: asyncio.Future[dict[int, str]] = asyncio.get_running_loop().create_future()
+        posted = _Posted([Arrival(content) for content in contents], answer, time.monotonic(), sum(map(len, contents)))
+        self._posted.append(posted)
+        self._has_some.set()
+        if self._is_stopping and self.failure:
+            self._give_back()
+        try:
+            return await asyncio.wait_for(asyncio.shield(answer), self.hold)
+        except asyncio.TimeoutError:
+            with suppress(ValueError):  # it is being tried at the moment
+                self._posted.remove(posted)
+            raise self._unavailable() from None
+
+    async def run(self) -> None:
+        """Land what comes, until cancelled."""
+        while True:
+            await self._has_some.wait()
+            if len(self._posted) < BATCH_EVENTS:
+                await asyncio.sleep(self.linger)
+            batch = self._taken()
+            if not batch:
+                continue
+            events = [event for posted in batch for event in posted.events]
+            try:
+                reasons = await asyncio.to_thread(self.writer.land, events)
+            except Exception as error:  # whatever it is, the sender still has the events
+                await self._failed(batch, error)
+            else:
+                self._landed(batch, reasons)
+
+    def stop(self) -> None:
+        """Give back what waits for a target that fails: nobody should wait for it now."""
+        self._is_stopping = True
+        if self.failure:
+            self._give_back()
+
+    def _taken(self) -> list[_Posted]:
+        batch: list[_Posted] = []
+        events = size = 0
+        while self._posted and events < BATCH_EVENTS and size < BATCH_BYTES:
+            posted = self._posted.popleft()
+            batch.append(posted)
+            events += len(posted.events)
+            size += posted.size
+        if not self._posted:
+            self._has_some.clear()
+        return batch
+
+    def _landed(self, batch: Sequence[_Posted], reasons: dict[int, str]) -> None:
+        if self.failure:
+            _log.info("%s: lands again", self.name)
+        self.failure, self._pause = "", _FIRST_PAUSE
+        start, now = 0, time.monotonic()
+        for posted in batch:
+            mine = {index - start: why for index, why in reasons.items() if start <= index < start + len(posted.events)}
+            start += len(posted.events)
+            self.metrics.waited.observe(now - posted.since)
+            if not posted.answer.done():
+                posted.answer.set_result(mine)
+        self.metrics.landed(self.name, events=start - len(reasons), quarantined=len(reasons))
+
+    async def _failed(self, batch: Sequence[_Posted], error: Exception) -> None:
+        if not self.failure:
+            _log.error("%s: cannot land, tries again: %s: %s", self.name, type(error).__name__, error)
+        self.failure = type(error).__name__
+        self.metrics.failed(self.name)
+        waiting = [posted for posted in batch if time.monotonic() - posted.since < self.hold]
+        self._posted.extendleft(reversed(waiting))
+        if self._posted:
+            self._has_some.set()
+        if self._is_stopping:
+            self._give_back()
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def _give_back(self) -> None:
+        while self._posted:
+            posted = self._posted.popleft()
+            if not posted.answer.done():
+                posted.answer.set_exception(self._unavailable())
+
+    def _unavailable(self) -> Exception:
+        why = "its raw table cannot be written to" if self.failure else "it takes long"
+        message = f"{self.name}: the events have not landed yet, as {why}; send them again (the receiver's log says more)"
+        return try_later(503, message, seconds=self._pause)

@@ -1,0 +1,46 @@
+"""Rates: so many a second, with a burst; the clock is monotonic seconds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_MOST_BUCKETS = 10_000
+
+
+@dataclass(slots=True)
+class Rate:
+    """Token buckets by name: each fills at `per_second` up to `burst`; those longest unused are forgotten first."""
+
+    per_second: float
+    burst: float
+    clock: Callable[[], float]
+    _levels: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def wait(self, name: str, *, count: float = 1) -> float:
+        """Return 0 and take `count`, or return in how many seconds there will be as much, and take nothing.
+
+        More than the burst is let through once the bucket is full, and owed for afterwards.
+        """
+        level = self._level(name)
+        needed = min(count, self.burst)
+        if level < needed:
+            return (needed - level) / self.per_second
+        self.take(name, count=count)
+        return 0.0
+
+    def is_empty(self, name: str) -> float:
+        """Return 0 where at least one is left, else in how many seconds there is; takes nothing."""
+        return max(0.0, (1 - self._level(name)) / self.per_second)
+
+    def take(self, name: str, *, count: float = 1) -> None:
+        """Take `count`, whatever there is."""
+        self._levels[name] = (self._level(name) - count, self.clock())
+        self._levels.move_to_end(name)
+        if len(self._levels) > _MOST_BUCKETS:
+            self._levels.popitem(last=False)
+
+    def _level(self, name: str) -> float:
+        level, since = self._levels.get(name, (self.burst, self.clock()))
+        return min(self.burst, level + (self.clock() - since) * self.per_second)

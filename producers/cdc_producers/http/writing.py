@@ -1,0 +1,118 @@
+"""Lands batches of one table: events get numbers, and rows and the last number are one commit.
+
+A client that posts has no position, so the receiver counts: an event's number is the clock in µs, and above every
+number of the table's stream. Both parts of its position are that number, as a format that knows no position of its
+own orders by it. An event that is posted twice, as after an answer that was lost, lands twice: the merge takes it once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Protocol
+
+from cdc_views.errors import EngineError, TransientError
+from cdc_views.landing import Position, StreamEvent, StreamLander, exists
+from cdc_views.relation import RawTable
+
+BATCH_EVENTS = 2_000
+"""Events a commit holds, give or take one request."""
+BATCH_BYTES = 16 << 20
+_ATTEMPTS = 20
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class LandingTable(Protocol):
+    """What the receiver needs of a table of the project (`cdc_views.table.Table`)."""
+
+    @property
+    def name(self) -> str:
+        """Full name, as in the project file."""
+
+    @property
+    def raw(self) -> RawTable:
+        """The raw table."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether somebody else lands it."""
+
+    def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
+        """Return what lands a stream into it."""
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """One event on its way; `number` is 0 until it is first tried."""
+
+    content: bytes
+    number: int = 0
+
+
+@dataclass(slots=True)
+class TableWriter:
+    """Lands into one table, from one thread at a time."""
+
+    table: LandingTable
+    stream: str
+    clock: Callable[[], datetime]
+    _lander: StreamLander | None = None
+    _last: int = 0
+
+    def open(self) -> None:
+        """Check a raw table that is there; one that is not is created for its first event.
+
+        Raises:
+            UsageError: The raw table is another table's, of another format, or of a newer version.
+        """
+        if exists(self.table.raw):
+            self._lander = self._opened()
+
+    def land(self, events: Sequence[Arrival]) -> dict[int, str]:
+        """Land events in this order; returns why some went to quarantine, by index.
+
+        Raises:
+            EngineError: Nothing is promised to have landed: the target failed, or other writers kept committing first.
+        """
+        lander, pending = self._ready(), dict(enumerate(events))
+        reasons: dict[int, str] = {}
+        self._number([event for event in events if not event.number])
+        for _ in range(_ATTEMPTS):
+            index_of = {event.number: index for index, event in pending.items()}
+            sent = [StreamEvent(Position(event.number, event.number), event.content) for event in pending.values()]
+            report = lander.land(sent, through=sent[-1].position, now=self.clock())
+            reasons |= {index_of[rejection.line]: rejection.reason for rejection in report.rejections}
+            # a receiver of the same name has landed others under later numbers: what was skipped gets new ones
+            pending = dict(list(pending.items())[: report.skipped])
+            if not pending:
+                return reasons
+            self._last = max(self._last, (lander.position() or Position(0)).at)
+            self._number(pending.values())
+        raise TransientError(f"{self.table.name}: other receivers named as this one keep landing first; give each its own --name")
+
+    def _ready(self) -> StreamLander:
+        if self._lander is None:
+            self._lander = self._opened()
+        elif not exists(self._lander.raw):
+            # never made anew: it may be a disk that is not mounted, and what landed meanwhile would be hidden by it later
+            raise EngineError(f"{self._lander.raw.location}: the raw table is gone; put it back, or restart to begin a new one")
+        forgotten = self._lander.forgotten
+        if forgotten is not None and not forgotten.is_current():
+            self._lander.forgotten = forgotten.reread()
+        return self._lander
+
+    def _opened(self) -> StreamLander:
+        lander = self.table.stream(self.stream, shown=sys.maxsize)
+        known = lander.position()
+        self._last = max(self._last, known.at if known else 0)
+        return lander
+
+    def _number(self, events: Iterable[Arrival]) -> None:
+        micros = (self.clock() - _EPOCH) // timedelta(microseconds=1)
+        for event in events:
+            self._last = event.number = max(self._last + 1, micros)
+
+
+__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "LandingTable", "TableWriter"]
