@@ -7,5 +7,5 @@ compile() {
   .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-header \
     --no-emit-index-url --no-emit-find-links pyproject.toml "$@"
 }
-compile --extra spark --extra quality --extra dbt --extra dev --output-file requirements/dev.txt
-compile --extra spark --extra quality --extra dbt --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+compile --extra spark --extra quality --extra dbt --extra producers --extra dev --output-file requirements/dev.txt
+compile --extra spark --extra quality --extra dbt --extra producers --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt

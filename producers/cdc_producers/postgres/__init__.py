@@ -1,0 +1,1 @@
+"""PostgreSQL: a consistent snapshot, then the logical replication slot that began with it (pgoutput)."""
