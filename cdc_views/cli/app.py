@@ -13,8 +13,8 @@ from cdc_views.cli import (
     commands_events,
     commands_history,
     commands_late,
-    commands_later,
     commands_materialize,
+    commands_produce,
     commands_project,
     commands_query,
     commands_replicas,
@@ -66,4 +66,4 @@ app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
 app.add_typer(commands_dbt.dbt, name="dbt")
-commands_later.add_to(app)
+app.add_typer(commands_produce.produce, name="produce")

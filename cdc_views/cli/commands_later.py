@@ -1,4 +1,4 @@
-"""Commands that the interface promises and that are not there yet: they say so and exit 2."""
+"""Producers that the interface promises and that are not there yet: they say so and exit 2."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ import typer
 
 from cdc_views.errors import UnsupportedError
 
-_LATER = {
-    "produce": ("run a producer", "`land` appends event files, or standard input"),
-}
+_LATER = ("cassandra", "mysql", "mariadb", "kafka", "http")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to `app`; each takes any arguments."""
+def add_to(produce: typer.Typer) -> None:
+    """Add the sources to `produce`; each takes any arguments."""
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
-    for name, (purpose, instead) in _LATER.items():
-        app.command(name, help=f"Not there yet: {purpose}.", context_settings=settings)(_refusal(name, purpose, instead))
+    for source in _LATER:
+        produce.command(source, help="Not there yet.", context_settings=settings)(_refusal(source))
 
 
-def _refusal(name: str, purpose: str, instead: str) -> Callable[[typer.Context], None]:
+def _refusal(source: str) -> Callable[[typer.Context], None]:
     def refuse(context: typer.Context) -> None:
-        raise UnsupportedError(f"`{name}`, which would {purpose}, is not there yet", remedy=instead)
+        raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
 
     return refuse

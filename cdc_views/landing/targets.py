@@ -28,6 +28,9 @@ class StreamTarget(Protocol):
     def version(self) -> object:
         """Return something that differs once the project file or the schema's file was changed."""
 
+    def follow(self) -> None:
+        """Let an applied view show what has landed."""
+
 
 class ProducerLog(Protocol):
     """Where a producer says what it does; `facts` are members of a JSON log."""

@@ -44,6 +44,12 @@ class BoundedQueue:
         """Bytes they take, about."""
         return self._bytes
 
+    @property
+    def oldest(self) -> float:
+        """When the change that waits longest happened, epoch seconds; 0: nothing waits, or it is not known."""
+        with self._changed:
+            return self._items[0].happened if self._items else 0.0
+
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
         while True:

