@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,7 +61,7 @@ def postgres(
     allow_unkeyed: Annotated[
         bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     ] = False,
-    heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 10.0,
+    heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -70,7 +70,7 @@ def postgres(
 
     The connection comes from libpq's variables (PGHOST, PGUSER, PGPASSWORD …) or CDC_VIEWS_POSTGRES_DSN.
     """
-    options = {
+    options: dict[str, Any] = {
         "skips_snapshot": skip_snapshot,
         "snapshots_again": snapshot_again,
         "allows_unkeyed": allow_unkeyed,

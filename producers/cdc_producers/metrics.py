@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from cdc_views.errors import UsageError
@@ -28,6 +28,9 @@ class Health:
             self.troubles[part] = trouble
         else:
             self.troubles.pop(part, None)
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a counter, which nobody asks for
 
 
 class Metrics:

@@ -105,12 +105,12 @@ def read_table(connection: Any, table: str) -> SourceTable:
         names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
         raise UsageError(f"{table}: the database has no such table{did_you_mean(table, names)}")
     number, identity, about, primary, chosen = found[0]
-    columns = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
-    names = {attribute: column for attribute, column, *_ in columns}
-    named = [SourceColumn(*column) for _, *column in columns]
-    key = tuple(names[attribute] for attribute in primary)
-    by = {"d": key, "i": tuple(names[a] for a in chosen), "f": tuple(names.values())}.get(identity, ())
-    return SourceTable(number, namespace, name, tuple(named), key, frozenset(by), about)
+    attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
+    named = {attribute: column for attribute, column, *_ in attributes}
+    columns = [SourceColumn(*column) for _, *column in attributes]
+    key = tuple(named[attribute] for attribute in primary)
+    by = {"d": key, "i": tuple(named[a] for a in chosen), "f": tuple(named.values())}.get(identity, ())
+    return SourceTable(number, namespace, name, tuple(columns), key, frozenset(by), about)
 
 
 def check_key(table: SourceTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:

@@ -52,8 +52,8 @@ class EventWriter:
         ]
         names = [column.name for column in self.columns]
         self._keys = [names.index(column.name) for column in self.schema.row_key if column.name in names]
-        named = (("connector", "postgresql"), ("version", VERSION), ("name", self.stream), ("db", self.database))
-        named += (("schema", self.namespace), ("table", self.table))
+        named = [("connector", "postgresql"), ("version", VERSION), ("name", self.stream), ("db", self.database)]
+        named += [("schema", self.namespace), ("table", self.table)]
         self._origin = ",".join(f'"{name}":{quoted(value)}' for name, value in named)
 
     def read(self, row: Sequence[Field], *, lsn: int, micros: int) -> bytes:

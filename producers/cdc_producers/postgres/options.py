@@ -21,7 +21,7 @@ class Options:
     skips_snapshot: bool = False
     snapshots_again: bool = False
     allows_unkeyed: bool = False
-    heartbeat_seconds: float = 10.0
+    heartbeat_seconds: float = 1.0
     held_bytes_warning: int = 1 << 30
 
     def __post_init__(self) -> None:

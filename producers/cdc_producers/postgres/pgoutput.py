@@ -146,7 +146,9 @@ class Reader:
         columns = []
         for _ in range(body.take(">H")[0]):
             is_identity = body.take(">B")[0] & 1 == 1
-            columns.append(RelationColumn(body.text(), *body.take(">Ii"), is_identity))
+            column = body.text()
+            type_id, modifier = body.take(">Ii")
+            columns.append(RelationColumn(column, type_id, modifier, is_identity))
         found = Relation(number, namespace, name, identity, tuple(columns))
         self._relations[number] = found
         return found
