@@ -93,7 +93,7 @@ def _order(project: Path, tables: list[str] | None, *, on_error: OnError, listen
     from cdc_views.producing import targets_of
 
     return ProducerOrder(
-        targets=targets_of(project, tables or (), format_name="debezium"),
+        targets=targets_of(project, tables or (), format_name="debezium", log=log),
         log=log,
         stop=Event(),
         exits_on_error=on_error is OnError.EXIT,

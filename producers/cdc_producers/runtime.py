@@ -15,8 +15,8 @@ from threading import Thread
 
 from cdc_producers.metrics import Health, Metrics, serving
 from cdc_producers.queue import BoundedQueue, Limits
-from cdc_producers.source import Emitted, Source, StoppedError
-from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError, TransientError
+from cdc_producers.source import Emitted, LostError, Source, StoppedError
+from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
 from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander
 from cdc_views.landing.targets import ProducerOrder, StreamTarget
 
@@ -83,7 +83,7 @@ class Runtime:
             finally:
                 self.order.stop.set()
                 self._queue.close()
-                reader.join(_STOPS_WITHIN)
+                reader.join(1.0)
                 with suppress(EngineError):
                     self.source.close()
         if self._failure is not None:
@@ -97,12 +97,18 @@ class Runtime:
                 self.source.run(self._emit, stop)
             except StoppedError:
                 return
-            except TransientError as error:
+            except LostError as error:
+                self._fail(error)
+            except EngineError as error:
                 waits = pauses() if time.monotonic() - begun > _LONGEST_PAUSE else waits
                 self._wait("source", error, next(waits))
             except BaseException as error:
-                self._failure = error
-                stop.set()
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End: what was read lands first."""
+        self._failure = error
+        self.order.stop.set()
 
     def _emit(self, item: Emitted) -> None:
         """Queue what was not queued before: a source that reconnects says again what has not been confirmed."""
@@ -118,8 +124,12 @@ class Runtime:
             self._queue.put(item, while_waiting=self.source.keep_alive)
 
     def _land_until_stopped(self, reader: Thread) -> None:
+        deadline = None
         while True:
-            is_last = self.order.stop.is_set() and not reader.is_alive()
+            if self.order.stop.is_set():
+                # a source that hangs has nothing more to say that counts: it comes again
+                deadline = deadline or time.monotonic() + _STOPS_WITHIN
+            is_last = deadline is not None and (not reader.is_alive() or time.monotonic() > deadline)
             batch = self._queue.take()
             if batch:
                 self._oldest = next((item.happened for item in batch if item.happened), 0.0)
@@ -129,7 +139,7 @@ class Runtime:
             elif is_last:
                 self._follow(is_last=True)
                 return
-            elif self.order.stop.is_set():
+            elif deadline is not None:
                 reader.join(0.05)
 
     def _land(self, batch: list[Emitted]) -> None:

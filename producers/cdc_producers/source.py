@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import NamedTuple, Protocol
 
+from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 
 
@@ -39,6 +40,10 @@ Emit = Callable[[Emitted], None]
 """Blocks while the queue is full, calling `Source.keep_alive`; raises `StoppedError` once the runtime stops."""
 
 
+class LostError(EngineError):
+    """Changes are missing, or will be: waiting mends nothing, somebody has to decide."""
+
+
 class StoppedError(Exception):
     """The runtime stops: whatever was being emitted comes again at the next start."""
 
@@ -67,7 +72,9 @@ class Source(Protocol):
         """Read from the last landed position on, until `stop` is set.
 
         Raises:
-            TransientError: The source is away; the runtime calls again after a while.
+            LostError: Changes are missing; the producer ends.
+            UsageError: Somebody has to change something; the producer ends.
+            EngineError: Source or target are away; the runtime calls again after a while.
         """
 
     def keep_alive(self) -> None:

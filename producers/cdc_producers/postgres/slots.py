@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_producers.postgres.connections import connect, identifier, lsn_number, postgres_errors, rows
-from cdc_views.errors import EngineError, TransientError, UsageError
+from cdc_producers.source import LostError
+from cdc_views.errors import TransientError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def find_slot(connection: Any, name: str) -> Slot | None:
 def check_alive(slot: Slot, name: str) -> None:
     """Raise where the slot is lost, or another process reads it."""
     if slot.is_lost:
-        raise EngineError(
+        raise LostError(
             f"slot {name} is lost: the server removed log that it still needed, because this producer was away for more than "
             "max_slot_wal_keep_size; changes are missing. Raise that limit, drop the slot (SELECT pg_drop_replication_slot"
             f"('{name}')) and start with --snapshot-again"

@@ -20,8 +20,8 @@ from cdc_producers.postgres.snapshot import read_rows, reading
 from cdc_producers.postgres.stream import Progress, SlotStream
 from cdc_producers.postgres.transactions import Transactions
 from cdc_producers.postgres.watching import Watch
-from cdc_producers.source import Emit, Emitted, Standing
-from cdc_views.errors import EngineError, TransientError
+from cdc_producers.source import Emit, Emitted, LostError, Standing
+from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -106,13 +106,13 @@ class PostgresSource:
         if slot is not None:
             check_alive(slot, self.options.slot)
         elif (has_whole or newest) and not self.options.snapshots_again:
-            raise EngineError(
+            raise LostError(
                 f"slot {self.options.slot} is gone, though tables have landed from it: changes since are missing. Name the "
                 "right slot or database, or start with --snapshot-again"
             )
         ((current,),) = rows(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint", doing="asking its LSN")
         if newest > current:
-            raise EngineError(
+            raise LostError(
                 f"the server's log ends at {lsn_text(current)}, before what has landed from slot {self.options.slot} "
                 f"({lsn_text(newest)}): another server, or one restored from a backup; land it under another --slot and raw table"
             )
@@ -162,8 +162,6 @@ class PostgresSource:
         try:
             with self._watch.running():
                 stream.follow(stop, transactions.take)
-        except TransientError:
-            raise
         except EngineError:
             if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
                 check_alive(slot, options.slot)
