@@ -50,6 +50,11 @@ class BoundedQueue:
         with self._changed:
             return self._items[0].happened if self._items else 0.0
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more goes in."""
+        return self._is_closed
+
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
         while True:

@@ -17,8 +17,9 @@ from cdc_producers.metrics import Health, Metrics, serving
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander
+from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander, exists
 from cdc_views.landing.targets import ProducerOrder, StreamTarget
+from cdc_views.relation import RawTable
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _FOLLOW_EVERY = 10.0
@@ -43,11 +44,16 @@ class _Landing:
     stream: str
     lander: StreamLander | None = None
     version: object = None
+    raw: RawTable | None = None
 
     def land(self, events: list[StreamEvent], through: Position) -> BatchReport:
+        if self.raw is not None and not exists(self.raw):
+            # to create it anew would lose what it had: a disk that is not mounted, a folder that was moved
+            raise EngineError(f"{self.raw.location}: the raw table is gone; put it back, or stop this producer")
         version = self.target.version()
         if self.lander is None or version != self.version:
             self.lander, self.version = self.target.lander(self.stream), version
+        self.raw = self.lander.raw
         return self.lander.land(events, through=through, now=datetime.now(timezone.utc))
 
 
@@ -129,18 +135,16 @@ class Runtime:
             if self.order.stop.is_set():
                 # a source that hangs has nothing more to say that counts: it comes again
                 deadline = deadline or time.monotonic() + _STOPS_WITHIN
-            is_last = deadline is not None and (not reader.is_alive() or time.monotonic() > deadline)
-            batch = self._queue.take()
-            if batch:
+                if not reader.is_alive() or time.monotonic() > deadline:
+                    self._queue.close()
+            if batch := self._queue.take():
                 self._oldest = next((item.happened for item in batch if item.happened), 0.0)
                 self._land(batch)
                 self._oldest = 0.0
                 self._follow()
-            elif is_last:
+            elif self._queue.is_closed:
                 self._follow(is_last=True)
                 return
-            elif deadline is not None:
-                reader.join(0.05)
 
     def _land(self, batch: list[Emitted]) -> None:
         grouped: dict[tuple[str, str], list[Emitted]] = {}
