@@ -9,6 +9,7 @@ from captured import Said
 from cdc_producers.postgres.catalog import check_key, ensure_publication, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.replication import ReplicationStream
 from cdc_producers.postgres.slots import Slot, find_slot
 from cdc_producers.postgres.watching import Watch
 from services.postgres import Postgres
@@ -38,10 +39,13 @@ def connection(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Any:
         (f"postgresql://u:{SECRET}@127.0.0.1:1/d", TransientError),
     ],
 )
-def test_no_error_shows_the_password(dsn: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_streaming", [False, True])
+def test_no_error_shows_the_password(
+    dsn: str, error: type[Exception], is_streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CDC_VIEWS_POSTGRES_DSN", dsn)
     with pytest.raises(error) as told:
-        connect()
+        (ReplicationStream("") if is_streaming else connect())
     chain: BaseException | None = told.value
     while chain is not None:
         assert SECRET not in str(chain)

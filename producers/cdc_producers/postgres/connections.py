@@ -14,7 +14,7 @@ from psycopg2.extras import LogicalReplicationConnection
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
-_SETTINGS = {
+SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
@@ -37,12 +37,7 @@ def connect(*, is_replication: bool = False) -> Any:
         UsageError: The DSN is none, or the server refuses the credentials.
         TransientError: The server cannot be reached now.
     """
-    dsn = os.environ.get(DSN_VARIABLE) or ""
-    try:
-        psycopg2.extensions.parse_dsn(dsn)
-    except psycopg2.ProgrammingError:
-        # its message would quote the DSN
-        raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+    dsn = check_dsn()
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
         options["connection_factory"] = LogicalReplicationConnection
@@ -51,9 +46,20 @@ def connect(*, is_replication: bool = False) -> Any:
         if not is_replication:
             connection.autocommit = True
         with connection.cursor() as cursor:
-            for name, value in _SETTINGS.items():
+            for name, value in SETTINGS.items():
                 cursor.execute(f"SET {name} = '{value}'")
     return connection
+
+
+def check_dsn() -> str:
+    """Return the DSN of the environment, empty where there is none; raises `UsageError` for one that is none."""
+    dsn = os.environ.get(DSN_VARIABLE) or ""
+    try:
+        psycopg2.extensions.parse_dsn(dsn)
+    except psycopg2.ProgrammingError:
+        # its message would quote the DSN
+        raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+    return dsn
 
 
 @contextmanager

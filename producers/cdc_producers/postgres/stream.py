@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
-from cdc_producers.postgres.connections import connect, postgres_errors
+from cdc_producers.postgres.connections import identifier
 from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader
+from cdc_producers.postgres.replication import ReplicationStream
+from cdc_views.errors import EngineError, TransientError
 
 _WAIT_SECONDS = 0.2
 _CONFIRM_EVERY = 1.0
@@ -37,39 +38,46 @@ class SlotStream:
     heartbeat_seconds: float
     progress: Progress
     read_to: int = 0
-    heard: float = 0.0
-    _connection: Any = None
-    _cursor: Any = None
+    _connection: ReplicationStream | None = None
     _is_inside: bool = False
     _confirmed: int = 0
     _confirmed_at: float = 0.0
     _asked_at: float = 0.0
     _reader: Reader = field(default_factory=Reader)
 
+    @property
+    def heard(self) -> float:
+        """When the server last said anything, epoch seconds; 0 before."""
+        connection = self._connection
+        return 0.0 if connection is None else connection.heard
+
     def open(self) -> None:
         """Connect and start at the slot's confirmed position."""
-        self._connection = connect(is_replication=True)
-        self._cursor = self._connection.cursor()
-        options = {"proto_version": "1", "publication_names": _as_list(self.publication)}
-        with postgres_errors(f"starting slot {self.slot}"):
-            self._cursor.start_replication(slot_name=self.slot, decode=False, status_interval=10, options=options)
+        publication = identifier(self.publication).replace("'", "''")
+        options = f"proto_version '1', publication_names '{publication}'"
+        self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
 
     def follow(self, stop: Event, take: Callable[[Message], None]) -> None:
         """Give each message to `take` until `stop` is set; raises `TransientError` where the connection breaks."""
+        stream = self._opened()
         while not stop.is_set():
-            with postgres_errors(f"reading slot {self.slot}"):
-                received = self._cursor.read_message()
+            received = stream.read()
             if received is None:
-                self._idle()
+                self._idle(stream)
                 continue
-            self.heard = time.time()
-            self.read_to = max(self.read_to, received.data_start)
-            message = self._reader.read(received.payload)
+            lsn, payload = received
+            self.read_to = max(self.read_to, lsn)
+            message = self._reader.read(payload)
             if message is not None:
                 self._note(message)
                 take(message)
             if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
                 self.confirm()
+
+    def _opened(self) -> ReplicationStream:
+        if self._connection is None:
+            raise TransientError(f"slot {self.slot} is not being streamed")
+        return self._connection
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Begin):
@@ -78,17 +86,14 @@ class SlotStream:
             self._is_inside = False
             self.progress.read = max(self.progress.read, message.end)
 
-    def _idle(self) -> None:
+    def _idle(self, stream: ReplicationStream) -> None:
         """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
-        with postgres_errors(f"reading slot {self.slot}"):
-            self.read_to = max(self.read_to, self._cursor.wal_end or 0)
-            spoke = self._cursor.io_timestamp
-            self.heard = spoke.timestamp() if spoke is not None else self.heard
-            self.confirm(is_idle=True)
-            if time.monotonic() - self._asked_at > self.heartbeat_seconds:
-                self._asked_at = time.monotonic()
-                self._cursor.send_feedback(reply=True, force=True)
-            select.select([self._cursor], [], [], _WAIT_SECONDS)
+        self.read_to = max(self.read_to, stream.sent_to)
+        self.confirm(is_idle=True)
+        if time.monotonic() - self._asked_at > self.heartbeat_seconds:
+            self._asked_at = time.monotonic()
+            stream.confirm(self._confirmed, asks_answer=True)
+        stream.wait(_WAIT_SECONDS)
 
     def confirm(self, *, is_idle: bool = False) -> None:
         """Tell the server what has landed, so that it may let go of that part of the log.
@@ -96,31 +101,24 @@ class SlotStream:
         Where all that came has landed and nothing is half read, that is all the server has looked at: log of other
         tables or databases is not kept for us.
         """
-        done = self.progress.landed
-        if is_idle and not self._is_inside and done >= self.progress.read:
-            done = max(done, self.read_to)
-        if done > self._confirmed:
-            with postgres_errors(f"confirming slot {self.slot}"):
-                self._cursor.send_feedback(write_lsn=done, flush_lsn=done, apply_lsn=done, force=True)
+        done = max(self.progress.landed, self._confirmed)
+        if is_idle and not self._is_inside and self.progress.landed >= self.progress.read:
+            done = max(done, self._opened().sent_to)
+        # while it is busy it says so in any case: the server drops who is silent
+        if done > self._confirmed or not is_idle:
+            self._opened().confirm(done)
             self._confirmed = done
         self._confirmed_at = time.monotonic()
 
     def keep_alive(self) -> None:
         """Tell the server that this end lives, while nothing is read."""
-        with postgres_errors(f"keeping slot {self.slot}"):
-            done = max(self.progress.landed, self._confirmed)
-            self._cursor.send_feedback(write_lsn=done, flush_lsn=done, apply_lsn=done, force=True)
+        self.confirm()
 
     def close(self) -> None:
         """Confirm and disconnect."""
-        connection, self._connection = self._connection, None
-        if connection is None or connection.closed:
+        if self._connection is None:
             return
-        try:
+        with suppress(EngineError):  # what is not confirmed comes again, and is skipped
             self.confirm()
-        finally:
-            connection.close()
-
-
-def _as_list(publication: str) -> str:
-    return '"' + publication.replace('"', '""') + '"'
+        self._connection.close()
+        self._connection = None
