@@ -36,6 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
+def produce_postgres() -> int:
+    """Run `cdc-views produce postgres` with this process's arguments."""
+    return main(["produce", "postgres", *sys.argv[1:]])
+
+
 @cache  # typer reads every command's signature anew each time
 def _command() -> Any:
     return typer.main.get_command(app)

@@ -1,0 +1,75 @@
+"""What a producer is given: where each table's events go, and how it talks. The seam to `cdc_producers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Protocol
+
+from cdc_views.landing.streams import StreamLander
+from cdc_views.schema import TableSchema
+
+
+class StreamTarget(Protocol):
+    """One table that a producer lands into."""
+
+    @property
+    def name(self) -> str:
+        """As in the project file."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema, as its file has it now."""
+
+    def lander(self, stream: str) -> StreamLander:
+        """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""
+
+    def version(self) -> object:
+        """Return something that differs once the project file or the schema's file was changed."""
+
+    def follow(self) -> None:
+        """Let an applied view show what has landed."""
+
+
+class ProducerLog(Protocol):
+    """Where a producer says what it does; `facts` are members of a JSON log."""
+
+    def info(self, message: str, **facts: Any) -> None:
+        """Say what was done."""
+
+    def warning(self, message: str, **facts: Any) -> None:
+        """Say what deserves attention."""
+
+
+@dataclass(frozen=True)
+class ProducerOrder:
+    """What a producer is asked to do.
+
+    Attributes:
+        targets: The tables.
+        log: Where it says what it does.
+        stop: Set when it is to land what it has and end.
+        exits_on_error: Whether an event that cannot be landed ends it; it goes to quarantine either way.
+        listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
+        options: Of the source, by name.
+    """
+
+    targets: Sequence[StreamTarget]
+    log: ProducerLog
+    stop: Event
+    exits_on_error: bool = False
+    listen: str | None = "127.0.0.1:0"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+Produce = Callable[[ProducerOrder], None]
+"""What an entry point of group `cdc_views.producers` is: runs until `stop` is set.
+
+Raises:
+    CheckFailedError: An event went to quarantine, and `exits_on_error`.
+    UsageError: The tables, the options or the source's settings cannot be.
+    EngineError: The source or the target failed for good.
+"""
+
+__all__ = ["Produce", "ProducerLog", "ProducerOrder", "StreamTarget"]

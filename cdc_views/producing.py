@@ -1,0 +1,120 @@
+"""A project's tables as a producer sees them: where events go, by the project file and the schema as they are now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from cdc_views.api import Project
+from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
+from cdc_views.raw_places import check_lands, forgotten_of
+
+if TYPE_CHECKING:
+    from cdc_views.landing.streams import StreamLander
+    from cdc_views.landing.targets import Produce, ProducerLog
+    from cdc_views.schema import TableSchema
+    from cdc_views.table import Table
+
+GROUP = "cdc_views.producers"
+"""The entry points that are producers, by the source's name; each is a `Produce`."""
+
+
+def open_producer(source: str) -> Produce:
+    """Return the producer of a source; raises `UnsupportedError` where none is installed."""
+    for entry in entry_points(group=GROUP, name=source):
+        found: Produce = entry.load()
+        return found
+    raise UnsupportedError(
+        f"no producer of {source} is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
+    )
+
+
+@dataclass
+class ProjectTarget:
+    """One table of a project, for `cdc_views.landing.targets.StreamTarget`."""
+
+    project_file: Path
+    name: str
+    format_name: str
+    log: ProducerLog
+    _table: Table | None = None
+    _version: object = None
+    _files: tuple[Path, ...] = field(default=())
+    _one_at_a_time: Lock = field(default_factory=Lock)
+
+    @property
+    def schema(self) -> TableSchema:
+        """See `StreamTarget.schema`."""
+        return self._current().schema
+
+    def lander(self, stream: str) -> StreamLander:
+        """See `StreamTarget.lander`."""
+        from cdc_views.landing import StreamLander
+
+        table = self._current()
+        return StreamLander(table.raw, table.format, stream, forgotten_of(table))
+
+    def version(self) -> object:
+        """See `StreamTarget.version`."""
+        return tuple(map(_stamp, self._files or (self.project_file,)))
+
+    def follow(self) -> None:
+        """See `StreamTarget.follow`."""
+        self._current().refresh()
+
+    def _current(self) -> Table:
+        """Return the table by the files as they are; where those went wrong while running, as they were."""
+        with self._one_at_a_time:
+            version = self.version()
+            if self._table is None:
+                self._table = self._load()
+                self._version = self.version()
+            elif version != self._version:
+                self._version = version
+                try:
+                    self._table = self._load()
+                    self.log.info(f"{self.name}: follows the changed schema or project file", table=self.name)
+                except CdcViewsError as error:
+                    self.log.warning(f"{error}; {self.name} lands by the files as they were", table=self.name)
+            return self._table
+
+    def _load(self) -> Table:
+        project = Project.load(self.project_file)
+        table = project.table(self.name)
+        check_lands(table)
+        if table.config.raw.format.value != self.format_name:
+            raise ConfigError(
+                f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format.value}}}`; "
+                f"this source's events are {self.format_name}"
+            )
+        table.schema  # noqa: B018  (a schema file that cannot be read is told of now)
+        self._files = (self.project_file, project.root / table.config.schema_)
+        return table
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def targets_of(project_file: Path, names: Sequence[str], *, format_name: str, log: ProducerLog) -> list[ProjectTarget]:
+    """Return the tables to land into, checked: those named, else all of that raw format."""
+    project = Project.load(project_file)
+    chosen = [table.name for table in project.select(names) if names or table.config.raw.format.value == format_name]
+    if not chosen:
+        raise ConfigError(f"{project_file}: has no table with `raw: {{format: {format_name}}}`, which this source's events are")
+    targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]
+    for target in targets:
+        _ = target.schema
+    return targets
+
+
+__all__ = ["GROUP", "ProjectTarget", "open_producer", "targets_of"]

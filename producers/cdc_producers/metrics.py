@@ -1,0 +1,113 @@
+"""What a producer counts, for Prometheus, and whether it is well; served on a loopback port."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from cdc_views.errors import UsageError
+
+
+@dataclass
+class Health:
+    """What is wrong with each part of a producer, by the part's name; nothing: it is well."""
+
+    troubles: dict[str, str] = field(default_factory=dict)
+
+    def set(self, part: str, trouble: str) -> None:
+        """Note what is wrong with a part, empty where it is well again."""
+        if trouble:
+            self.troubles[part] = trouble
+        else:
+            self.troubles.pop(part, None)
+
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series a counter, which nobody asks for
+
+
+class Metrics:
+    """The metrics of one producer."""
+
+    def __init__(self, source: str) -> None:
+        """Make them; `source` is a label of each."""
+        self.registry = CollectorRegistry()
+        self._source = source
+        self.events = self._counter("events", "Events landed", "table")
+        self.facts = self._counter("facts", "Rows added to raw tables", "table")
+        self.quarantined = self._counter("quarantined", "Events put into quarantine", "table")
+        self.skipped = self._counter("skipped", "Events that had landed before", "table")
+        self.failures = self._counter("failures", "Attempts that failed and were repeated", "part")
+        self.lag_seconds = self._gauge("lag_seconds", "Age of the oldest change that was read and has not landed")
+        self.lag_bytes = self._gauge("lag_bytes", "Bytes of the source's log that have not landed")
+        self.held_bytes = self._gauge("held_bytes", "Bytes of log that the source keeps for this producer")
+        self.queue_rows = self._gauge("queue_rows", "Events that wait to be landed")
+        self.queue_bytes = self._gauge("queue_bytes", "Bytes of events that wait to be landed")
+        self.position = self._gauge("last_position", "First number of the last position that landed", "table")
+        self.snapshot_rows = self._counter("snapshot_rows", "Rows read by snapshots", "table")
+
+    def _counter(self, name: str, help: str, *labels: str) -> Callable[..., Counter]:
+        made = Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
+        return lambda *values: made.labels(self._source, *values)
+
+    def _gauge(self, name: str, help: str, *labels: str) -> Callable[..., Gauge]:
+        made = Gauge(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
+        return lambda *values: made.labels(self._source, *values)
+
+
+@contextmanager
+def serving(listen: str | None, metrics: Metrics, health: Health, *, refresh: Callable[[], None]) -> Iterator[str]:
+    """Serve `/healthz` and `/metrics` at `host:port`; yields where, empty for None. `refresh` precedes each answer."""
+    if listen is None:
+        yield ""
+        return
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or not host:
+        raise UsageError(f"--listen is {listen!r}; host:port was expected, as 127.0.0.1:9464")
+    handler = _handler(metrics, health, refresh)
+    try:
+        server = ThreadingHTTPServer((host, int(port)), handler)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"--listen {listen}: {error}; name a free port of this machine, or 0 for any") from error
+    server.daemon_threads = True
+    Thread(target=server.serve_forever, name="http", daemon=True).start()
+    try:
+        yield f"http://{host}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _handler(metrics: Metrics, health: Health, refresh: Callable[[], None]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10
+
+        def do_GET(self) -> None:
+            if self.path == "/metrics":
+                refresh()
+                self._answer(200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry))
+            elif self.path == "/healthz":
+                troubles = dict(health.troubles)
+                body = {"status": "failing" if troubles else "ok", "troubles": troubles, "at": int(time.time())}
+                self._answer(503 if troubles else 200, "application/json", json.dumps(body).encode())
+            else:
+                self._answer(404, "text/plain", b"/healthz and /metrics are here\n")
+
+        def _answer(self, code: int, kind: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: scrapes are no news."""
+
+    return Handler

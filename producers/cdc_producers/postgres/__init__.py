@@ -1,0 +1,22 @@
+"""PostgreSQL: a consistent snapshot, then the logical replication slot that began with it (pgoutput)."""
+
+from __future__ import annotations
+
+from cdc_views.errors import UsageError
+from cdc_views.landing.targets import ProducerOrder
+
+
+def produce(order: ProducerOrder) -> None:
+    """Land the changes of PostgreSQL's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
+    try:
+        from cdc_producers.metrics import Metrics
+        from cdc_producers.postgres.source import PostgresSource
+        from cdc_producers.runtime import Runtime
+    except ImportError as error:
+        raise UsageError(f"`produce postgres` needs {error.name}; pip install 'cdc-views[producers]'") from error
+    from cdc_producers.postgres.options import Options
+
+    metrics = Metrics("postgres")
+    targets = {target.name: target for target in order.targets}
+    source = PostgresSource(targets, Options.of(order.options), order.log, metrics)
+    Runtime(source, order, metrics).run()

@@ -1,0 +1,116 @@
+"""Connections to PostgreSQL: from the environment only, in the settings that values are read in, errors without secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg2
+import psycopg2.extensions
+from psycopg2.extras import LogicalReplicationConnection
+
+from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
+
+DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
+SETTINGS = {
+    "client_encoding": "UTF8",
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "3",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+_WRONG_CREDENTIALS = ("28000", "28P01")
+_SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
+"""Stopping, starting or recovering, no connection left, an object in use: it passes."""
+
+
+def connect(*, is_replication: bool = False) -> Any:
+    """Return a connection of `CDC_VIEWS_POSTGRES_DSN`, else of libpq's `PG…` variables; each statement commits.
+
+    Raises:
+        UsageError: The DSN is none, or the server refuses the credentials.
+        TransientError: The server cannot be reached now.
+    """
+    dsn = check_dsn()
+    options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
+    if is_replication:
+        options["connection_factory"] = LogicalReplicationConnection
+    with postgres_errors("connecting"):
+        connection = psycopg2.connect(dsn, **options)
+        if not is_replication:
+            connection.autocommit = True
+        with connection.cursor() as cursor:
+            for name, value in SETTINGS.items():
+                cursor.execute(f"SET {name} = '{value}'")
+    return connection
+
+
+def check_dsn() -> str:
+    """Return the DSN of the environment, empty where there is none; raises `UsageError` for one that is none."""
+    dsn = os.environ.get(DSN_VARIABLE) or ""
+    try:
+        psycopg2.extensions.parse_dsn(dsn)
+    except psycopg2.ProgrammingError:
+        # its message would quote the DSN
+        raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+    return dsn
+
+
+@contextmanager
+def postgres_errors(doing: str) -> Iterator[None]:
+    """Turn what psycopg2 raises into this project's errors; what may pass is a `TransientError`."""
+    try:
+        yield
+    except CdcViewsError:
+        raise
+    except psycopg2.Error as error:
+        raise _translated(doing, error) from error
+
+
+def _translated(doing: str, error: psycopg2.Error) -> CdcViewsError:
+    said = _said(error)
+    code = error.pgcode or ""
+    if code in _WRONG_CREDENTIALS or "authentication failed" in said or "no pg_hba.conf entry" in said or "no password" in said:
+        return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {DSN_VARIABLE}")
+    if code == "3D000" or ("does not exist" in said and not code and "database" in said):
+        return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {DSN_VARIABLE}")
+    if code == "42501":
+        return UsageError(f"PostgreSQL, {doing}: {said}; grant this user REPLICATION, SELECT on the tables, and what this names")
+    is_away = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or code[:2] in ("08", "57", "53")
+    if is_away or code in _SHUTTING_DOWN or type(error) is psycopg2.DatabaseError:
+        return TransientError(f"PostgreSQL is away, {doing}: {said}")
+    return EngineError(f"PostgreSQL, {doing}: {said}")
+
+
+def _said(error: psycopg2.Error) -> str:
+    text = error.diag.message_primary or str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def rows(connection: Any, text: str, values: tuple[Any, ...] | None = None, *, doing: str) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows, none for a statement that has none."""
+    with postgres_errors(doing), connection.cursor() as cursor:
+        cursor.execute(text, values)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def lsn_number(text: str) -> int:
+    """Return an LSN as a number: `0/16B3748` is 23803720."""
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def lsn_text(number: int) -> str:
+    """Return an LSN as PostgreSQL prints it."""
+    return f"{number >> 32:X}/{number & 0xFFFF_FFFF:X}"

@@ -1,0 +1,134 @@
+"""Changes of rows as Debezium's events: one JSON object each, exact, without a schema beside it.
+
+`source.lsn` is the LSN of the transaction's commit and `transaction.total_order` the change's place in it: together
+they order all writes of a key (rules S2, S3), and a snapshot's rows, whose `lsn` is where its slot begins and which
+have no place, rank below whatever is streamed from there on (rule S5).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring as quoted
+from typing import NamedTuple
+
+from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, Relation, RelationColumn
+from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
+from cdc_views.schema import TableSchema
+from cdc_views.types import LogicalType
+
+_UNAVAILABLE = '"__debezium_unavailable_value"'
+VERSION = "cdc-views"
+
+
+class Place(NamedTuple):
+    """Where a change stands: its transaction, and its number there from 1."""
+
+    begin: Begin
+    order: int
+
+
+@dataclass
+class EventWriter:
+    """Writes the events of one table, as its columns are in `columns`; made anew when those change."""
+
+    schema: TableSchema
+    namespace: str
+    table: str
+    database: str
+    stream: str
+    columns: Sequence[RelationColumn]
+    catalog: TypeCatalog
+    _fields: list[tuple[str, Encode]] = field(init=False)
+    _keys: list[int] = field(init=False)
+    _origin: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        wanted: dict[str, LogicalType] = {column.name: column.type for column in self.schema.columns}
+        self._fields = [
+            (f"{quoted(c.name)}:", encoder(c.type_id, c.modifier, catalog=self.catalog, wanted=wanted.get(c.name)))
+            for c in self.columns
+        ]
+        names = [column.name for column in self.columns]
+        self._keys = [names.index(column.name) for column in self.schema.row_key if column.name in names]
+        named = [("connector", "postgresql"), ("version", VERSION), ("name", self.stream), ("db", self.database)]
+        named += [("schema", self.namespace), ("table", self.table)]
+        self._origin = ",".join(f'"{name}":{quoted(value)}' for name, value in named)
+
+    def read(self, row: Sequence[Field], *, lsn: int, micros: int) -> bytes:
+        """Return the event of a row that a snapshot found."""
+        source = self._source(lsn=lsn, micros=micros, snapshot="true", transaction=None)
+        return self._event("r", before="null", after=self._image(row), source=source, transaction="null")
+
+    def inserted(self, new: Sequence[Field], place: Place) -> bytes:
+        """Return the event of an inserted row."""
+        return self._streamed("c", place, after=self._image(new))
+
+    def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: Place) -> bytes:
+        """Return the event of an updated row whose key stayed; what `old` has stands for what `new` leaves out."""
+        before = "null" if old is None else self._image(old)
+        return self._streamed("u", place, before=before, after=self._image(self.filled(new, old)))
+
+    def deleted(self, old: Sequence[Field], place: Place) -> bytes:
+        """Return the event of a deleted row."""
+        return self._streamed("d", place, before=self._image(old))
+
+    def truncated(self, place: Place) -> bytes:
+        """Return the event of a table that was emptied."""
+        return self._streamed("t", place)
+
+    def has_moved(self, old: Sequence[Field] | None, new: Sequence[Field]) -> bool:
+        """Whether an update changed the row's key; a part of the key that was left out did not change."""
+        return old is not None and any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
+
+    @staticmethod
+    def filled(new: Sequence[Field], old: Sequence[Field] | None) -> list[Field]:
+        """Return a new row with what it leaves out taken from the old one, as far as that has it."""
+        if old is None:
+            return list(new)
+        return [before if now is UNCHANGED and before is not None else now for now, before in zip(new, old, strict=True)]
+
+    def key_of(self, row: Sequence[Field]) -> dict[str, Field]:
+        """Return the key columns of a row, by name, as printed."""
+        return {self.columns[i].name: row[i] for i in self._keys}
+
+    def _image(self, row: Sequence[Field]) -> str:
+        parts = []
+        for (prefix, encode), value in zip(self._fields, row, strict=True):
+            if value is None:
+                parts.append(f"{prefix}null")
+            elif isinstance(value, str):
+                parts.append(prefix + self._encoded(encode, value))
+            else:
+                parts.append(prefix + _UNAVAILABLE)
+        return f"{{{','.join(parts)}}}"
+
+    @staticmethod
+    def _encoded(encode: Encode, value: str) -> str:
+        try:
+            return encode(value)
+        except ValueError:
+            # the adapter refuses it, and so it waits in quarantine as it came
+            return quoted(value)
+
+    def _streamed(self, op: str, place: Place, *, before: str = "null", after: str = "null") -> bytes:
+        begin, order = place
+        source = self._source(lsn=begin.lsn, micros=begin.committed_at, snapshot="false", transaction=begin.transaction)
+        transaction = f'{{"id":"{begin.transaction}:{begin.lsn}","total_order":{order}}}'
+        return self._event(op, before=before, after=after, source=source, transaction=transaction)
+
+    def _source(self, *, lsn: int, micros: int, snapshot: str, transaction: int | None) -> str:
+        number = "null" if transaction is None else transaction
+        when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
+        return f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{lsn}}}'
+
+    @staticmethod
+    def _event(op: str, *, before: str, after: str, source: str, transaction: str) -> bytes:
+        now = time.time_ns() // 1_000_000
+        text = f'{{"before":{before},"after":{after},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'
+        return text.encode()
+
+
+Reread = Callable[[Relation, dict[str, Field], Sequence[str]], dict[str, Field]]
+"""Asks the source for columns of the row with this key; only those it still has are returned, as printed."""

@@ -1,0 +1,224 @@
+"""The messages of PostgreSQL's `pgoutput` plugin, protocol version 1, values as text.
+
+Source: PostgreSQL 17, "Logical Replication Message Formats".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from cdc_views.errors import EngineError
+
+_POSTGRES_EPOCH_MICROS = 946_684_800_000_000
+"""2000-01-01 in µs since 1970."""
+
+
+class Unchanged(Enum):
+    """The type of `UNCHANGED`, an enum so that it stays one object."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED = Unchanged.UNCHANGED
+"""A value kept out of line (TOAST) that the write left as it was: the log does not have it."""
+Field = str | None | Unchanged
+"""One value as PostgreSQL prints it; None: null."""
+
+
+class RelationColumn(NamedTuple):
+    """A column as it was when the change was written; `modifier` is the type's own (a numeric's precision), or -1."""
+
+    name: str
+    type_id: int
+    modifier: int
+    is_identity: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table as it was when the changes that follow were written; `identity` is its replica identity (`d n f i`)."""
+
+    number: int
+    namespace: str
+    name: str
+    identity: str
+    columns: tuple[RelationColumn, ...]
+
+    @property
+    def full_name(self) -> str:
+        """`schema.table`."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A transaction starts; `lsn` is that of its commit, `committed_at` in µs since 1970."""
+
+    lsn: int
+    committed_at: int
+    transaction: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A transaction ends; `end` is the first byte of the log after it."""
+
+    lsn: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A row was inserted."""
+
+    relation: Relation
+    new: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A row was updated; `old` only where its identity changed, or the identity is the whole row."""
+
+    relation: Relation
+    old: tuple[Field, ...] | None
+    new: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A row was deleted; `old` has its identity, else nulls."""
+
+    relation: Relation
+    old: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Tables were emptied."""
+
+    relations: tuple[Relation, ...]
+
+
+Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
+
+
+class Reader:
+    """Reads messages of one connection in order: rows come after the description of their table."""
+
+    def __init__(self) -> None:
+        """Start without any table known, as a connection does."""
+        self._relations: dict[int, Relation] = {}
+
+    def read(self, payload: bytes) -> Message | None:
+        """Return one message, None for one that says nothing of rows; raises `EngineError` for bytes that are none."""
+        tag, body = payload[:1], _Bytes(payload)
+        try:
+            return self._read(tag, body)
+        except (struct.error, IndexError, KeyError, ValueError) as error:
+            raise EngineError(
+                f"a pgoutput message of kind {tag!r} and {len(payload)} bytes is not as protocol version 1 has it ({error!r}); "
+                "PostgreSQL 14 or newer was expected"
+            ) from error
+
+    def _read(self, tag: bytes, body: _Bytes) -> Message | None:
+        match tag:
+            case b"B":
+                lsn, at, number = body.take(">QqI")
+                return Begin(lsn, at + _POSTGRES_EPOCH_MICROS, number)
+            case b"C":
+                _, lsn, end, _ = body.take(">BQQq")
+                return Commit(lsn, end)
+            case b"R":
+                return self._relation(body)
+            case b"T":
+                count, _ = body.take(">IB")
+                return Truncate(tuple(self._relations[number] for number in body.take(f">{count}I")))
+            case b"I" | b"U" | b"D":
+                return self._row(tag, body, self._relations[body.take(">I")[0]])
+        return None
+
+    def _relation(self, body: _Bytes) -> Relation:
+        number = body.take(">I")[0]
+        namespace, name, identity = body.text() or "pg_catalog", body.text(), body.take(">c")[0].decode()
+        columns = []
+        for _ in range(body.take(">H")[0]):
+            is_identity = body.take(">B")[0] & 1 == 1
+            column = body.text()
+            type_id, modifier = body.take(">Ii")
+            columns.append(RelationColumn(column, type_id, modifier, is_identity))
+        found = Relation(number, namespace, name, identity, tuple(columns))
+        self._relations[number] = found
+        return found
+
+    @staticmethod
+    def _row(tag: bytes, body: _Bytes, relation: Relation) -> Message:
+        old, part = None, body.take(">c")[0]
+        if part in b"KO":
+            old = body.row()
+            part = body.take(">c")[0] if tag == b"U" else b""
+        if tag == b"D":
+            if old is None:
+                raise ValueError(f"part {part!r} of a deletion")
+            return Delete(relation, old)
+        if part != b"N":
+            raise ValueError(f"part {part!r} of a write")
+        new = body.row()
+        return Insert(relation, new) if tag == b"I" else Update(relation, old, new)
+
+
+class _Bytes:
+    """A message being read, after its tag."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 1
+
+    def take(self, layout: str) -> tuple[Any, ...]:
+        found = struct.unpack_from(layout, self._data, self._at)
+        self._at += struct.calcsize(layout)
+        return found
+
+    def text(self) -> str:
+        end = self._data.index(b"\0", self._at)
+        found = self._data[self._at : end].decode()
+        self._at = end + 1
+        return found
+
+    def row(self) -> tuple[Field, ...]:
+        return tuple(self._field() for _ in range(self.take(">H")[0]))
+
+    def _field(self) -> Field:
+        kind = self._data[self._at]
+        self._at += 1
+        match kind:
+            case 0x6E:  # n
+                return None
+            case 0x75:  # u
+                return UNCHANGED
+            case 0x74:  # t
+                start = self._at + 4
+                self._at = start + int.from_bytes(self._data[self._at : start], "big")
+                if self._at > len(self._data):
+                    raise ValueError("a value goes past the end")
+                return self._data[start : self._at].decode()
+        raise ValueError(f"a value of kind {kind:#x}")
+
+
+__all__ = [
+    "UNCHANGED",
+    "Begin",
+    "Commit",
+    "Delete",
+    "Field",
+    "Insert",
+    "Message",
+    "Reader",
+    "Relation",
+    "RelationColumn",
+    "Truncate",
+    "Update",
+]

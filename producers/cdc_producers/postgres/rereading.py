@@ -1,0 +1,35 @@
+"""Asking the source for values that its log leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import psycopg2.extensions
+
+from cdc_producers.postgres.connections import identifier, postgres_errors
+from cdc_producers.postgres.pgoutput import Field, Relation
+from cdc_views.errors import EngineError, TransientError
+
+
+def reread(connection: Any, relation: Relation, key: Mapping[str, Field], names: Sequence[str]) -> dict[str, Field]:
+    """Return columns of the row that has this key now, as printed; none where it has gone, or a column or the table has.
+
+    The row may have been written since. That write comes later in the log and so wins, and a row that is gone by now
+    has its deletion there: once the log was read, what is shown is what the source has.
+    """
+    columns = ", ".join(identifier(name) for name in names).replace("%", "%%")
+    where = " AND ".join(f"{identifier(name)} = %s" for name in key).replace("%", "%%").replace("%%s", "%s")
+    table = f"{identifier(relation.namespace)}.{identifier(relation.name)}".replace("%", "%%")
+    numbers = tuple({column.type_id for column in relation.columns})
+    printed = psycopg2.extensions.new_type(numbers, "PRINTED", lambda value, _: value)
+    try:
+        with postgres_errors("reading a row again"), connection.cursor() as cursor:
+            psycopg2.extensions.register_type(printed, cursor)
+            cursor.execute(f"SELECT {columns} FROM {table} WHERE {where}", tuple(key.values()))
+            found = cursor.fetchone()
+    except TransientError:
+        raise
+    except EngineError:
+        return {}  # the table or a column is another one by now
+    return {} if found is None else dict(zip(names, found, strict=True))

@@ -1,0 +1,124 @@
+"""Reading a slot: messages in, positions confirmed only once they have landed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Event
+
+from cdc_producers.postgres.connections import identifier
+from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader
+from cdc_producers.postgres.replication import ReplicationStream
+from cdc_views.errors import EngineError, TransientError
+
+_WAIT_SECONDS = 0.2
+_CONFIRM_EVERY = 1.0
+
+
+@dataclass
+class Progress:
+    """How far the slot's transactions were read and landed, over all connections of a run: ends of transactions."""
+
+    read: int = 0
+    landed: int = 0
+
+    def land(self, end: int) -> None:
+        """Note that all transactions that end by `end` are committed in every table."""
+        self.landed = max(self.landed, end)
+
+
+@dataclass
+class SlotStream:
+    """One connection that reads a slot."""
+
+    slot: str
+    publication: str
+    heartbeat_seconds: float
+    progress: Progress
+    read_to: int = 0
+    _connection: ReplicationStream | None = None
+    _is_inside: bool = False
+    _confirmed: int = 0
+    _confirmed_at: float = 0.0
+    _asked_at: float = 0.0
+    _reader: Reader = field(default_factory=Reader)
+
+    @property
+    def heard(self) -> float:
+        """When the server last said anything, epoch seconds; 0 before."""
+        connection = self._connection
+        return 0.0 if connection is None else connection.heard
+
+    def open(self) -> None:
+        """Connect and start at the slot's confirmed position."""
+        publication = identifier(self.publication).replace("'", "''")
+        options = f"proto_version '1', publication_names '{publication}'"
+        self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
+
+    def follow(self, stop: Event, take: Callable[[Message], None]) -> None:
+        """Give each message to `take` until `stop` is set; raises `TransientError` where the connection breaks."""
+        stream = self._opened()
+        while not stop.is_set():
+            received = stream.read()
+            if received is None:
+                self._idle(stream)
+                continue
+            lsn, payload = received
+            self.read_to = max(self.read_to, lsn)
+            message = self._reader.read(payload)
+            if message is not None:
+                self._note(message)
+                take(message)
+            if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
+                self.confirm()
+
+    def _opened(self) -> ReplicationStream:
+        if self._connection is None:
+            raise TransientError(f"slot {self.slot} is not being streamed")
+        return self._connection
+
+    def _note(self, message: Message) -> None:
+        if isinstance(message, Begin):
+            self._is_inside = True
+        elif isinstance(message, Commit):
+            self._is_inside = False
+            self.progress.read = max(self.progress.read, message.end)
+
+    def _idle(self, stream: ReplicationStream) -> None:
+        """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
+        self.read_to = max(self.read_to, stream.sent_to)
+        self.confirm(is_idle=True)
+        if time.monotonic() - self._asked_at > self.heartbeat_seconds:
+            self._asked_at = time.monotonic()
+            stream.confirm(self._confirmed, asks_answer=True)
+        stream.wait(_WAIT_SECONDS)
+
+    def confirm(self, *, is_idle: bool = False) -> None:
+        """Tell the server what has landed, so that it may let go of that part of the log.
+
+        Where all that came has landed and nothing is half read, that is all the server has looked at: log of other
+        tables or databases is not kept for us.
+        """
+        done = max(self.progress.landed, self._confirmed)
+        if is_idle and not self._is_inside and self.progress.landed >= self.progress.read:
+            done = max(done, self._opened().sent_to)
+        # while it is busy it says so in any case: the server drops who is silent
+        if done > self._confirmed or not is_idle:
+            self._opened().confirm(done)
+            self._confirmed = done
+        self._confirmed_at = time.monotonic()
+
+    def keep_alive(self) -> None:
+        """Tell the server that this end lives, while nothing is read."""
+        self.confirm()
+
+    def close(self) -> None:
+        """Confirm and disconnect."""
+        if self._connection is None:
+            return
+        with suppress(EngineError):  # what is not confirmed comes again, and is skipped
+            self.confirm()
+        self._connection.close()
+        self._connection = None

@@ -1,0 +1,136 @@
+"""Messages of a slot into events, in the order of their transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc_producers.postgres.events import EventWriter, Place, Reread
+from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
+from cdc_producers.postgres.values import TypeCatalog
+from cdc_producers.source import Emit, Emitted
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_ORDERS_EACH = 2
+"""Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
+
+
+@dataclass
+class Transactions:
+    """Turns the messages of one connection into what the runtime lands.
+
+    Args:
+        targets: By `schema.table` of the source.
+        database: The source's name of the database.
+        stream: The slot's name.
+        types: The server's types.
+        reread: Asks the source for what its log leaves out.
+        log: Hears of columns that come and go.
+        emit: Takes the events.
+    """
+
+    targets: Mapping[str, StreamTarget]
+    database: str
+    stream: str
+    types: TypeCatalog
+    reread: Reread
+    log: ProducerLog
+    emit: Emit
+    _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
+    _order: int = 0
+    _writers: dict[int, tuple[object, EventWriter]] = field(default_factory=dict)
+    _columns: dict[str, set[str]] = field(default_factory=dict)
+
+    def take(self, message: Message) -> None:
+        """Emit what a message says."""
+        match message:
+            case Begin():
+                self._begin, self._order = message, 0
+            case Commit():
+                self.emit(Emitted(token=message.end))
+            case Relation():
+                self._note_columns(message)
+            case Truncate():
+                for relation in message.relations:
+                    self._truncate(relation)
+            case Insert() | Update() | Delete():
+                self._change(message)
+
+    def _change(self, message: Insert | Update | Delete) -> None:
+        place = self._next()
+        target = self.targets.get(message.relation.full_name)
+        if target is None:
+            return
+        writer = self._writer(message.relation, target)
+        match message:
+            case Insert():
+                self._emit(target, place, writer.inserted(message.new, place))
+            case Delete():
+                self._emit(target, place, writer.deleted(message.old, place))
+            case Update() if message.old is not None and writer.has_moved(message.old, message.new):
+                self._move(target, writer, message.old, message, place=place)
+            case Update():
+                self._emit(target, place, writer.updated(message.old, message.new, place))
+
+    def _move(self, target: StreamTarget, writer: EventWriter, old: Sequence[Field], message: Update, *, place: Place) -> None:
+        """An update of the key is a deletion of the old row, then a new one, as Debezium has it."""
+        self._emit(target, place, writer.deleted(old, place))
+        then = place._replace(order=place.order + 1)
+        self._emit(target, then, writer.inserted(self._whole(writer, old, message), then))
+
+    def _whole(self, writer: EventWriter, old: Sequence[Field], message: Update) -> list[Field]:
+        """The new row with what the log leaves out: from the old one, else asked of the source.
+
+        No later event has it, for the values that the key's old row was given are another row's in the view.
+        """
+        row = writer.filled(message.new, old)
+        names = [column.name for column, value in zip(message.relation.columns, row, strict=True) if value is UNCHANGED]
+        if not names:
+            return row
+        found = self.reread(message.relation, writer.key_of(row), names)
+        pairs = zip(message.relation.columns, row, strict=True)
+        return [found.get(column.name, value) if value is UNCHANGED else value for column, value in pairs]
+
+    def _truncate(self, relation: Relation) -> None:
+        place = self._next()
+        target = self.targets.get(relation.full_name)
+        if target is not None:
+            self._emit(target, place, self._writer(relation, target).truncated(place))
+
+    def _next(self) -> Place:
+        self._order += _ORDERS_EACH
+        return Place(self._begin, self._order - 1)
+
+    def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
+        position = Position(place.begin.lsn, place.order)
+        self.emit(Emitted(target.name, self.stream, position, content, place.begin.committed_at / 1e6))
+
+    def _writer(self, relation: Relation, target: StreamTarget) -> EventWriter:
+        """The table's writer, made anew when the source's columns or the project's schema changed."""
+        version = relation, target.version()
+        known = self._writers.get(relation.number)
+        if known is not None and known[0] == version:
+            return known[1]
+        writer = EventWriter(
+            target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
+        )
+        self._writers[relation.number] = version, writer
+        return writer
+
+    def _note_columns(self, relation: Relation) -> None:
+        target = self.targets.get(relation.full_name)
+        if target is None:
+            return
+        names = {column.name for column in relation.columns}
+        before = self._columns.get(relation.full_name, {column.name for column in target.schema.columns})
+        self._columns[relation.full_name] = names
+        if new := sorted(names - before):
+            self.log.warning(
+                f"{target.name}: the source has new columns: {', '.join(new)}; add them to the schema file, and rows that "
+                f"wait in quarantine land with `cdc-views replay {target.name}`. Rows not written since have no value there yet",
+                table=target.name,
+                columns=new,
+            )
+        if gone := sorted(before - names):
+            self.log.warning(f"{target.name}: the source's log no longer has {', '.join(gone)}", table=target.name, columns=gone)

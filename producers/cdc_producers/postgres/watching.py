@@ -1,0 +1,79 @@
+"""Watching the slot while it is followed: the log the server keeps for it, and how near it is to losing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Thread
+
+from cdc_producers.postgres.connections import connect
+from cdc_producers.postgres.slots import Slot, find_slot
+from cdc_views.errors import CdcViewsError
+from cdc_views.landing.targets import ProducerLog
+
+_EVERY = 5.0
+_NEAR_BYTES = 256 << 20
+_WARN_AGAIN_AFTER = 60
+"""Looks between two warnings: five minutes."""
+
+
+@dataclass
+class Watch:
+    """What was last seen of a slot; None before the first look."""
+
+    slot: str
+    held_bytes_warning: int
+    log: ProducerLog
+    behind_bytes: int | None = None
+    held_bytes: int | None = None
+    _stop: Event = field(default_factory=Event)
+    _quiet_looks: int = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Look every few seconds, in a thread and a connection of its own."""
+        watcher = Thread(target=self._run, name="watch", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            watcher.join(_EVERY)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._look_until_stopped()
+            except CdcViewsError:
+                # the source's own connection says what is wrong
+                self._stop.wait(_EVERY)
+
+    def _look_until_stopped(self) -> None:
+        connection = connect()
+        try:
+            while not self._stop.is_set():
+                slot = find_slot(connection, self.slot)
+                if slot is not None:
+                    self.look(slot)
+                self._stop.wait(_EVERY)
+        finally:
+            connection.close()
+
+    def look(self, slot: Slot) -> None:
+        """Take note of a slot, and warn where the log kept for it grows beyond what was asked for, or is near its limit."""
+        self.behind_bytes, self.held_bytes = slot.behind_bytes, slot.held_bytes
+        is_near = slot.safe_bytes is not None and slot.safe_bytes < _NEAR_BYTES
+        if not is_near and slot.held_bytes < self.held_bytes_warning:
+            self._quiet_looks = 0
+            return
+        if self._quiet_looks == 0:
+            self.log.warning(self._warning(slot, is_near=is_near), slot=self.slot, held_bytes=slot.held_bytes)
+        self._quiet_looks = (self._quiet_looks + 1) % _WARN_AGAIN_AFTER
+
+    def _warning(self, slot: Slot, *, is_near: bool) -> str:
+        held = f"the server keeps {slot.held_bytes >> 20:,} MiB of log for slot {self.slot}"
+        if is_near:
+            rest = max(0, slot.safe_bytes or 0) >> 20
+            return f"{held}, and loses the slot {rest:,} MiB on (max_slot_wal_keep_size); raise that limit or land faster"
+        return f"{held}; it goes once this producer has landed it and transactions that run are over"

@@ -1,0 +1,104 @@
+"""The queue between source and lander, bounded in rows and bytes: a source that is faster waits."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition
+
+from cdc_producers.source import Emitted, StoppedError
+
+_LOOK_EVERY = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much waits in memory, and when a batch lands: whichever limit of the batch is reached first."""
+
+    queue_rows: int = 50_000
+    queue_bytes: int = 64 << 20
+    batch_rows: int = 20_000
+    batch_bytes: int = 16 << 20
+    batch_seconds: float = 1.0
+
+
+@dataclass
+class BoundedQueue:
+    """First in, first out; one thread puts, one takes."""
+
+    limits: Limits
+    _items: deque[Emitted] = field(default_factory=deque)
+    _bytes: int = 0
+    _is_closed: bool = False
+    _changed: Condition = field(default_factory=Condition)
+
+    @property
+    def rows(self) -> int:
+        """Items that wait."""
+        return len(self._items)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes they take, about."""
+        return self._bytes
+
+    @property
+    def oldest(self) -> float:
+        """When the change that waits longest happened, epoch seconds; 0: nothing waits, or it is not known."""
+        with self._changed:
+            return self._items[0].happened if self._items else 0.0
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more goes in."""
+        return self._is_closed
+
+    def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
+        """Add an item once there is room; one larger than the whole queue goes in alone."""
+        while True:
+            with self._changed:
+                if self._is_closed:
+                    raise StoppedError
+                if not self._items or not self._is_full(item.size):
+                    self._items.append(item)
+                    self._bytes += item.size
+                    self._changed.notify_all()
+                    return
+                has_changed = self._changed.wait(_LOOK_EVERY)
+            if not has_changed:
+                while_waiting()
+
+    def close(self) -> None:
+        """Take nothing more in; what waits can still be taken out."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def take(self) -> list[Emitted]:
+        """Return the next batch, in order; empty where nothing came for the batch's seconds."""
+        deadline = time.monotonic() + self.limits.batch_seconds
+        with self._changed:
+            while not self._is_batch() and not self._is_closed:
+                rest = deadline - time.monotonic()
+                if rest <= 0 or not self._changed.wait(rest):
+                    break
+            return self._batch()
+
+    def _is_full(self, size: int) -> bool:
+        return len(self._items) >= self.limits.queue_rows or self._bytes + size > self.limits.queue_bytes
+
+    def _is_batch(self) -> bool:
+        return len(self._items) >= self.limits.batch_rows or self._bytes >= self.limits.batch_bytes
+
+    def _batch(self) -> list[Emitted]:
+        batch: list[Emitted] = []
+        size = 0
+        while self._items and len(batch) < self.limits.batch_rows and size < self.limits.batch_bytes:
+            item = self._items.popleft()
+            size += item.size
+            batch.append(item)
+        self._bytes -= size
+        self._changed.notify_all()
+        return batch

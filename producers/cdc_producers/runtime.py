@@ -1,0 +1,238 @@
+"""What every producer shares: a source's events through a bounded queue into raw tables, rows and position as one.
+
+One thread reads the source, one lands. What fails on either side is tried again, later each time, until it works:
+the position moves only with the rows, so nothing is lost meanwhile and nothing lands twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from threading import Thread
+
+from cdc_producers.metrics import Health, Metrics, serving
+from cdc_producers.queue import BoundedQueue, Limits
+from cdc_producers.source import Emitted, LostError, Source, StoppedError
+from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
+from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander, exists
+from cdc_views.landing.targets import ProducerOrder, StreamTarget
+from cdc_views.relation import RawTable
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_FOLLOW_EVERY = 10.0
+"""Seconds between two times that an applied view is made to follow."""
+_STOPS_WITHIN = 20.0
+"""Seconds that a stop waits for a target that is away."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds before each next attempt: doubled up to half a minute."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+@dataclass
+class _Landing:
+    """One table's lander of one stream, made anew when the project file or the schema changes."""
+
+    target: StreamTarget
+    stream: str
+    lander: StreamLander | None = None
+    version: object = None
+    raw: RawTable | None = None
+
+    def land(self, events: list[StreamEvent], through: Position) -> BatchReport:
+        if self.raw is not None and not exists(self.raw):
+            # to create it anew would lose what it had: a disk that is not mounted, a folder that was moved
+            raise EngineError(f"{self.raw.location}: the raw table is gone; put it back, or stop this producer")
+        version = self.target.version()
+        if self.lander is None or version != self.version:
+            self.lander, self.version = self.target.lander(self.stream), version
+        self.raw = self.lander.raw
+        return self.lander.land(events, through=through, now=datetime.now(timezone.utc))
+
+
+@dataclass
+class Runtime:
+    """Runs one source into its tables until told to stop, or until something fails that waiting cannot mend."""
+
+    source: Source
+    order: ProducerOrder
+    metrics: Metrics
+    limits: Limits = field(default_factory=Limits)
+    health: Health = field(default_factory=Health)
+    _queue: BoundedQueue = field(init=False)
+    _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
+    _landings: dict[tuple[str, str], _Landing] = field(default_factory=dict)
+    _unseen: set[str] = field(default_factory=set)
+    _followed: float = 0.0
+    _oldest: float = 0.0
+    _failure: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self._queue = BoundedQueue(self.limits)
+
+    def run(self) -> None:
+        """Land until `order.stop` is set; what was read by then lands before it returns."""
+        with serving(self.order.listen, self.metrics, self.health, refresh=self._refresh) as address:
+            if address:
+                self.order.log.info(f"metrics: {address}/metrics, health: {address}/healthz", address=address)
+            reader = Thread(target=self._read, name="source", daemon=True)
+            reader.start()
+            try:
+                self._land_until_stopped(reader)
+            finally:
+                self.order.stop.set()
+                self._queue.close()
+                reader.join(1.0)
+                with suppress(EngineError):
+                    self.source.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _read(self) -> None:
+        stop, waits = self.order.stop, pauses()
+        while not stop.is_set():
+            begun = time.monotonic()
+            try:
+                self.source.run(self._emit, stop)
+            except StoppedError:
+                return
+            except LostError as error:
+                self._fail(error)
+            except EngineError as error:
+                waits = pauses() if time.monotonic() - begun > _LONGEST_PAUSE else waits
+                self._wait("source", error, next(waits))
+            except BaseException as error:
+                self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End: what was read lands first."""
+        self._failure = error
+        self.order.stop.set()
+
+    def _emit(self, item: Emitted) -> None:
+        """Queue what was not queued before: a source that reconnects says again what has not been confirmed."""
+        self.health.set("source", "")
+        if item.table:
+            key = item.table, item.stream
+            known = self._emitted.get(key)
+            if known is not None and item.position <= known:
+                return
+            self._queue.put(item, while_waiting=self.source.keep_alive)
+            self._emitted[key] = item.position
+        else:
+            self._queue.put(item, while_waiting=self.source.keep_alive)
+
+    def _land_until_stopped(self, reader: Thread) -> None:
+        deadline = None
+        while True:
+            if self.order.stop.is_set():
+                # a source that hangs has nothing more to say that counts: it comes again
+                deadline = deadline or time.monotonic() + _STOPS_WITHIN
+                if not reader.is_alive() or time.monotonic() > deadline:
+                    self._queue.close()
+            if batch := self._queue.take():
+                self._oldest = next((item.happened for item in batch if item.happened), 0.0)
+                self._land(batch)
+                self._oldest = 0.0
+                self._follow()
+            elif self._queue.is_closed:
+                self._follow(is_last=True)
+                return
+
+    def _land(self, batch: list[Emitted]) -> None:
+        grouped: dict[tuple[str, str], list[Emitted]] = {}
+        for item in batch:
+            if item.table:
+                grouped.setdefault((item.table, item.stream), []).append(item)
+        bad = sum(self._land_table(key, items) for key, items in grouped.items())
+        tokens = [item.token for item in batch if item.token is not None]
+        if tokens:
+            self.source.landed(tokens[-1])
+        if bad and self.order.exits_on_error:
+            raise CheckFailedError(f"{bad:,} events went to quarantine, and --on-error is exit; mend the cause and `replay` them")
+
+    def _land_table(self, key: tuple[str, str], items: list[Emitted]) -> int:
+        """Land one table's part of a batch, however long it takes; returns how many events were bad."""
+        landing = self._landings.get(key) or self._landing(*key)
+        events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
+        waits, stopping_since = pauses(), 0.0
+        while True:
+            try:
+                report = landing.land(events, items[-1].position)
+                break
+            except EngineError as error:
+                landing.lander = None
+                if self.order.stop.is_set():
+                    stopping_since = stopping_since or time.monotonic()
+                    if time.monotonic() - stopping_since > _STOPS_WITHIN:
+                        raise
+                self._wait("target", error, min(next(waits), 1.0) if stopping_since else next(waits))
+        self.health.set("target", "")
+        self._count(key[0], report, items[-1].position)
+        if report.facts:
+            self._unseen.add(key[0])
+        return report.quarantined
+
+    def _follow(self, *, is_last: bool = False) -> None:
+        """Let views show what has landed, now and then; the events have landed whether or not that works."""
+        if not is_last and time.monotonic() - self._followed < _FOLLOW_EVERY:
+            return
+        self._followed = time.monotonic()
+        for target in self.order.targets:
+            if target.name in self._unseen:
+                self._unseen.discard(target.name)
+                try:
+                    target.follow()
+                except CdcViewsError as error:
+                    self.order.log.warning(f"{target.name}: the view does not show yet what has landed: {error}")
+
+    def _landing(self, table: str, stream: str) -> _Landing:
+        target = next(target for target in self.order.targets if target.name == table)
+        return self._landings.setdefault((table, stream), _Landing(target, stream))
+
+    def _wait(self, part: str, error: Exception, pause: float) -> None:
+        message = str(error).strip()
+        self.health.set(part, message)
+        self.metrics.failures(part).inc()
+        self.order.log.warning(f"{message}; tried again in {pause:g} s, nothing is lost", part=part, kind=type(error).__name__)
+        if self.order.stop.is_set():
+            time.sleep(min(pause, 1.0))
+        else:
+            self.order.stop.wait(pause)
+
+    def _count(self, table: str, report: BatchReport, position: Position) -> None:
+        self.metrics.events(table).inc(report.events)
+        self.metrics.facts(table).inc(report.facts)
+        self.metrics.skipped(table).inc(report.skipped)
+        self.metrics.quarantined(table).inc(report.quarantined)
+        self.metrics.position(table).set(position.at)
+        for rejection in report.rejections:
+            self.order.log.warning(f"{table}: quarantined: {rejection.reason}", table=table)
+        if report.quarantined:
+            self.order.log.warning(
+                f"{table}: {report.quarantined:,} events went to quarantine; mend the cause, then `cdc-views replay {table}`",
+                table=table,
+                quarantined=report.quarantined,
+            )
+
+    def _refresh(self) -> None:
+        standing = self.source.standing()
+        self.metrics.queue_rows().set(self._queue.rows)
+        self.metrics.queue_bytes().set(self._queue.bytes)
+        self.metrics.lag_seconds().set(self._lag(standing.heard))
+        if standing.behind_bytes is not None:
+            self.metrics.lag_bytes().set(standing.behind_bytes)
+        if standing.held_bytes is not None:
+            self.metrics.held_bytes().set(standing.held_bytes)
+
+    def _lag(self, heard: float) -> float:
+        """Seconds since the oldest change that has not landed; where all has, since the source was last heard."""
+        since = self._oldest or self._queue.oldest or heard
+        return max(0.0, time.time() - since) if since else 0.0

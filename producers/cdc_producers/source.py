@@ -1,0 +1,90 @@
+"""What a source is: it reads one log and emits events; the runtime lands them and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+from typing import NamedTuple, Protocol
+
+from cdc_views.errors import EngineError
+from cdc_views.landing import Position
+
+
+class Emitted(NamedTuple):
+    """One thing a source says, in the order of its log.
+
+    Attributes:
+        table: The table it is about, as in the project file; empty for a landmark of all of them.
+        stream: The stream of that table whose positions these are.
+        position: Where it stands; positions of one table and stream ascend, and what comes again is left out.
+        content: The event in the table's raw format; None where only the position has been reached.
+        happened: When the source committed it, epoch seconds; 0 where it is not known.
+        token: For `Source.landed`, once this and everything before it has landed; None: nothing to be said.
+    """
+
+    table: str = ""
+    stream: str = ""
+    position: Position = Position(0)
+    content: bytes | None = None
+    happened: float = 0.0
+    token: object = None
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes in the queue, about."""
+        return len(self.content or b"") + 200
+
+
+Emit = Callable[[Emitted], None]
+"""Blocks while the queue is full, calling `Source.keep_alive`; raises `StoppedError` once the runtime stops."""
+
+
+class LostError(EngineError):
+    """Changes are missing, or will be: waiting mends nothing, somebody has to decide."""
+
+
+class StoppedError(Exception):
+    """The runtime stops: whatever was being emitted comes again at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a source has come, as far as it knows.
+
+    Attributes:
+        position: Where its log was read to, as the source's tools print it.
+        behind_bytes: Bytes of the log that were written and not yet read and landed; None: not known.
+        held_bytes: Bytes the source's server keeps because this reader has not confirmed them; None: not known.
+        heard: When the server last said anything, epoch seconds.
+    """
+
+    position: str = ""
+    behind_bytes: int | None = None
+    held_bytes: int | None = None
+    heard: float = 0.0
+
+
+class Source(Protocol):
+    """A log of changes. All but `standing` and `landed` are called by one thread."""
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """Read from the last landed position on, until `stop` is set.
+
+        Raises:
+            LostError: Changes are missing; the producer ends.
+            UsageError: Somebody has to change something; the producer ends.
+            EngineError: Source or target are away; the runtime calls again after a while.
+        """
+
+    def keep_alive(self) -> None:
+        """Tell the server that this reader lives; called about once a second while the queue is full."""
+
+    def landed(self, token: object) -> None:
+        """Take note that everything up to the `Emitted` with this token is committed; called by the lander's thread."""
+
+    def standing(self) -> Standing:
+        """Return how far the source has come; called by any thread."""
+
+    def close(self) -> None:
+        """Confirm what has landed, and let go of the connections. After `run` has returned."""

@@ -1,0 +1,86 @@
+"""Files of Maven coordinates, fetched by the Ivy that pyspark ships, into a folder of their own, once."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from os import getpid
+from pathlib import Path
+
+from cdc_views.errors import EngineError
+from cdc_views_spark.java import is_wrapped, java_home
+from cdc_views_spark.truststore import trust_options
+
+Coordinates = tuple[str, str, str]
+"""Group, artifact and version."""
+_ATTEMPTS = 3
+_PAUSE = 5
+"""Seconds before the second attempt; twice as many before the third."""
+_TELLING = re.compile(r"unresolved|not found|timed? ?out|refused|error", re.IGNORECASE)
+_COMPLETE = "complete"
+
+
+def fetched(coordinates: Coordinates, folder: Path, *, finish: Callable[[Path], None]) -> Path:
+    """Return `folder` with the artifact and what it depends on, fetched on the first call.
+
+    Args:
+        coordinates: What to fetch.
+        folder: Where it is kept, in the cache folder.
+        finish: Called once, with the folder as fetched, before it is put in place.
+
+    Raises:
+        EngineError: No repository gave it, after three attempts.
+    """
+    if not (folder / _COMPLETE).exists():
+        # beside the place, then renamed: two processes may fetch at once, or one may be killed
+        beside = folder.with_name(f"{folder.name}.{getpid()}")
+        _fetch(coordinates, beside)
+        finish(beside)
+        (beside / _COMPLETE).touch()
+        _put_in_place(beside, folder)
+    return folder
+
+
+def _put_in_place(beside: Path, folder: Path) -> None:
+    if folder.exists() and not (folder / _COMPLETE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        beside.rename(folder)
+    except OSError:
+        if not (folder / _COMPLETE).exists():
+            raise
+        shutil.rmtree(beside)  # another process was first
+
+
+def _fetch(coordinates: Coordinates, folder: Path) -> None:
+    """Fill the folder; a repository that does not answer is asked again."""
+    said: str | None = ""
+    for attempt in range(_ATTEMPTS):
+        said = _tried(coordinates, folder)
+        if said is None:
+            return
+        time.sleep(_PAUSE * (attempt + 1))
+    tail = "\n".join([line.strip() for line in (said or "").splitlines() if _TELLING.search(line)][:5])
+    raise EngineError(f"{':'.join(coordinates)} could not be fetched; is there a network?\n{tail}")
+
+
+def _tried(coordinates: Coordinates, folder: Path) -> str | None:
+    """Try once; returns None where it worked, else what Ivy said."""
+    import pyspark
+
+    # an Ivy cache of its own, new each time: a half-filled one makes Ivy fail
+    ivy_cache = folder.with_name(f"{folder.name}.ivy")
+    ivy = next((Path(str(pyspark.__file__)).parent / "jars").glob("ivy-*.jar"))
+    home = java_home(folder.parent)
+    trust = trust_options(folder.parent) if is_wrapped(home) else []
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-cache", str(ivy_cache)]
+    command += ["-dependency", *coordinates, "-confs", "default"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    shutil.rmtree(ivy_cache, ignore_errors=True)
+    has_it = any(folder.glob(f"{coordinates[1]}-*"))
+    return None if done.returncode == 0 and has_it else done.stdout + done.stderr

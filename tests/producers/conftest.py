@@ -1,0 +1,59 @@
+"""Real servers for the producers' tests, one of each kind a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from command_line import CommandLine
+
+if TYPE_CHECKING:
+    from producing import Producer
+    from services.postgres import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """A PostgreSQL of this run's own."""
+    pytest.importorskip("psycopg2")
+    from services.postgres import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
+    """The same with an empty schema `public`, and no slot nor publication."""
+    server = postgres_server
+    server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    yield server
+    server.sql(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active; "
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
+    )
+    for (name,) in server.sql("SELECT pubname FROM pg_publication"):
+        server.sql(f'DROP PUBLICATION "{name}"')
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """The command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(capsys)
+
+
+@pytest.fixture
+def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of the tables of 27 types, which the server has, empty; not started."""
+    from postgres_tables import DDL, STORAGE, project
+    from producing import Producer
+
+    postgres.sql(DDL + STORAGE)
+    project(tmp_path)
+    made = Producer(tmp_path, postgres.environment, ["postgres"])
+    yield made
+    if made.running is not None and made.running.poll() is None:
+        made.kill()

@@ -1,0 +1,238 @@
+"""The common runtime: bounded, each event once, whatever fails on either side; with a source in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from captured import Said
+from cdc_producers.metrics import Metrics
+from cdc_producers.queue import BoundedQueue, Limits
+from cdc_producers.runtime import Runtime
+from cdc_producers.source import Emit, Emitted, Standing, StoppedError
+from tiny_project import event, landed_ids, quarantined, raw_table
+
+from cdc_views.errors import CheckFailedError, EngineError, TransientError
+from cdc_views.landing import Position, StreamLander, streams
+from cdc_views.landing.targets import ProducerOrder
+from cdc_views.raw.cassandra_mutation import CassandraMutation
+from cdc_views.relation import RawTable
+
+TABLE = "shop.orders"
+BATCHES = Limits(batch_rows=4, batch_seconds=0.05)
+
+
+def emitted(number: int, *, content: bytes | None = None) -> Emitted:
+    made = event(number).encode() if content is None else content
+    return Emitted(TABLE, "log", Position(number), made, time.time(), token=number)
+
+
+class Target:
+    """One raw table; its lander fails as long as `is_away`."""
+
+    name = TABLE
+
+    def __init__(self, raw: RawTable) -> None:
+        self.raw, self.schema = raw, raw.relation.schema
+
+    def lander(self, stream: str) -> StreamLander:
+        return StreamLander(self.raw, CassandraMutation(), stream)
+
+    def version(self) -> object:
+        return 0
+
+    def follow(self) -> None:
+        pass
+
+
+@dataclass
+class Memory:
+    """A log of events in memory, read from what was confirmed; `troubles` are raised one a run, at its middle."""
+
+    log: list[Emitted]
+    troubles: list[Exception] = field(default_factory=list)
+    confirmed: int = 0
+    kept_alive: int = 0
+    runs: int = 0
+    at_end: Callable[[], None] = lambda: None
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        self.runs += 1
+        rest = [item for item in self.log if item.position.at > self.confirmed]
+        for i, item in enumerate(rest):
+            if self.troubles and i == len(rest) // 2:
+                raise self.troubles.pop(0)
+            emit(item)
+        self.at_end()
+        stop.wait(20)
+
+    def keep_alive(self) -> None:
+        self.kept_alive += 1
+
+    def landed(self, token: object) -> None:
+        assert isinstance(token, int)
+        self.confirmed = token
+
+    def standing(self) -> Standing:
+        return Standing(str(self.confirmed), 0, 0, time.time())
+
+    def close(self) -> None:
+        pass
+
+
+def runtime(source: Memory, raw: RawTable, **order: Any) -> Runtime:
+    """A runtime that stops once the source has said all."""
+    made = ProducerOrder([Target(raw)], Said(), Event(), listen=None, **order)
+    source.at_end = made.stop.set
+    return Runtime(source, made, Metrics("memory"), BATCHES)
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> RawTable:
+    return raw_table(tmp_path)
+
+
+def test_what_was_read_lands_before_it_stops(raw: RawTable) -> None:
+    source = Memory([emitted(i) for i in range(1, 31)])
+    runtime(source, raw).run()
+    assert landed_ids(raw) == list(range(1, 31))
+    assert source.confirmed == 30
+
+
+def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTable) -> None:
+    source = Memory([emitted(i) for i in range(1, 21)], troubles=[TransientError("gone"), TransientError("gone again")])
+    runner = runtime(source, raw)
+    runner.run()
+    assert source.runs == 3
+    assert landed_ids(raw) == list(range(1, 21))
+    assert sum("gone" in line and "nothing is lost" in line for line in runner.order.log.lines) == 2  # type: ignore[attr-defined]
+
+
+def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, attempts = streams.append, []
+
+    def away(*args: Any, **options: Any) -> None:
+        attempts.append(1)
+        if len(attempts) <= 2:
+            raise EngineError("disk full")
+        real(*args, **options)
+
+    monkeypatch.setattr(streams, "append", away)
+    monkeypatch.setattr("cdc_producers.runtime._FIRST_PAUSE", 0.05)
+    source = Memory([emitted(i) for i in range(1, 11)])
+    runtime(source, raw).run()
+    assert landed_ids(raw) == list(range(1, 11))
+
+
+def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 1.0)
+    source = Memory([emitted(i) for i in range(1, 5)])
+    runner = runtime(source, raw)
+
+    def vanish() -> None:
+        while source.confirmed < 4:
+            time.sleep(0.01)
+        Path(raw.location).rename(raw.location + "-away")
+        runner._emit(emitted(9))
+        runner.order.stop.set()
+
+    source.at_end = vanish
+    with pytest.raises(EngineError, match="the raw table is gone"):
+        runner.run()
+    Path(raw.location + "-away").rename(raw.location)
+    assert landed_ids(raw) == [1, 2, 3, 4]
+    assert source.confirmed == 4
+
+
+@pytest.mark.parametrize("exits", [False, True])
+def test_a_bad_event_goes_to_quarantine_and_ends_the_run_only_if_asked(raw: RawTable, exits: bool) -> None:
+    source = Memory([emitted(1), emitted(2, content=b"{"), emitted(3)])
+    runner = runtime(source, raw, exits_on_error=exits)
+    if exits:
+        with pytest.raises(CheckFailedError, match="went to quarantine"):
+            runner.run()
+    else:
+        runner.run()
+    assert landed_ids(raw) == [1, 3]
+    assert len(quarantined(raw)) == 1
+    assert source.confirmed == 3
+
+
+def test_what_nobody_expected_ends_it_with_that_error(raw: RawTable) -> None:
+    source = Memory([emitted(i) for i in range(1, 9)], troubles=[RuntimeError("a bug")])
+    with pytest.raises(RuntimeError, match="a bug"):
+        runtime(source, raw).run()
+    assert landed_ids(raw) == [1, 2, 3, 4]
+
+
+def test_a_source_that_hangs_does_not_keep_it_from_stopping(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 0.3)
+    source = Memory([emitted(1)])
+    runner = runtime(source, raw)
+
+    def hang() -> None:
+        runner.order.stop.set()
+        time.sleep(5)
+
+    source.at_end = hang
+    begun = time.monotonic()
+    runner.run()
+    assert time.monotonic() - begun < 4
+    assert landed_ids(raw) == [1]
+
+
+@pytest.mark.parametrize("limits", [Limits(queue_rows=3, batch_seconds=0), Limits(queue_bytes=650, batch_seconds=0)])
+def test_a_full_queue_makes_the_source_wait_and_keeps_it_alive(limits: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc_producers.queue._LOOK_EVERY", 0.02)
+    queue, alive = BoundedQueue(limits), Event()
+    for number in range(3):
+        queue.put(emitted(number, content=b""), while_waiting=alive.set)
+    assert not alive.is_set()
+    waiting = threading.Thread(target=lambda: queue.put(emitted(3, content=b""), while_waiting=alive.set), daemon=True)
+    waiting.start()
+    assert alive.wait(5)
+    assert queue.rows == 3
+    assert [item.position.at for item in queue.take()] == [0, 1, 2]
+    waiting.join(5)
+    assert queue.rows == 1
+    queue.close()
+    with pytest.raises(StoppedError):
+        queue.put(emitted(4), while_waiting=alive.set)
+    assert [item.position.at for item in queue.take()] == [3]
+
+
+def test_an_event_larger_than_the_queue_goes_in_alone() -> None:
+    queue = BoundedQueue(Limits(queue_bytes=10))
+    queue.put(emitted(1), while_waiting=lambda: pytest.fail("it had to wait"))
+    assert queue.bytes > 10
+
+
+def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable) -> None:
+    import urllib.request
+
+    source = Memory([emitted(i) for i in range(1, 6)])
+    order = ProducerOrder([Target(raw)], said := Said(), Event())
+    runner = Runtime(source, order, Metrics("memory"), BATCHES)
+    worker = threading.Thread(target=runner.run)
+    worker.start()
+    try:
+        while source.confirmed < 5:
+            time.sleep(0.01)
+        address = said.lines[0].split()[1].removesuffix("/metrics,")
+        assert address.startswith("http://127.0.0.1:")
+        metrics = urllib.request.urlopen(f"{address}/metrics", timeout=5).read().decode()
+        assert f'cdc_views_events_total{{source="memory",table="{TABLE}"}} 5.0' in metrics
+        assert 'cdc_views_queue_rows{source="memory"} 0.0' in metrics
+        assert b'"ok"' in urllib.request.urlopen(f"{address}/healthz", timeout=5).read()
+        runner.health.set("target", "disk full")
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{address}/healthz", timeout=5)
+    finally:
+        order.stop.set()
+        worker.join(10)
