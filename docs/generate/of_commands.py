@@ -61,7 +61,7 @@ def _metavar(argument: Any) -> str:
 
 def _names(option: Any) -> str:
     names = " / ".join([*option.opts, *option.secondary_opts])
-    return f"`{names}`" if option.is_flag else f"`{names} {option.metavar or option.type.name.upper()}`"
+    return f"`{names}`" if option.is_flag else f"`{names} {option.metavar or option.name.upper()}`"
 
 
 def _default(option: Any) -> str:

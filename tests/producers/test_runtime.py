@@ -19,7 +19,7 @@ from cdc_producers.source import Emit, Emitted, Standing, StoppedError
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
-from cdc_views.landing import Position, StreamLander, streams
+from cdc_views.landing import Position, StreamLander, committing
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.raw.cassandra_mutation import CassandraMutation
 from cdc_views.relation import RawTable
@@ -115,7 +115,7 @@ def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTabl
 
 
 def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, attempts = streams.append, []
+    real, attempts = committing.append, []
 
     def away(*args: Any, **options: Any) -> None:
         attempts.append(1)
@@ -123,7 +123,7 @@ def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.
             raise EngineError("disk full")
         real(*args, **options)
 
-    monkeypatch.setattr(streams, "append", away)
+    monkeypatch.setattr(committing, "append", away)
     monkeypatch.setattr("cdc_producers.runtime._FIRST_PAUSE", 0.05)
     source = Memory([emitted(i) for i in range(1, 11)])
     runtime(source, raw).run()
