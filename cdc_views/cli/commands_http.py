@@ -1,4 +1,4 @@
-"""`produce http`: runs the HTTP receiver, found by its entry point in the group `cdc_views.producers`.
+"""`produce http`: runs the HTTP receiver, found by its entry point in the group `cdc_views.receivers`.
 
 The entry point is a function `main(arguments, project) -> exit code`, which reads its own options and raises this
 project's errors. The core knows no producer, and no producer knows the command line.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cdc_views.api import Project
 
-_GROUP, _NAME = "cdc_views.producers", "http"
+_GROUP, _NAME = "cdc_views.receivers", "http"
 _INSTALL = "pip install 'cdc-views[producers]'"
 
 SETTINGS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

@@ -36,7 +36,10 @@ TablesOption = Annotated[
     typer.Option("--table", metavar="TABLE", help="Only this table; may be repeated. Default: all of the source's raw format."),
 ]
 OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", metavar="log|exit", help="What an event that cannot be landed does; it goes to quarantine either way.")
+    OnError,
+    typer.Option(
+        "--on-error", metavar="log|exit", help="What an event that cannot be landed does; it goes to quarantine either way."
+    ),
 ]
 ListenOption = Annotated[
     str,
@@ -55,7 +58,9 @@ def postgres(
     slot: Annotated[
         str | None, typer.Option("--slot", metavar="NAME", help="Replication slot; default: cdc_views_ and the project's name.")
     ] = None,
-    publication: Annotated[str | None, typer.Option("--publication", metavar="NAME", help="Publication; default: named as the slot.")] = None,
+    publication: Annotated[
+        str | None, typer.Option("--publication", metavar="NAME", help="Publication; default: named as the slot.")
+    ] = None,
     skip_snapshot: Annotated[bool, typer.Option("--skip-snapshot", help="Land only what changes from now on.")] = False,
     snapshot_again: Annotated[
         bool, typer.Option("--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.")
