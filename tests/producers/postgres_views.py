@@ -22,10 +22,10 @@ def wait_until_landed(server: Postgres) -> None:
     eventually(lambda: server.sql(text, (end, SLOT)) == [(True,)], within=40, what=f"slot {SLOT} at {end}")
 
 
-def differences(server: Postgres, run: CommandLine) -> list[str]:
+def differences(server: Postgres, run: CommandLine, *tables: str) -> list[str]:
     """The rows that only one of source and view has; empty where they are equal."""
     found = []
-    for table in TABLES:
+    for table in tables or TABLES:
         view = Counter(canonical(row) for row in run.query(table))
         source = Counter(source_rows(server, table))
         found += [f"{table}: only the source has {row}" for row in source - view]
