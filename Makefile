@@ -47,7 +47,7 @@ test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
 	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
-test-live: $(STAMP) ## against real servers (come with the producers)
+test-live: $(STAMP) ## longer tests against real servers
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines

@@ -42,18 +42,19 @@ class _Landing:
 
     target: StreamTarget
     stream: str
+    landed: dict[str, RawTable]
     lander: StreamLander | None = None
     version: object = None
-    raw: RawTable | None = None
 
     def land(self, events: list[StreamEvent], through: Position) -> BatchReport:
-        if self.raw is not None and not exists(self.raw):
+        raw = self.landed.get(self.target.name)
+        if raw is not None and not exists(raw):
             # to create it anew would lose what it had: a disk that is not mounted, a folder that was moved
-            raise EngineError(f"{self.raw.location}: the raw table is gone; put it back, or stop this producer")
+            raise EngineError(f"{raw.location}: the raw table is gone; put it back, or stop this producer")
         version = self.target.version()
         if self.lander is None or version != self.version:
             self.lander, self.version = self.target.lander(self.stream), version
-        self.raw = self.lander.raw
+        self.landed[self.target.name] = self.lander.raw
         return self.lander.land(events, through=through, now=datetime.now(timezone.utc))
 
 
@@ -69,6 +70,7 @@ class Runtime:
     _queue: BoundedQueue = field(init=False)
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
     _landings: dict[tuple[str, str], _Landing] = field(default_factory=dict)
+    _landed: dict[str, RawTable] = field(default_factory=dict)
     _unseen: set[str] = field(default_factory=set)
     _followed: float = 0.0
     _oldest: float = 0.0
@@ -195,7 +197,7 @@ class Runtime:
 
     def _landing(self, table: str, stream: str) -> _Landing:
         target = next(target for target in self.order.targets if target.name == table)
-        return self._landings.setdefault((table, stream), _Landing(target, stream))
+        return self._landings.setdefault((table, stream), _Landing(target, stream, self._landed))
 
     def _wait(self, part: str, error: Exception, pause: float) -> None:
         message = str(error).strip()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import time
 
+import pytest
 from command_line import CommandLine
 from deltalake import DeltaTable
 from postgres_tables import TABLES, Workload
 from postgres_views import differences, landed_twice, raw_location, wait_until_landed
 from producing import Producer
 from services.postgres import Postgres
+
+pytestmark = pytest.mark.heavy
 
 
 def test_the_view_equals_the_source_after_kills(producer: Producer, postgres: Postgres, run: CommandLine) -> None:

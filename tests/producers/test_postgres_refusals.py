@@ -18,6 +18,8 @@ from cdc_views.errors import TransientError, UsageError
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import Kind, Scalar
 
+pytestmark = pytest.mark.heavy
+
 SECRET = "s3cr3t"
 KEYED = TableSchema("public", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
 

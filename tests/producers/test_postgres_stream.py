@@ -17,6 +17,8 @@ from services.postgres import Postgres
 
 from cdc_views.errors import TransientError
 
+pytestmark = pytest.mark.heavy
+
 SLOT = "ours"
 
 
