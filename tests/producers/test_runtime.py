@@ -105,6 +105,7 @@ def test_what_was_read_lands_before_it_stops(raw: RawTable) -> None:
     assert source.confirmed == 30
 
 
+@pytest.mark.heavy
 def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTable) -> None:
     source = Memory([emitted(i) for i in range(1, 21)], troubles=[TransientError("gone"), TransientError("gone again")])
     runner = runtime(source, raw)
@@ -130,6 +131,7 @@ def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.
     assert landed_ids(raw) == list(range(1, 11))
 
 
+@pytest.mark.heavy
 def test_a_raw_table_that_vanishes_is_not_made_anew(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 1.0)
     source = Memory([emitted(i) for i in range(1, 5)])
@@ -171,6 +173,7 @@ def test_what_nobody_expected_ends_it_with_that_error(raw: RawTable) -> None:
     assert landed_ids(raw) == [1, 2, 3, 4]
 
 
+@pytest.mark.heavy
 def test_a_source_that_hangs_does_not_keep_it_from_stopping(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc_producers.runtime._STOPS_WITHIN", 0.3)
     source = Memory([emitted(1)])

@@ -68,6 +68,7 @@ def test_a_read_is_the_same_text_and_rows_whenever_it_runs(duckdb_engine: DuckDb
     assert [len(read_rows(duckdb_engine, raw, as_of=now)) for now in (4, 5, 4)] == [1, 0, 1]
 
 
+@pytest.mark.heavy
 def test_a_view_reads_the_clock_at_each_read(tmp_path: Path) -> None:
     soon = int(time.time()) + 2
     facts = [Writer(T).update(k, at=1, v=7, expiry=(1, until)) for k, until in ((1, soon - 100), (2, soon), (3, soon + 100))]
