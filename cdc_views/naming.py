@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+KIND = "_kind"
+"""The column of raw tables and states that says what kind of fact a row is."""
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ESCAPED = "x_"
 _UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
-from cdc_views.raw_places import check_lands, forgotten_of
+from cdc_views.raw_places import check_lands
 
 if TYPE_CHECKING:
     from cdc_views.landing.streams import StreamLander
@@ -54,10 +54,7 @@ class ProjectTarget:
 
     def lander(self, stream: str) -> StreamLander:
         """See `StreamTarget.lander`."""
-        from cdc_views.landing import StreamLander
-
-        table = self._current()
-        return StreamLander(table.raw, table.format, stream, forgotten_of(table))
+        return self._current().stream(stream)
 
     def version(self) -> object:
         """See `StreamTarget.version`."""

@@ -35,7 +35,7 @@ from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.codec.physical import arrow_type, to_physical
 from cdc_views.codec.serialized import serialize
 from cdc_views.facts import Bound, Elements, Fact
-from cdc_views.naming import bytes_name, key_name, physical_name
+from cdc_views.naming import KIND, bytes_name, key_name, physical_name
 from cdc_views.oracle import path_type
 from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import Column, Role, TableSchema
@@ -59,7 +59,7 @@ class Relation:
 
     def arrow_schema(self) -> pa.Schema:
         """Return the columns in the order of the table in the module's docstring."""
-        fields = [pa.field("_kind", pa.string())]
+        fields = [pa.field(KIND, pa.string())]
         for column in self.schema.row_key:
             fields.append(pa.field(physical_name(column.name), arrow_type(column.type)))
             if carries_comparable(column.type):
@@ -118,7 +118,7 @@ class Relation:
         return pa.Table.from_pylist(records, schema=self.arrow_schema())
 
     def _record(self, fact: Fact, landed_at: int) -> dict[str, Any]:
-        record: dict[str, Any] = {"_kind": fact.kind.value, "_landed_at": landed_at}
+        record: dict[str, Any] = {KIND: fact.kind.value, "_landed_at": landed_at}
         record["_origin"] = {"node": fact.origin.node, "segment": fact.origin.segment, "position": fact.origin.position}
         for column, value in zip(self.schema.row_key, fact.partition + fact.clustering, strict=False):
             record[physical_name(column.name)] = to_physical(column.type, value)

@@ -14,7 +14,7 @@ from cdc_views.codec.physical import from_physical, to_physical
 from cdc_views.codec.serialized import deserialize, serialize
 from cdc_views.codec.uncomparable import uncomparable
 from cdc_views.facts import Bound, Elements, Fact, FactKind, Origin
-from cdc_views.naming import bytes_name, key_name, physical_name
+from cdc_views.naming import KIND, bytes_name, key_name, physical_name
 from cdc_views.oracle import path_type
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column, Role
@@ -37,7 +37,7 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
     `clustering` None: no rows, only what is about the whole partition.
     """
     schema = relation.schema
-    kind = ds.field("_kind")
+    kind = ds.field(KIND)
     mine = _all_equal(schema.partition, partition)
     of_partition = kind.isin([FactKind.PARTITION.value, FactKind.STATIC.value, FactKind.RANGE.value])
     if clustering is not None:
@@ -47,7 +47,7 @@ def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: t
 
 def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
     """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
-    return (ds.field("_kind") == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
+    return (ds.field(KIND) == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
 
 
 def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
@@ -67,7 +67,7 @@ def _equal(column: Column, value: Any) -> ds.Expression:
 
 
 def _fact(relation: Relation, record: Record) -> Fact:
-    schema, kind = relation.schema, FactKind(record["_kind"])
+    schema, kind = relation.schema, FactKind(record[KIND])
     simple, elements = _columns(relation, record)
     start, end = record.get("_from"), record.get("_to")
     return Fact(

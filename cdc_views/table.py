@@ -161,9 +161,7 @@ class Table:
         from cdc_views.raw_places import check_lands, forgotten_of
 
         check_lands(self)
-        lander = StreamLander(self.raw, self.format, name, forgotten_of(self))
-        lander.shown = lander.shown if shown is None else shown
-        return lander
+        return StreamLander(self.raw, self.format, name, forgotten_of(self), shown=shown)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""

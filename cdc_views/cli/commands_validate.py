@@ -49,7 +49,7 @@ def validate(
 ) -> None:
     """Run the data tests of each table; exit code 1 where one fails."""
     from cdc_views.api import Project
-    from cdc_views.quality.checks import Severity
+    from cdc_views.severity import Severity
 
     check_format(format)
     if fail_on not in _SEVERITIES:

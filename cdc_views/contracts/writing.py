@@ -17,9 +17,10 @@ from cdc_views.describing import ROLES, compares_as_keys, grain, never_null
 from cdc_views.engines.serving import column_types
 from cdc_views.errors import UnsupportedError
 from cdc_views.exporting import mark_of
-from cdc_views.project.models import EngineName, Importance
+from cdc_views.project.models import EngineName
 from cdc_views.project.paths import is_url
 from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.severity import Severity
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _of_values(test: DataTest) -> dict[str, Any]:
 
 
 def _is_plain_not_null(rule: dict[str, Any]) -> bool:
-    return rule.get("metric") == "nullValues" and rule["severity"] == Importance.ERROR.value
+    return rule.get("metric") == "nullValues" and rule["severity"] == Severity.ERROR.value
 
 
 def _levels(table: Table) -> list[dict[str, Any]]:
@@ -177,7 +178,7 @@ def _levels(table: Table) -> list[dict[str, Any]]:
         for level, key in SPANS.items():
             if (span := getattr(test, key)) is None:
                 continue
-            said = {"name": test.name, "severity": test.severity.value if test.severity is not Importance.ERROR else None}
+            said = {"name": test.name, "severity": test.severity.value if test.severity is not Severity.ERROR else None}
             ours = [{"property": name, "value": value, "vendor": VENDOR} for name, value in said.items() if value is not None]
             entry = {"property": level, **span_parts(span), "element": table.name, "description": _MEANT[key]}
             found.append(entry | ({"customProperties": ours} if ours else {}))

@@ -17,7 +17,7 @@ from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.codec.physical import to_physical
 from cdc_views.explaining import parse_key
 from cdc_views.facts import Bound, Fact, FactKind
-from cdc_views.naming import key_name, physical_name
+from cdc_views.naming import KIND, key_name, physical_name
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import carries_comparable
 
@@ -52,7 +52,7 @@ class ErasedKey:
 
     def condition(self) -> ds.Expression:
         """Return the condition on rows of the raw layout that are about this key."""
-        kind = ds.field("_kind")
+        kind = ds.field(KIND)
         about = kind != FactKind.TABLE.value if self.is_partition else kind == FactKind.ROW.value
         return reduce(ds.Expression.__and__, (_equal(name, value) for name, value in self.stored().items()), about)
 

@@ -78,14 +78,14 @@ class StreamLander:
     """Lands one stream into one raw table, which is created if it is not there.
 
     Two landers of one stream may run at once: of two that commit, one finds the other's position and skips.
-    `shown` is how many quarantined events a report names.
+    `shown` is how many quarantined events a report names; None: a few.
     """
 
     raw: RawTable
     format: RawFormat
     stream: str
     forgotten: Forgotten | None = None
-    shown: int = SHOWN_REJECTIONS
+    shown: int | None = None
     _table: DeltaTable = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,12 +139,13 @@ class StreamLander:
             check_forgotten=lambda: self._check_forgotten(decoder, good),
         )
         told = [event for event in bad if not event.is_settled]
+        shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(
             events=len(good) - len(misfits),
             facts=rows.num_rows,
             skipped=len(events) - len(fresh),
             quarantined=len(told),
-            rejections=tuple(Rejection(event.line, event.reason) for event in told[: self.shown]),
+            rejections=tuple(Rejection(event.line, event.reason) for event in told[:shown]),
             forgotten=len(bad) - len(told),
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from cdc_views.naming import KIND as RAW_KIND
 from cdc_views.naming import bytes_name, key_name, physical_name
 from cdc_views.schema import Column, Role
 from cdc_views.types import Udt, carries_comparable, reads_from_bytes
 
-KIND, LIVE, DELETED, FROM, TO, LANDED = "_kind", "_live", "_deleted", "_from", "_to", "_landed_at"
+KIND, LIVE, DELETED, FROM, TO, LANDED = RAW_KIND, "_live", "_deleted", "_from", "_to", "_landed_at"
 SCOPE = "_scope"
 """The largest deletion that covers a row: its own, its ranges', its partition's, its table's (rule D2)."""
 RANGES = "_ranges"

@@ -25,6 +25,7 @@ from cdc_views.cron import Cron
 from cdc_views.overrides import parse_override
 from cdc_views.project.paths import default_raw_table, split_name
 from cdc_views.raw.connect_hints import Binary, Decimals
+from cdc_views.severity import Severity
 from cdc_views.strategy import Strategy
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
@@ -167,13 +168,6 @@ class MaterializeConfig(_Part):
 Span = Annotated[Name, AfterValidator(_lateness)]
 
 
-class Importance(str, Enum):
-    """How much a failed data test matters."""
-
-    WARNING = "warning"
-    ERROR = "error"
-
-
 class DataTest(_Part):
     """A data test of the user's; exactly one of `holds`, `not_null`, `one_of`, `fresh_within`, `lag_within` and `truth`."""
 
@@ -190,7 +184,7 @@ class DataTest(_Part):
     as_of: Annotated[int, Field(strict=True)] | None = Field(
         default=None, description="Epoch seconds at which the source answered; of `truth`, where its file does not say."
     )
-    severity: Importance = Field(default=Importance.ERROR, description="How much it matters where it fails.")
+    severity: Severity = Field(default=Severity.ERROR, description="How much it matters where it fails.")
 
     @model_validator(mode="after")
     def _is_one(self) -> DataTest:

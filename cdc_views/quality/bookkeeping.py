@@ -16,8 +16,9 @@ from cdc_views.engines.duckdb_types import is_same_type
 from cdc_views.landing.quarantine import waiting
 from cdc_views.materialize.state import STEPS, StateTable
 from cdc_views.plan.compact import LATE
-from cdc_views.quality.checks import MOST_PLACES, Check, Severity
+from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.relation import RawTable
+from cdc_views.severity import Severity
 
 _WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
 _OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")

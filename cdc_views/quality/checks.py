@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-
-class Severity(str, Enum):
-    """How much a failed test matters. `--fail-on` decides which ones make the command fail."""
-
-    WARNING = "warning"
-    ERROR = "error"
+from cdc_views.severity import Severity
 
 
 class Status(str, Enum):

@@ -16,10 +16,11 @@ from cdc_views.plan.build import Ask, build
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, UserSql, both, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
-from cdc_views.quality.checks import Check, Severity
+from cdc_views.quality.checks import Check
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
 from cdc_views.schema import Column
+from cdc_views.severity import Severity
 
 SOUND = ("facts_are_known", "cells_have_write_times")
 """Checks without which the facts cannot be read one by one."""

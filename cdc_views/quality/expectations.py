@@ -16,7 +16,8 @@ from great_expectations import ExpectationSuite
 from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
 from great_expectations.expectations.metadata_types import FailureSeverity
 
-from cdc_views.quality.checks import Check, Report, Severity, Status
+from cdc_views.quality.checks import Check, Report, Status
+from cdc_views.severity import Severity
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):

@@ -21,7 +21,7 @@ from cdc_views.materialize.wholeness import dropped_through
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
-from cdc_views.quality.checks import Check, Report, Severity
+from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import SOUND, counts
 from cdc_views.quality.landed import landed
@@ -30,6 +30,7 @@ from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
 from cdc_views.serving.table import open_serving
 from cdc_views.serving.table import transaction_name as serving_transaction
+from cdc_views.severity import Severity
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -144,7 +145,7 @@ def _landed(run: _Run) -> Iterator[Check]:
 def _limits(table: Table, kind: str) -> list[bookkeeping.Limit]:
     """The limits of the project file."""
     tests = [test for test in table.config.tests if getattr(test, kind) is not None]
-    return [bookkeeping.Limit(lateness_seconds(getattr(t, kind)), t.name, Severity(t.severity.value)) for t in tests]
+    return [bookkeeping.Limit(lateness_seconds(getattr(t, kind)), t.name, t.severity) for t in tests]
 
 
 def _replicas(run: _Run) -> Check:
@@ -177,7 +178,7 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
         name = test_name(test)
         if name in found:
             raise ConfigError(f"{table.name}: two data tests are called {name!r}; give each a `name` of its own")
-        found[name] = (parse_where(table.schema, text), Severity(test.severity.value))
+        found[name] = (parse_where(table.schema, text), test.severity)
     return found
 
 
@@ -225,4 +226,4 @@ def _agreeing(run: _Run) -> Iterator[Check]:
         result = run.table.query(as_of=source.as_of, engine=run.engine.name)
         check = agreement(run.raw.relation.schema, source, result.rows())
         named = f"{check.name}.{test.name or test.truth}"
-        yield replace(check, name=named, severity=Severity(test.severity.value))
+        yield replace(check, name=named, severity=test.severity)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from cdc_views.codec.jsontext import JsonRow
 from cdc_views.quality.bookkeeping import Ages
-from cdc_views.quality.checks import Check, Severity, Status
+from cdc_views.quality.checks import Check, Status
 from cdc_views.replication import ReplicaReport
 from cdc_views.report.lineage import Lineage
+from cdc_views.severity import Severity
 from cdc_views.table import FidelityLine
 
 

@@ -11,9 +11,9 @@ from cdc_views.engines.duckdb_types import quoted
 from cdc_views.errors import UnsupportedError
 from cdc_views.naming import physical_name
 from cdc_views.plan.build import Ask
-from cdc_views.project.models import Importance
 from cdc_views.quality.conditions import condition_of
 from cdc_views.raw_files import raw_variable
+from cdc_views.severity import Severity
 from cdc_views.sql import rows_sql
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _audits(table: Table) -> Iterator[str]:
 
 def _audit(test: DataTest) -> str:
     """One test of rows; a warning does not block the run."""
-    suffix = "" if test.severity is Importance.ERROR else "_non_blocking"
+    suffix = "" if test.severity is Severity.ERROR else "_non_blocking"
     return f"forall{suffix}(criteria := (({condition_of(test)})))"
 
 

@@ -17,9 +17,10 @@ import pytest
 from strategies.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, land, make_project
 
 from cdc_views.api import Project
-from cdc_views.quality.checks import Check, Severity
+from cdc_views.quality.checks import Check
 from cdc_views.quality.junit import records
 from cdc_views.report import RunReport, pages_of, report_of
+from cdc_views.severity import Severity
 
 ASKING = {"src", "href", "srcset", "action", "data", "poster", "background", "formaction", "ping", "xlink:href"}
 """Attributes by which a page asks for something."""

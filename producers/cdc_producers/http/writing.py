@@ -10,18 +10,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Protocol
 
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing import Position, StreamEvent, StreamLander, exists
+from cdc_views.landing.lander import micros
 from cdc_views.relation import RawTable
 
 BATCH_EVENTS = 2_000
 """Events a commit holds, give or take one request."""
 BATCH_BYTES = 16 << 20
 _ATTEMPTS = 20
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class LandingTable(Protocol):
@@ -110,9 +110,9 @@ class TableWriter:
         return lander
 
     def _number(self, events: Iterable[Arrival]) -> None:
-        micros = (self.clock() - _EPOCH) // timedelta(microseconds=1)
+        now = micros(self.clock())
         for event in events:
-            self._last = event.number = max(self._last + 1, micros)
+            self._last = event.number = max(self._last + 1, now)
 
 
 __all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "LandingTable", "TableWriter"]

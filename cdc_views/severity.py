@@ -1,0 +1,12 @@
+"""How much a data test matters."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Severity(str, Enum):
+    """How much a failed data test matters. `--fail-on` decides which ones make the command fail."""
+
+    WARNING = "warning"
+    ERROR = "error"
