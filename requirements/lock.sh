@@ -7,7 +7,7 @@ compile() {
   .venv/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-strip-extras --no-header \
     --no-emit-index-url --no-emit-find-links "$@"
 }
-compile pyproject.toml --extra spark --extra quality --extra contracts --extra dbt --extra producers --extra dev --output-file requirements/dev.txt
-compile pyproject.toml --extra spark --extra quality --extra contracts --extra dbt --extra producers --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
+compile pyproject.toml --extra spark --extra quality --extra contracts --extra dbt --extra producers --extra bigquery --extra bigquery-write --extra dev --output-file requirements/dev.txt
+compile pyproject.toml --extra spark --extra quality --extra contracts --extra dbt --extra producers --extra bigquery --extra bigquery-write --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 compile requirements/docs.in --output-file requirements/docs.txt
 compile pyproject.toml --extra sqlmesh --output-file requirements/sqlmesh.txt  # a venv of its own: SQLMesh pins other versions of sqlglot and DuckDB
