@@ -1,0 +1,1 @@
+"""Cassandra: the snapshot of its tables."""
