@@ -126,9 +126,7 @@ class Workload:
             return self._simple()
         if pick < 0.97:
             return self._pairs()
-        return (
-            f"UPDATE {self.keyspace}.hits SET n = n + {self.random.randrange(5)} WHERE k = {self.random.randrange(3)}"
-        )
+        return f"UPDATE {self.keyspace}.hits SET n = n + {self.random.randrange(5)} WHERE k = {self.random.randrange(3)}"
 
     def _wide(self) -> str:
         """A statement on `wide`: partitions of odd number have write times of the client's, full of ties."""
