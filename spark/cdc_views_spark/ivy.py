@@ -79,7 +79,7 @@ def _tried(coordinates: Coordinates, folder: Path) -> str | None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-cache", str(ivy_cache)]
     command += ["-dependency", *coordinates, "-confs", "default"]
-    command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+    command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     shutil.rmtree(ivy_cache, ignore_errors=True)
     has_it = any(folder.glob(f"{coordinates[1]}-*"))

@@ -11,6 +11,7 @@ from command_line import CommandLine
 
 if TYPE_CHECKING:
     from producing import Producer
+    from services.cassandra import CassandraCluster
     from services.postgres import Postgres
 
 
@@ -36,6 +37,26 @@ def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
     )
     for (name,) in server.sql("SELECT pubname FROM pg_publication"):
         server.sql(f'DROP PUBLICATION "{name}"')
+
+
+@pytest.fixture(scope="session")
+def cassandra_node() -> Iterator[CassandraCluster]:
+    """One Cassandra node of this run's own; a test makes a keyspace of its own in it."""
+    pytest.importorskip("cassandra")
+    from services.cassandra import running
+
+    with running(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cassandra_cluster() -> Iterator[CassandraCluster]:
+    """Three Cassandra nodes of this run's own; a test that kills one starts it again."""
+    pytest.importorskip("cassandra")
+    from services.cassandra import running
+
+    with running(3) as cluster:
+        yield cluster
 
 
 @pytest.fixture
