@@ -38,7 +38,7 @@ def cassandra(
     work_folder: Annotated[
         Path | None,
         typer.Option(
-            "--work-folder", metavar="DIR", help="Compiled classes and the remembered schema; default: beside the project."
+            "--work-folder", metavar="DIR", help="The remembered schema, and what could not be read; default: beside the project."
         ),
     ] = None,
     after: Annotated[

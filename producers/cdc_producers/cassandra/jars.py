@@ -57,7 +57,13 @@ def _fetched(coordinates: tuple[str, str, str], name: str) -> Path:
         raise UsageError(f"cannot fetch {coordinates[1]} {coordinates[2]}: {_NO_SPARK}") from error
 
 
-def compiled(jars: list[Path], cache: Path) -> Path:
+def cache_folder() -> Path:
+    """Return where classes are kept: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    given = os.environ.get("CDC_VIEWS_CACHE")
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
+
+
+def compiled(jars: list[Path]) -> Path:
     """Return the folder of the classes; compiled where this source was never compiled against these jars.
 
     Raises:
@@ -65,7 +71,7 @@ def compiled(jars: list[Path], cache: Path) -> Path:
     """
     known = {**sources(), **{jar.name: "" for jar in jars}}
     digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in known.items()).encode()).hexdigest()
-    folder = cache / f"classes-{digest[:16]}"
+    folder = cache_folder() / f"cassandra-agent-{digest[:16]}"
     if not folder.exists():
         _compile(jars, folder)
     return folder

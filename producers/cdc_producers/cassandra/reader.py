@@ -184,7 +184,7 @@ class Reader:
 
     def _command(self, folder: Path) -> list[str]:
         jars = cassandra_jars(self.options.cassandra_lib, self.options.cassandra_version)
-        class_path = os.pathsep.join([str(compiled(jars, folder)), *map(str, jars)])
+        class_path = os.pathsep.join([str(compiled(jars)), *map(str, jars)])
         memory = [f"-Xmx{self.options.heap}", "-Xss1m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-Xshare:auto"]
         places = [
             f"-Dcassandra.config={(folder / 'reader.yaml').as_uri()}",
