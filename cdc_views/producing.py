@@ -52,6 +52,12 @@ class ProjectTarget:
         """See `StreamTarget.schema`."""
         return self._current().schema
 
+    @property
+    def schema_file(self) -> Path:
+        """See `StreamTarget.schema_file`."""
+        self._current()
+        return self._files[1]
+
     def lander(self, stream: str) -> StreamLander:
         """See `StreamTarget.lander`."""
         return self._current().stream(stream)

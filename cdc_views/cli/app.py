@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli import (
+    commands_cassandra,
     commands_contract,
     commands_dbt,
     commands_erasure,
@@ -74,4 +75,5 @@ app.command("report")(commands_report.report)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
+commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
 app.add_typer(commands_produce.produce, name="produce")

@@ -86,8 +86,8 @@ def postgres(
     }
     name = _default_slot(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}
-    order = _order(project, table, on_error=on_error, listen=listen)
-    _run("postgres", replace(order, options=options))
+    order = order_of(project, table, on_error=on_error, listen=listen)
+    run_source("postgres", replace(order, options=options))
 
 
 def _default_slot(project: Path) -> str:
@@ -96,12 +96,15 @@ def _default_slot(project: Path) -> str:
     return "cdc_views_" + re.sub(r"[^a-z0-9_]", "_", Project.load(project).config.name.lower())[:50]
 
 
-def _order(project: Path, tables: list[str] | None, *, on_error: OnError, listen: str) -> ProducerOrder:
+def order_of(
+    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str = "debezium"
+) -> ProducerOrder:
+    """Return what a source is asked to do, without its own options; its tables are those of that raw format."""
     from cdc_views.landing.targets import ProducerOrder
     from cdc_views.producing import targets_of
 
     return ProducerOrder(
-        targets=targets_of(project, tables or (), format_name="debezium", log=log),
+        targets=targets_of(project, tables or (), format_name=format_name, log=log),
         log=log,
         stop=Event(),
         exits_on_error=on_error is OnError.EXIT,
@@ -109,7 +112,8 @@ def _order(project: Path, tables: list[str] | None, *, on_error: OnError, listen
     )
 
 
-def _run(source: str, order: ProducerOrder) -> None:
+def run_source(source: str, order: ProducerOrder) -> None:
+    """Run a source until a signal tells it to stop."""
     from cdc_views.producing import open_producer
     from cdc_views.scheduling import run_until_stopped
 

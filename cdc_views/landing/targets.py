@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
@@ -21,6 +22,10 @@ class StreamTarget(Protocol):
     @property
     def schema(self) -> TableSchema:
         """The table's schema, as its file has it now."""
+
+    @property
+    def schema_file(self) -> Path:
+        """The file that `schema` was read from, as the project file names it."""
 
     def lander(self, stream: str) -> StreamLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""

@@ -17,7 +17,7 @@ from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, Set
 FORMAT = "cassandra-mutation/1"
 _MICROS = range(-(1 << 63), 1 << 63)
 _SERVER_SECONDS = range(1 << 32)
-_EVENT = {"format", "node", "segment", "position", "keyspace", "table", "partition", "partition_deletion", "rows"}
+_EVENT = {"format", "node", "segment", "position", "keyspace", "table", "partition", "partition_deletion", "rows", "unreadable"}
 _ROW = {"kind", "clustering", "liveness", "deletion", "cells"}
 _RANGE = {"kind", "start", "end", "deletion"}
 _CELL = {"column", "path", "written", "ttl", "expires_at", "deleted_at", "value", "bytes"}
@@ -33,6 +33,9 @@ class CassandraMutation(RawFormat):
         """See `RawFormat.decode`; one fact a row, and one each for static row, partition and range deletion."""
         body = _members(parse_json(event.text), _EVENT, "the event")
         _check_table(body, schema)
+        if "unreadable" in body:
+            reason = _required(_members(body["unreadable"], {"reason", "bytes"}, "unreadable"), "reason")
+            raise MalformedEventError(f"the mutation could not be read: {reason}")
         origin = Origin(_string(body, "node"), str(_required(body, "segment")), _integer(body, "position", range(1 << 63)))
         partition = _partition(schema, _required(body, "partition"))
         facts = []

@@ -78,3 +78,27 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
     yield made
     if made.running is not None and made.running.poll() is None:
         made.kill()
+
+
+@pytest.fixture
+def cassandra(cassandra_node: CassandraCluster) -> CassandraCluster:
+    """The same with the workload's tables, empty."""
+    from cassandra_tables import create
+
+    create(cassandra_node.session())
+    return cassandra_node
+
+
+@pytest.fixture
+def agent(cassandra: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """The node's agent, of a project of the workload's tables; not started."""
+    from cassandra_tables import project
+    from producing import Producer
+
+    project(tmp_path)
+    node = cassandra.nodes[0]
+    where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
+    made = Producer(tmp_path, {}, ["cassandra", *where])
+    yield made
+    if made.running is not None and made.running.poll() is None:
+        made.kill()

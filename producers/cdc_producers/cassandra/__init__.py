@@ -1,1 +1,22 @@
-"""Cassandra: the snapshot of its tables."""
+"""Cassandra: one agent beside each node, which lands what the node's commit log holds (CDC), mutation by mutation."""
+
+from __future__ import annotations
+
+from cdc_views.errors import UsageError
+from cdc_views.landing.targets import ProducerOrder
+
+
+def produce(order: ProducerOrder) -> None:
+    """Land the changes of a node's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
+    try:
+        from cdc_producers.cassandra.source import CassandraSource
+        from cdc_producers.metrics import Health, Metrics
+        from cdc_producers.runtime import Runtime
+    except ImportError as error:
+        raise UsageError(f"`produce cassandra` needs {error.name}; pip install 'cdc-views[producers]'") from error
+    from cdc_producers.cassandra.options import Options
+
+    metrics, health = Metrics("cassandra"), Health()
+    targets = {target.name: target for target in order.targets}
+    source = CassandraSource(targets, Options.of(order.options), order.log, metrics, health)
+    Runtime(source, order, metrics, health=health).run()

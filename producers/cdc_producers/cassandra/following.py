@@ -1,0 +1,290 @@
+"""The commit-log processor: segments in order, each as far as it is on disk for good, every mutation once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from uuid import UUID
+
+from cdc_producers.cassandra.after import set_aside
+from cdc_producers.cassandra.node_schema import NodeTable
+from cdc_producers.cassandra.reader import Bad, Ended, Read, Reader
+from cdc_producers.cassandra.schemas import Schemas
+from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
+from cdc_producers.source import Emit, Emitted, LostError
+from cdc_views.errors import TransientError
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog
+
+_ABANDONED_AFTER = 2.0
+"""Seconds after which a segment that a later one follows is no longer expected to be completed."""
+_TRIES = 4
+_PAUSE = 0.5
+_REACHED_EVERY = 10.0
+_TABLE_ID_AT = 1
+"""In a mutation of one update: its count is one byte, and the table's id comes next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landmark:
+    """Token of `Source.landed`: all of a segment up to `position` was emitted before; `is_done`: all of the segment."""
+
+    log: Path
+    segment: int
+    position: int
+    is_done: bool
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Orders landmarks as they are emitted."""
+        return self.segment, self.position
+
+
+@dataclass
+class Follower:
+    """Follows the segments of one folder for some tables.
+
+    Attributes:
+        folder: `cdc_raw`.
+        names: The wanted tables, in the order the reader numbers them.
+        landed: Where each table's landing stands at the start.
+        stream: The stream that positions are kept under.
+        reader: The Java part.
+        schemas: The node's schema; asked anew for what the reader does not know.
+        push: Gives the reader the schema as it is now, and the project's files with it.
+        aside: Where segments are kept that could not be read wholly.
+    """
+
+    folder: Path
+    node: str
+    names: Sequence[str]
+    landed: Mapping[str, Position | None]
+    stream: str
+    reader: Reader
+    schemas: Schemas
+    push: Callable[[], None]
+    aside: Path
+    log: ProducerLog
+    behind: int = 0
+    _reached: dict[int, int] = field(default_factory=dict)
+    _done: set[int] = field(default_factory=set)
+    _newest: int = 0
+    _followed_since: dict[int, float] = field(default_factory=dict)
+    _gone_tables: dict[UUID, str] = field(default_factory=dict)
+    _poisoned: tuple[int, int] = (0, 0)
+    _corrupt: dict[int, int] = field(default_factory=dict)
+    _emitted: dict[str, int] = field(default_factory=dict)
+    _told_at: float = 0.0
+
+    def round(self, emit: Emit, stop: Event) -> bool:
+        """Emit what can be read by now; returns whether anything was new.
+
+        Raises:
+            LostError: A segment went away that was not read wholly.
+            TransientError: The reader ended, or the node must be asked and does not answer.
+        """
+        found = segments_in(self.folder)
+        self._check_gone(found)
+        self._done &= {segment.id for segment in found}
+        self.behind = sum(self._unread(segment) for segment in found)
+        was_new = False
+        for place, segment in enumerate(found):
+            if stop.is_set():
+                break
+            if segment.id in self._done:
+                continue
+            later = any(other.limit is not None for other in found[place + 1 :])
+            ends = segment.is_complete or (later and self._is_abandoned(segment))
+            if segment.limit is None and later and not segment.index.exists():
+                continue  # nothing in it is tracked
+            if segment.limit is None and not ends:
+                break
+            was_new |= self._segment(segment, ends=ends, emit=emit, stop=stop)
+            if not ends:
+                break  # what comes later waits until this one is whole
+        return was_new
+
+    def _unread(self, segment: Segment) -> int:
+        if segment.limit is None or segment.id in self._done:
+            return 0
+        return max(0, segment.limit - self._start(segment))
+
+    def _start(self, segment: Segment) -> int:
+        """Up to where all tables have the segment: what was read in this run, else what had landed before it."""
+        if segment.id in self._reached:
+            return self._reached[segment.id]
+        return min((_within(position, segment.id) for position in self.landed.values()), default=0)
+
+    def _is_abandoned(self, segment: Segment) -> bool:
+        """Whether the node was ended while it wrote this segment, and has begun another since."""
+        if not segment.index.exists():
+            return False
+        since = self._followed_since.setdefault(segment.id, time.monotonic())
+        return time.monotonic() - since > _ABANDONED_AFTER
+
+    def _check_gone(self, found: list[Segment]) -> None:
+        here = {segment.id for segment in found}
+        for number in [number for number in self._reached if number not in here]:
+            if number not in self._done and self._reached[number] < WHOLE:
+                raise LostError(
+                    f"segment {number} went away from {self.folder} before all of it was read: the node deletes segments where "
+                    "cdc_block_writes is false, or somebody did. What it held is missing here; other replicas may have it. "
+                    "Repair the table on this node, or start again to go on without"
+                )
+            del self._reached[number]
+
+    def _segment(self, segment: Segment, *, ends: bool, emit: Emit, stop: Event) -> bool:
+        start = self._start(segment)
+        limit = WHOLE if ends else segment.limit or 0
+        if start < limit:
+            self._read(segment, start=start, limit=limit, ends=ends, emit=emit)
+        reached = self._reached.get(segment.id, start)
+        if ends and reached >= WHOLE:
+            self._done.add(segment.id)
+            self._tell_idle(segment, emit)
+            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, True)))
+            return True
+        if reached > start:
+            emit(Emitted(token=Landmark(segment.log, segment.id, reached, False)))
+        return reached > start
+
+    def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
+        """Read up to the limit, mending what stops the reader where it can be mended."""
+        passes_over = False
+        while True:
+            ended = self._emit_range(segment, start, limit, passes_over=passes_over, emit=emit)
+            start = self._reached[segment.id] = max(start, ended.position)
+            if not ended.why:
+                self._reached[segment.id] = limit if limit == WHOLE else start
+                return
+            if ended.why == "table":
+                self._learn(ended)
+            elif ended.why == "mutation":
+                if not self._schema_changed():
+                    self._quarantine(segment, ended, emit)
+                    start = self._reached[segment.id] = ended.at
+            elif passes_over:
+                self._give_up(segment, ended, ends=ends, emit=emit)
+                return
+            else:
+                passes_over = self._is_corrupt(segment, ended)
+
+    def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, emit: Emit) -> Ended:
+        synced, names, stream, number = segment.synced, self.names, self.stream, segment.id
+        for item in self.reader.read(segment.log, number, start=start, limit=limit, passes_over=passes_over):
+            if isinstance(item, Read):
+                name = names[item.table]
+                emit(Emitted(name, stream, Position(number, item.position), item.content, synced))
+                self._emitted[name] = number
+            elif isinstance(item, Bad):
+                self._note_bad(segment, item.reason)
+            else:
+                return item
+        raise TransientError("the reader said nothing of how it ended")
+
+    def _learn(self, ended: Ended) -> None:
+        """Take the schema anew for a table id that it did not have; without the node's word nothing is passed over."""
+        unknown = ended.table_id
+        assert unknown is not None
+        try:
+            self.schemas.refresh()
+        except TransientError as error:
+            raise TransientError(
+                f"a mutation of table id {unknown} waits for the node's schema, which has it: {error}"
+            ) from error
+        if unknown not in self.schemas.current.ids:
+            if self.schemas.file is not None:
+                raise TransientError(
+                    f"a mutation of table id {unknown} waits: {self.schemas.file} has no such table; add it there"
+                )
+            # the node wrote the mutation, so it had the table: asked later, it has it no more
+            self._gone_tables[unknown] = ""
+            self.log.warning(
+                f"table id {unknown} has mutations here, and the node no longer has it: the table was dropped, so no read shows "
+                "anything of it; its mutations are passed over",
+                table_id=str(unknown),
+            )
+        self.push()
+
+    @property
+    def gone(self) -> Sequence[UUID]:
+        """Ids of tables that the node has dropped."""
+        return list(self._gone_tables)
+
+    def _schema_changed(self) -> bool:
+        has_changed = self.schemas.refresh()
+        if has_changed:
+            self.push()
+        return has_changed
+
+    def _quarantine(self, segment: Segment, ended: Ended, emit: Emit) -> None:
+        """Emit a mutation that nobody can read as what it is, to its table, or to each where that is not known."""
+        table = self._table_of(ended.content)
+        if table is not None and table.full_name not in self.names:
+            return
+        for name in self.names if table is None else [table.full_name]:
+            emit(
+                Emitted(name, self.stream, Position(segment.id, ended.at), self._unreadable(name, segment, ended), segment.synced)
+            )
+
+    def _table_of(self, content: bytes) -> NodeTable | None:
+        if len(content) < 17 or content[0] != 1:
+            return None
+        return self.schemas.current.ids.get(UUID(bytes=content[_TABLE_ID_AT : _TABLE_ID_AT + 16]))
+
+    def _unreadable(self, name: str, segment: Segment, ended: Ended) -> bytes:
+        keyspace, _, table = name.partition(".")
+        said = {"format": "cassandra-mutation/1", "node": self.node, "segment": segment.id, "position": ended.at}
+        unreadable = {"reason": ended.reason, "bytes": ended.content.hex()}
+        return json.dumps({**said, "keyspace": keyspace, "table": table, "unreadable": unreadable}).encode()
+
+    def _is_corrupt(self, segment: Segment, ended: Ended) -> bool:
+        """Whether bytes stay wrong when read again: what is being written may look so for a moment."""
+        tries = self._corrupt[segment.id] = self._corrupt.get(segment.id, 0) + 1
+        if tries >= _TRIES:
+            return True
+        if tries == 1:
+            self.log.warning(f"{segment.log.name} after {ended.position}: {ended.reason}; read again", segment=segment.id)
+        time.sleep(_PAUSE)
+        return False
+
+    def _note_bad(self, segment: Segment, reason: str) -> None:
+        kept = set_aside(segment.log, self.aside)
+        self.log.warning(
+            f"{segment.log.name}: {reason}: that mutation is lost here, and other replicas have it; the rest is read. "
+            f"A copy is kept: {kept}",
+            segment=segment.id,
+        )
+
+    def _give_up(self, segment: Segment, ended: Ended, *, ends: bool, emit: Emit) -> None:
+        """Pass over the rest of a segment that stays unreadable, with a copy kept and each table's quarantine told."""
+        if not ends:
+            raise TransientError(
+                f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; the node still writes it"
+            )
+        kept = set_aside(segment.log, self.aside)
+        reason = f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; a copy is kept: {kept}"
+        self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)
+        told = Ended(ended.position, reason=reason, at=WHOLE - 1)
+        for name in self.names:
+            emit(Emitted(name, self.stream, Position(segment.id, told.at), self._unreadable(name, segment, told), segment.synced))
+        self._reached[segment.id] = WHOLE
+
+    def _tell_idle(self, segment: Segment, emit: Emit) -> None:
+        """Note now and then how far tables have come that nobody writes to: else a start would read all from their last event."""
+        if time.monotonic() - self._told_at < _REACHED_EVERY:
+            return
+        self._told_at = time.monotonic()
+        for name in self.names:
+            if self._emitted.get(name, 0) < segment.id:
+                emit(Emitted(name, self.stream, Position(segment.id, WHOLE)))
+
+
+def _within(position: Position | None, segment: int) -> int:
+    if position is None or position.at < segment:
+        return 0
+    return position.nth if position.at == segment else WHOLE

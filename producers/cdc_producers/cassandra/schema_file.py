@@ -1,0 +1,159 @@
+"""Keeping the project's schema file as the node's schema is: columns added, dropped (with the drop's time) and added again.
+
+The statements go to the end of the user's CQL file, where the order of ALTERs is what they mean; a file of another
+kind is not touched, and the user is told what to change.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, quoted
+from cdc_producers.cassandra.options import FollowSchema
+from cdc_views.errors import SchemaError, UsageError
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.schema import Column, TableSchema
+from cdc_views.schema_readers.cql import read_cql
+from cdc_views.types import Udt
+
+_CQL = (".cql", ".ddl")
+
+
+def changes(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> list[str]:
+    """Return the statements that make the project's table what the node's is; none where it is already.
+
+    They change columns and fields only: a key that differs is another table, see `check`.
+    """
+    return [*_fields(project, types), *_columns(project, node, types)]
+
+
+def _fields(project: TableSchema, types: Sequence[NodeType]) -> Iterator[str]:
+    known = {kind.name: kind for column in project.columns for kind in _user_types(column.type)}
+    for kind in types:
+        if kind.name in known and kind.keyspace == project.keyspace:
+            names = {name for name, _ in known[kind.name].fields}
+            for name, text in kind.fields:
+                if name not in names:
+                    yield f"ALTER TYPE {kind.place} ADD {quoted(name)} {text};"
+
+
+def _user_types(kind: object) -> Iterator[Udt]:
+    if isinstance(kind, Udt):
+        yield kind
+    parts = [getattr(kind, name, None) for name in ("element", "key", "value")]
+    fields = getattr(kind, "fields", ())
+    for part in [*parts, *(field[1] if isinstance(kind, Udt) else field for field in fields)]:
+        if part is not None:
+            yield from _user_types(part)
+
+
+def _columns(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> Iterator[str]:
+    here = {column.name for column in project.columns}
+    drops: dict[str, NodeDrop] = {}
+    for drop in sorted(node.dropped, key=lambda found: found.at):
+        drops[drop.column.name] = drop
+    for name, drop in drops.items():
+        if project.drop_time(name) != drop.at:
+            if name not in here:
+                yield from _added(node, drop.column, types)
+            yield f"ALTER TABLE {node.place} DROP {quoted(name)} USING TIMESTAMP {drop.at};"
+            here.discard(name)
+    for column in node.columns:
+        if column.name not in here:
+            yield from _added(node, column, types)
+
+
+def _added(node: NodeTable, column: NodeColumn, types: Sequence[NodeType]) -> Iterator[str]:
+    for kind in _needed(column.type, node.keyspace, types):
+        yield kind.cql.replace("CREATE TYPE", "CREATE TYPE IF NOT EXISTS", 1)
+    yield f"ALTER TABLE {node.place} ADD {column.cql};"
+
+
+def _needed(text: str, keyspace: str, types: Sequence[NodeType]) -> Iterator[NodeType]:
+    names = NodeType(keyspace, "", (("", text),)).names_used
+    for kind in types:
+        if kind.keyspace == keyspace and kind.name in names:
+            for _, field in kind.fields:
+                yield from _needed(field, keyspace, types)
+            yield kind
+
+
+def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> None:
+    """Raise `UsageError` where the project's table, changes included, is another than the node's."""
+    text = "\n".join([*(kind.cql for kind in types if kind.keyspace == node.keyspace), *node.cql])
+    wanted = read_cql(text, where="the node's schema").table(node.full_name)
+    for here, there in zip(project.row_key, wanted.row_key, strict=False):
+        if here != there:
+            raise UsageError(f"{project.full_name}: key column {_told(here)} in the schema file is {_told(there)} in the node")
+    if len(project.row_key) != len(wanted.row_key):
+        sizes = f"{len(project.row_key)} columns in the schema file and {len(wanted.row_key)} in the node"
+        raise UsageError(f"{project.full_name}: the key has {sizes}; correct the file")
+    for column in project.columns:
+        if wanted.has(column.name) and (found := wanted.column(column.name)) != column:
+            raise UsageError(
+                f"{project.full_name}: {_told(column)} in the schema file is {_told(found)} in the node; correct the file"
+            )
+
+
+def _told(column: Column) -> str:
+    return f"{column.name!r}, {column.role.value} {column.type}{' DESC' * column.descending},"
+
+
+def follow(target: StreamTarget, node: NodeTable, types: Sequence[NodeType], *, mode: FollowSchema, log: ProducerLog) -> None:
+    """Make the project's schema file say what the node's schema says, or say what to change in it.
+
+    Raises:
+        UsageError: Key or types differ: the file is of another table.
+    """
+    wanted = changes(target.schema, node, types)
+    path = target.schema_file
+    if wanted and mode is FollowSchema.APPEND and path.suffix in _CQL:
+        wanted = _append(path, node, types, log=log)
+    if wanted:
+        log.warning(
+            f"{node.full_name}: the node's schema is another than that of {path}; events with what is not there go to quarantine "
+            f"until it is, and land with `cdc-views replay {node.full_name}`. Add to it: {' '.join(wanted)}",
+            table=node.full_name,
+            statements=wanted,
+        )
+    else:
+        check(target.schema, node, types)
+
+
+def _append(path: Path, node: NodeTable, types: Sequence[NodeType], *, log: ProducerLog) -> list[str]:
+    """Add the statements to the file; returns those that could not be."""
+    with _locked(path) as descriptor:
+        text = path.read_text("utf-8")
+        # as the file is now: another node's agent may have been first
+        project = read_cql(text, keyspace=node.keyspace, where=str(path)).table(node.full_name)
+        wanted = changes(project, node, types)
+        if not wanted:
+            return []
+        added = f"\n-- {node.full_name}: the node's schema changed\n" + "\n".join(wanted) + "\n"
+        try:
+            became = read_cql(text + added, keyspace=node.keyspace, where=str(path)).table(node.full_name)
+        except SchemaError as error:
+            log.warning(f"{path}: cannot take {' '.join(wanted)}: {error}", table=node.full_name)
+            return wanted
+        check(became, node, types)
+        # one write at the end of the file: who reads it meanwhile sees all of it or nothing
+        os.write(descriptor, added.encode())
+        log.info(f"{path}: {node.full_name} follows the node: {' '.join(wanted)}", table=node.full_name, statements=wanted)
+        return []
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; let the agent write to it, or start with --follow-schema warn") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)

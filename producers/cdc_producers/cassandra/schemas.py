@@ -1,0 +1,147 @@
+"""The schema that mutations are read by: the node's, followed while it changes, and remembered while the node is away."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from cdc_producers.cassandra.node import Node, NodeFacts
+from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
+from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing.targets import ProducerLog
+
+_LOOK_EVERY = 1.0
+_REMEMBERED = "schema.json"
+
+
+@dataclass
+class Schemas:
+    """The newest schema known of one node.
+
+    Attributes:
+        node: The node; not asked where `file` is given.
+        keyspaces: Those whose mutations are read.
+        folder: Where the schema is remembered.
+        file: CQL with table ids, in place of the node's.
+        log: Where it says that the node is away.
+    """
+
+    node: Node
+    keyspaces: frozenset[str]
+    folder: Path
+    file: Path | None
+    log: ProducerLog
+    facts: NodeFacts | None = None
+    trouble: str = ""
+    _looked: float = 0.0
+    _known: NodeSchema | None = field(default=None)
+
+    @property
+    def current(self) -> NodeSchema:
+        """The schema as it was last seen; raises as `refresh` where none was."""
+        if self._known is None:
+            self.refresh()
+        assert self._known is not None
+        return self._known
+
+    def open(self) -> NodeFacts:
+        """Return what the node says of itself, from memory where it is away.
+
+        Raises:
+            TransientError: The node is away, and was never seen.
+        """
+        if self.file is not None:
+            self.facts = NodeFacts("file", self.node.host, "", 0, True, True)
+            self.refresh()
+            return self.facts
+        try:
+            self.facts = self.node.facts()
+            self.refresh()
+        except TransientError as error:
+            if not self._recall():
+                raise
+            self._away(error)
+        assert self.facts is not None
+        return self.facts
+
+    def refresh(self) -> bool:
+        """Ask the node; returns whether the schema is another than before. Raises `TransientError` where it is away."""
+        self._looked = time.monotonic()
+        found = self._asked()
+        has_changed = self._known is None or found.version != self._known.version or found != self._known
+        self._known, self.trouble = found, ""
+        if has_changed:
+            self._remember()
+        return has_changed
+
+    def look(self) -> bool:
+        """As `refresh`, about once a second, and a node that is away is only noted."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return False
+        self._looked = time.monotonic()
+        try:
+            if self.file is not None or self.node.schema_version() == self.current.version:
+                self.trouble = ""
+                return False
+            return self.refresh()
+        except TransientError as error:
+            self._away(error)
+            return False
+
+    def _asked(self) -> NodeSchema:
+        if self.file is None:
+            return self.node.schema(self.keyspaces)
+        try:
+            text = self.file.read_text("utf-8")
+        except OSError as error:
+            raise UsageError(f"--schema-file {self.file}: {error.strerror}") from error
+        return schema_of_text(text, str(self.file))
+
+    def _away(self, error: TransientError) -> None:
+        if not self.trouble:
+            self.log.warning(f"{error}. Segments are read by the schema as it was last seen", part="node")
+        self.trouble = str(error)
+
+    def _remember(self) -> None:
+        if self.facts is None or self._known is None or self.file is not None:
+            return
+        known = self._known
+        told = {
+            "facts": {name: getattr(self.facts, name) for name in NodeFacts.__slots__},
+            "version": known.version,
+            "ids": {str(table.id): [table.keyspace, table.name, table.has_cdc] for table in known.ids.values()},
+            "definitions": [[part.name, part.cql] for part in known.definitions],
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        beside = self.folder / f"{_REMEMBERED}.new"
+        beside.write_text(json.dumps(told), "utf-8")
+        beside.replace(self.folder / _REMEMBERED)
+
+    def _recall(self) -> bool:
+        told = remembered(self.folder)
+        if told is None:
+            return False
+        ids = {UUID(i): NodeTable(keyspace, name, UUID(i), has_cdc) for i, (keyspace, name, has_cdc) in told["ids"].items()}
+        definitions = tuple(Definition(name, tuple(cql)) for name, cql in told["definitions"])
+        self.facts = NodeFacts(**told["facts"])
+        # another version than the node's, so that the first look at it takes its schema
+        self._known = NodeSchema("remembered", ids, (), definitions)
+        return True
+
+
+def forget(folder: Path) -> None:
+    """Forget what was remembered."""
+    (folder / _REMEMBERED).unlink(missing_ok=True)
+
+
+def remembered(folder: Path) -> dict[str, Any] | None:
+    """Return what was remembered; None where nothing was, or it cannot be read."""
+    try:
+        found: dict[str, Any] = json.loads((folder / _REMEMBERED).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found

@@ -1,0 +1,210 @@
+"""The Cassandra source: one node's commit log, as events of the format `cassandra-mutation`."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from cdc_producers.cassandra import schema_file
+from cdc_producers.cassandra.after import AfterLanding
+from cdc_producers.cassandra.following import Follower, Landmark
+from cdc_producers.cassandra.node import Node, NodeFacts
+from cdc_producers.cassandra.node_schema import NodeSchema
+from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.reader import Reader
+from cdc_producers.cassandra.schemas import Schemas, forget, remembered
+from cdc_producers.metrics import Health, Metrics
+from cdc_producers.source import Emit, Emitted, LostError, Standing
+from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_WATCH_EVERY = 1.0
+
+
+@dataclass
+class CassandraSource:
+    """Follows a node's `cdc_raw`; see `cdc_producers.source.Source`."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    metrics: Metrics
+    health: Health
+    _work: _Work | None = None
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        self.close()
+        options = self.options
+        before = remembered(options.work_folder)
+        schemas = self._schemas()
+        facts = schemas.open()
+        try:
+            self._check(schemas.current, facts)
+            reader = Reader(options, facts.address, self.log)
+            follower = self._follower(schemas, facts, reader)
+            after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health)
+            self._work = work = _Work(self.targets, options, self.log, self.health, schemas, reader, follower, after)
+            self._check_same_tables(schemas.current, follower.landed, before)
+            reader.start()
+        except BaseException:
+            schemas.node.close()
+            raise
+        work.push()
+        self.log.info(f"following {follower.folder}", folder=str(follower.folder), node=facts.address)
+        work.follow(emit, stop)
+
+    def _schemas(self) -> Schemas:
+        options = self.options
+        keyspaces = frozenset(target.schema.keyspace for target in self.targets.values())
+        return Schemas(Node(options.host, options.port), keyspaces, options.work_folder, options.schema_file, self.log)
+
+    def _follower(self, schemas: Schemas, facts: NodeFacts, reader: Reader) -> Follower:
+        stream = f"cassandra:{facts.host_id}"
+        return Follower(
+            folder=self._folder(facts),
+            node=facts.address,
+            names=list(self.targets),
+            landed={name: target.lander(stream).position() for name, target in self.targets.items()},
+            stream=stream,
+            reader=reader,
+            schemas=schemas,
+            push=lambda: self._work.push() if self._work is not None else None,
+            aside=self.options.work_folder / "aside",
+            log=self.log,
+        )
+
+    def _check(self, schema: NodeSchema, facts: NodeFacts) -> None:
+        if not facts.has_cdc:
+            raise UsageError(
+                f"the node at {self.options.host} has cdc_enabled: false; set it true in cassandra.yaml and restart the node"
+            )
+        if not facts.blocks_writes:
+            self.log.warning(
+                "cdc_block_writes is false: the node deletes segments that have not landed once cdc_total_space is full"
+            )
+        for name in self.targets:
+            found = schema.table(name)
+            if found is None:
+                raise UsageError(f"the node has no table {name}; correct the project file, or create the table")
+            if not found.has_cdc:
+                raise UsageError(f"{name} has no CDC: its changes are not in cdc_raw; ALTER TABLE {name} WITH cdc = true")
+
+    def _folder(self, facts: NodeFacts) -> Path:
+        given = self.options.cdc_folder or (Path(facts.cdc_folder) if facts.cdc_folder else None)
+        if given is None:
+            raise UsageError("the node does not tell where cdc_raw is; name it with --cdc-folder")
+        if not given.is_dir():
+            raise TransientError(f"{given}: is no folder here; run the agent on the node's machine, or name it with --cdc-folder")
+        return given
+
+    def _check_same_tables(self, schema: NodeSchema, landed: Mapping[str, object], before: Mapping[str, Any] | None) -> None:
+        """Refuse a table that was dropped and created again: what has landed is another table's."""
+        known = {f"{keyspace}.{name}": i for i, (keyspace, name, _) in (before or {}).get("ids", {}).items()}
+        for name, position in landed.items():
+            found = schema.table(name)
+            if found is not None and position is not None and known.get(name, str(found.id)) != str(found.id):
+                forget(self.options.work_folder)
+                raise LostError(
+                    f"{name} was dropped and created again (table id {known[name]}, now {found.id}): what has landed is of the "
+                    "former table, whose rows no read shows. Give the table a new `raw: {table: …}`; started again, both mix"
+                )
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`; called while the target is slow or away, when the folder fills."""
+        if self._work is not None:
+            self._work.act()
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`."""
+        if isinstance(token, Landmark) and self._work is not None:
+            self._work.landed.append(token)
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        work = self._work
+        return Standing() if work is None else Standing(work.read_to, work.follower.behind, work.held, work.heard)
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.close()
+
+
+@dataclass
+class _Work:
+    """What one call of `CassandraSource.run` works with."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    health: Health
+    schemas: Schemas
+    reader: Reader
+    follower: Follower
+    after: AfterLanding
+    landed: deque[Landmark] = field(default_factory=deque)
+    read_to: str = ""
+    heard: float = 0.0
+    held: int = 0
+    _emitted: deque[Landmark] = field(default_factory=deque)
+    _watched: float = 0.0
+
+    def push(self) -> None:
+        """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
+        schema = self.schemas.current
+        wanted = []
+        for name, target in self.targets.items():
+            table = schema.table(name)
+            if table is None:
+                raise LostError(f"the node no longer has table {name}; take it out of the project, or create it again")
+            if table.columns:
+                schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
+            wanted.append(table.id)
+        self.reader.take(schema, wanted, passed_over=self.follower.gone)
+
+    def follow(self, emit: Emit, stop: Event) -> None:
+        """Emit what the folder has, until told to stop."""
+
+        def note(item: Emitted) -> None:
+            if isinstance(item.token, Landmark):
+                self.read_to = f"{item.token.segment}:{item.token.position}"
+                self._emitted.append(item.token)
+            emit(item)
+
+        while not stop.is_set():
+            if self.schemas.look():
+                self.push()
+            self.health.set("node", self.schemas.trouble)
+            was_new = self.follower.round(note, stop)
+            self.heard = time.time()
+            self.act()
+            if not was_new:
+                stop.wait(self.options.poll_seconds)
+
+    def act(self) -> None:
+        """Do what is due after landing, and look how full the folder is."""
+        while self.landed:
+            through = self.landed.popleft()
+            # compared by place: what lands may have been emitted before the reader was started again
+            while self._emitted and self._emitted[0].place <= through.place:
+                landmark = self._emitted.popleft()
+                if landmark.is_done:
+                    self.after.add(landmark.log)
+        self.after.run()
+        facts = self.schemas.facts
+        if facts is not None and time.monotonic() - self._watched > _WATCH_EVERY:
+            self._watched = time.monotonic()
+            self.held = self.after.watch(self.follower.folder, facts.total_space, self.options.warns_at)
+
+    def close(self) -> None:
+        """Act on what has landed, and let go of the node and the reader."""
+        self.act()
+        self.reader.close()
+        self.schemas.node.close()

@@ -1,0 +1,116 @@
+"""Cassandra's agent for longer: kills of agent, reader and node, ALTER under load, a node that is away."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cassandra.cluster import Session
+from cassandra_tables import ORDERS, Workload, differences, mark, wait_until_landed
+from command_line import CommandLine
+from producing import Producer, eventually
+from services.cassandra import CassandraCluster
+
+pytestmark = pytest.mark.live
+
+
+def check(session: Session, run: CommandLine, number: int) -> None:
+    """Views over raw, and over a state and what landed since, equal the source; `number` differs each time."""
+    mark(session, number)
+    wait_until_landed(run, number)
+    assert differences(session, run, "--raw-only") == []
+    assert run("materialize", "--once").code == 0
+    assert differences(session, run) == []
+
+
+def reader_of(agent: Producer) -> int:
+    """The process id of an agent's Java part."""
+    assert agent.running is not None
+    children = Path(f"/proc/{agent.running.pid}/task/{agent.running.pid}/children").read_text().split()
+    tasks = Path(f"/proc/{agent.running.pid}/task").iterdir()
+    children += [child for task in tasks for child in (task / "children").read_text().split()]
+    return int(next(child for child in children if "java" in Path(f"/proc/{child}/cmdline").read_text()))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_kills_of_agent_reader_and_node(agent: Producer, cassandra: CassandraCluster, run: CommandLine, seed: int) -> None:
+    session, chance = cassandra.session(), random.Random(seed)
+    workload = Workload(session, seed)
+    agent.start().wait_until_said("following")
+
+    def kill_agent() -> None:
+        agent.kill()
+        agent.start().wait_until_said("following")
+
+    def kill_reader() -> None:
+        before = sum("following" in line["message"] for line in agent.said)
+        os.kill(reader_of(agent), signal.SIGKILL)
+        eventually(lambda: sum("following" in line["message"] for line in agent.said) > before, within=60, what="reader again")
+
+    def kill_node() -> None:
+        cassandra.kill(0)
+        time.sleep(chance.random())
+        cassandra.start(0)
+
+    kinds: list[Callable[[], None]] = [kill_agent, kill_reader, kill_node]
+    for number, kill in enumerate(chance.sample(kinds * 2, 6)):
+        with workload.running():
+            time.sleep(chance.uniform(0.5, 3))
+            kill()
+        check(session, run, number)
+    assert agent.metric("quarantined_total") == 0
+    assert agent.stop() == 0
+
+
+def test_columns_added_dropped_and_added_again_under_load(
+    agent: Producer, cassandra: CassandraCluster, run: CommandLine, tmp_path: Path
+) -> None:
+    session = cassandra.session()
+    workload = Workload(session, 3)
+    agent.start().wait_until_said("following")
+    for number, (statement, columns) in enumerate(
+        [
+            (f"ALTER TABLE {ORDERS} ADD extra int", ["extra"]),
+            (f"ALTER TABLE {ORDERS} DROP extra", []),
+            (f"ALTER TABLE {ORDERS} ADD extra int", ["extra"]),
+            ("ALTER TYPE shop.addr ADD country text", ["extra"]),
+            (f"ALTER TABLE {ORDERS} DROP w", ["extra"]),
+        ]
+    ):
+        with workload.running():
+            time.sleep(1)
+            workload.columns = []
+            session.execute(statement)
+            workload.columns = columns
+            time.sleep(1)
+            if number % 2:
+                agent.kill()
+                agent.start().wait_until_said("following")
+        check(session, run, number)
+    assert agent.metric("quarantined_total") == 0
+    assert "USING TIMESTAMP" in (tmp_path / "shop.cql").read_text()
+
+
+def test_it_starts_while_the_node_is_down_and_lands_what_it_left(
+    agent: Producer, cassandra: CassandraCluster, run: CommandLine
+) -> None:
+    session = cassandra.session()
+    workload = Workload(session, 4)
+    agent.start().wait_until_said("following")
+    workload.run(50)
+    agent.kill()
+    workload.run(100)
+    mark(session, 1)
+    time.sleep(0.5)  # the node's commit log is synced several times a second
+    cassandra.kill(0)
+    agent.start().wait_until_said("as it was last seen")
+    wait_until_landed(run, 1)
+    assert agent.get("/healthz")[0] == 503
+    cassandra.start(0)
+    check(session, run, 2)
+    eventually(lambda: agent.get("/healthz")[0] == 200, what="well again")

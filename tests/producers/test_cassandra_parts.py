@@ -1,0 +1,234 @@
+"""Parts of the Cassandra agent that need neither a node nor Java: schemas, schema files, what comes after landing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import fsspec
+import pytest
+from captured import Said
+from cdc_producers.cassandra.after import AfterLanding, set_aside
+from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
+from cdc_producers.cassandra.options import After, FollowSchema, Options
+from cdc_producers.cassandra.schema_file import changes, check, follow
+from cdc_producers.cassandra.segments import index_of
+from cdc_producers.metrics import Health
+
+from cdc_views.errors import UsageError
+from cdc_views.schema import TableSchema
+from cdc_views.schema_readers import read_schema
+from cdc_views.schema_readers.cql import read_cql
+
+CQL = """\
+CREATE TYPE shop.addr (street text);
+CREATE TABLE shop.orders (id int, line int, state text, ad frozen<addr>, st int static, PRIMARY KEY (id, line))
+  WITH CLUSTERING ORDER BY (line DESC);
+"""
+ADDR = NodeType("shop", "addr", (("street", "text"),))
+NODE = NodeTable(
+    "shop",
+    "orders",
+    UUID(int=7),
+    True,
+    (
+        NodeColumn("ad", "frozen<addr>"),
+        NodeColumn("id", "int", "partition_key", 0),
+        NodeColumn("line", "int", "clustering", 0, True),
+        NodeColumn("st", "int", "static"),
+        NodeColumn("state", "text"),
+    ),
+)
+STATE_DROPPED = NodeDrop(NodeColumn("state", "text"), 1_700_000_000_000_000)
+
+
+def project_table(text: str = CQL) -> TableSchema:
+    return read_cql(text).table("shop.orders")
+
+
+def without(table: NodeTable, name: str) -> NodeTable:
+    return replace(table, columns=tuple(column for column in table.columns if column.name != name))
+
+
+class Target:
+    """A project's table by its schema file."""
+
+    name = "shop.orders"
+
+    def __init__(self, path: Path) -> None:
+        self.schema_file = path
+
+    @property
+    def schema(self) -> TableSchema:
+        return read_schema(self.schema_file, table=self.name)
+
+    def version(self) -> object:
+        return 0
+
+    def follow(self) -> None:
+        raise NotImplementedError
+
+    def lander(self, stream: str) -> object:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    (tmp_path / "shop.cql").write_text(CQL)
+    return Target(tmp_path / "shop.cql")
+
+
+def test_the_nodes_schema_as_cql_is_the_nodes_schema() -> None:
+    text = "\n".join([ADDR.cql, *replace(NODE, dropped=(STATE_DROPPED,)).cql])
+    found = read_cql(text).table("shop.orders")
+    assert set(found.columns) == set(project_table().columns)
+    assert found.drop_time("state") == STATE_DROPPED.at
+    assert "WITH ID = 00000000-0000-0000-0000-000000000007" in text
+
+
+def test_types_are_made_before_those_that_use_them() -> None:
+    outer = NodeType("shop", "a", (("in", 'frozen<list<"Z">>'),))
+    inner = NodeType("shop", "Z", (("n", "int"),))
+    names = [part.name for part in schema_of("1", [NODE], [outer, inner], ["shop"]).definitions]
+    assert names == ["shop", '"shop"."Z"', '"shop"."a"', "shop.orders"]
+
+
+def test_nothing_changes_where_file_and_node_agree(target: Target) -> None:
+    assert changes(project_table(), NODE, [ADDR]) == []
+    follow(target, NODE, [ADDR], mode=FollowSchema.APPEND, log=Said())  # type: ignore[arg-type]
+    assert target.schema_file.read_text() == CQL
+
+
+def test_an_added_a_dropped_and_a_readded_column_are_written_to_the_file(target: Target) -> None:
+    log = Said()
+    added = replace(NODE, columns=(*NODE.columns, NodeColumn("new", "map<text, int>")))
+    follow(target, added, [ADDR], mode=FollowSchema.APPEND, log=log)  # type: ignore[arg-type]
+    assert str(target.schema.column("new").type) == "map<text, int>"
+    dropped = replace(without(added, "state"), dropped=(STATE_DROPPED,))
+    follow(target, dropped, [ADDR], mode=FollowSchema.APPEND, log=log)  # type: ignore[arg-type]
+    assert not target.schema.has("state")
+    readded = replace(added, dropped=(replace(STATE_DROPPED, at=STATE_DROPPED.at + 5000),))
+    follow(target, readded, [ADDR], mode=FollowSchema.APPEND, log=log)  # type: ignore[arg-type]
+    assert target.schema.has("state")
+    assert target.schema.drop_time("state") == STATE_DROPPED.at + 5000
+    assert len(log.lines) == 3
+    follow(target, readded, [ADDR], mode=FollowSchema.APPEND, log=log)  # type: ignore[arg-type]
+    assert len(log.lines) == 3
+
+
+def test_a_field_and_a_type_that_came_are_written_to_the_file(target: Target) -> None:
+    wider = replace(ADDR, fields=(*ADDR.fields, ("Zip", "int")))
+    point = NodeType("shop", "point", (("x", "int"),))
+    node = replace(NODE, columns=(*NODE.columns, NodeColumn("at", "frozen<point>")))
+    follow(target, node, [wider, point], mode=FollowSchema.APPEND, log=Said())  # type: ignore[arg-type]
+    check(target.schema, node, [wider, point])
+    assert target.schema.has("at")
+
+
+def test_a_file_that_is_not_to_be_written_is_told_of(target: Target) -> None:
+    log = Said()
+    added = replace(NODE, columns=(*NODE.columns, NodeColumn("new", "int")))
+    follow(target, added, [ADDR], mode=FollowSchema.WARN, log=log)  # type: ignore[arg-type]
+    assert target.schema_file.read_text() == CQL
+    assert 'ALTER TABLE "shop"."orders" ADD "new" int;' in log.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (CQL.replace("line int", "line bigint"), "'line', clustering bigint DESC"),
+        (CQL.replace("line DESC", "line ASC"), "'line', clustering int,"),
+        (CQL.replace("st int static", "st int"), "'st', regular int,"),
+        (
+            CQL.replace("PRIMARY KEY (id, line))\n  WITH CLUSTERING ORDER BY (line DESC)", "PRIMARY KEY ((id, line)))").replace(
+                " static", ""
+            ),
+            "'line'",
+        ),
+    ],
+)
+def test_another_key_or_type_is_refused(text: str, what: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check(project_table(text), NODE, [ADDR])
+    assert what in str(refused.value)
+
+
+def test_a_described_keyspace_is_a_schema() -> None:
+    text = "\n--\n".join([ADDR.cql, *NODE.cql, "CREATE INDEX i ON shop.orders (state);"])
+    found = schema_of_text(text, "s.cql")
+    assert found.table("shop.orders") == NodeTable("shop", "orders", UUID(int=7), True)
+    assert [part.cql for part in found.definitions][1:] == [(ADDR.cql,), NODE.cql]
+    with pytest.raises(UsageError, match="has no `WITH ID"):
+        schema_of_text(CQL, "s.cql")
+
+
+def segment(folder: Path, number: int) -> Path:
+    path = folder / f"CommitLog-7-{number}.log"
+    path.write_bytes(b"x" * 100)
+    index_of(path).write_text("100\nCOMPLETED")
+    return path
+
+
+@pytest.mark.parametrize("after", [After.DELETE, After.KEEP])
+def test_a_landed_segment_is_deleted_or_kept(tmp_path: Path, after: After) -> None:
+    path = segment(tmp_path, 1)
+    made = AfterLanding(after, "", "host", Said(), Health())
+    made.add(path)
+    made.run()
+    made.run()
+    assert path.exists() is index_of(path).exists() is (after is After.KEEP)
+
+
+def test_a_segment_is_deleted_once_the_archive_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, health, log = segment(tmp_path, 1), Health(), Said()
+    made = AfterLanding(After.ARCHIVE, "memory://cdc?token=secret", "host", log, health)
+    made.add(path)
+    files = fsspec.filesystem("memory")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(files), "put_file", lambda *_, **__: (_ for _ in ()).throw(OSError("no route")))
+        made.run()
+        made.run()
+    assert path.exists()
+    assert "no route" in health.troubles["archive"]
+    assert "secret" not in "".join(log.lines)
+    assert len(log.lines) == 1
+    made.run()
+    assert (path.exists(), health.troubles) == (False, {})
+    stored = [name for name in files.find("/") if "host" in name]
+    assert sorted(name.rpartition("/")[2] for name in stored) == sorted([path.name, index_of(path).name])
+
+
+def test_a_folder_that_is_nearly_full_is_told_once_and_when_it_is_well_again(tmp_path: Path) -> None:
+    health, log = Health(), Said()
+    made = AfterLanding(After.DELETE, "", "host", log, health)
+    path = segment(tmp_path, 1)
+    assert made.watch(tmp_path, 120, 0.7) == 100
+    made.watch(tmp_path, 120, 0.7)
+    assert "cdc_total_space" in health.troubles["cdc_raw"]
+    path.unlink()
+    made.watch(tmp_path, 120, 0.7)
+    assert (health.troubles, len(log.lines)) == ({}, 2)
+
+
+def test_a_copy_is_kept_of_what_cannot_be_read(tmp_path: Path) -> None:
+    kept = set_aside(segment(tmp_path, 1), tmp_path / "aside")
+    assert kept.read_bytes() == b"x" * 100
+    assert index_of(kept).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"after": "burn"}, "--after is 'burn'; one of delete, archive, keep"),
+        ({"after": "archive"}, "--archive URL"),
+        ({"archive": "s3://x"}, "--archive URL"),
+        ({"poll_seconds": 0.0}, "--poll"),
+        ({"warns_at": 7.0}, "--warn-at"),
+        ({"cassandra_lib": Path("/nowhere")}, "--cassandra-lib"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(given: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Options.of(given)
+    assert what in str(refused.value)
