@@ -37,7 +37,6 @@ app = typer.Typer(
 )
 
 
-
 def _print_version(asked: bool) -> None:
     if asked:
         print(f"cdc-views {version('cdc-views')}")

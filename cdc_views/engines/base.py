@@ -184,4 +184,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release what the engine holds."""
-

@@ -103,6 +103,4 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
             write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=recorded)
         else:
             predicate = replaced_by(write)
-            write_deltalake(
-                target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded
-            )
+            write_deltalake(target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded)

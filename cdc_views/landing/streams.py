@@ -117,9 +117,7 @@ class StreamLander:
     def _name(self, part: str) -> str:
         return f"stream:{self.stream}:{part}"
 
-    def _attempt(
-        self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position
-    ) -> BatchReport:
+    def _attempt(self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position) -> BatchReport:
         fresh = [event for event in events if known is None or event.position > known]
         good, bad = self._decoded(decoder, fresh)
         rows, misfits = rows_of_events(decoder, [facts for _, facts in good])

@@ -222,9 +222,7 @@ def _updated(
         return _built(engine, raw, table, state, name=name, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
         return Materialization(False, state.raw_version, 0)
-    sources = Sources(
-        raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED)
-    )
+    sources = Sources(raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED))
     write = StateWrite(
         sources,
         state.location,

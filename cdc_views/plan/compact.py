@@ -101,9 +101,7 @@ def compact(
         found = late_facts(relation, late)
         others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
     few = coarser(part) if is_base else part
-    shaped = [
-        _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts
-    ]
+    shaped = [_shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts]
     shaped += others
     return UnionAll("state", "fact of the state", tuple(shaped))
 
@@ -320,9 +318,7 @@ def _stored(column: Column) -> Expr:
 
 def _fields(column: Column, kind: Udt) -> tuple[Expr, Expr]:
     fields = names.field_columns(column.name, kind)
-    stored = tuple(
-        (field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True)
-    )
+    stored = tuple((field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True))
     present = either(*(not_null(Field(col(name), WRITTEN)) for name, _ in fields))
     return when(present, Struct(stored)), present
 

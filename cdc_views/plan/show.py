@@ -163,9 +163,7 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
         return partitions
     beside = beside_table(partitions, table)
     both_deletions = Call(Op.GREATEST, (col(names.PARTITION_DELETED), col(names.TABLE_DELETED)))
-    columns = tuple(
-        (name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output()
-    )
+    columns = tuple((name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output())
     return Select("covered_partitions", "partition", beside, columns)
 
 
@@ -210,7 +208,6 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
 
 
 def _branches(*branches: tuple[Expr, Expr], otherwise: Expr) -> Expr:
-
 
     return Case(tuple(branches), otherwise)
 

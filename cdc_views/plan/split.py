@@ -25,9 +25,7 @@ def is_touched(request: Reduction) -> bool:
     return request.split is not None and (request.split.has_fresh or _has_statics(request))
 
 
-def touched_facts(
-    request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None
-) -> Node:
+def touched_facts(request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None) -> Node:
     """Return the facts about rows that need reducing: the fresh ones, and those of the base that they touch."""
     assert request.split is not None
     wanted = tuple(kinds)
@@ -116,9 +114,7 @@ def _touched_partitions(request: Reduction) -> Node:
     return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
-def _keys(
-    request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]
-) -> Node:
+def _keys(request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]) -> Node:
     """Keys of facts, as often as there are facts: what joins them only asks whether there is one."""
     columns = tuple((key, col(key)) for key in keys)
     found = [

@@ -20,9 +20,7 @@ from cdc_views.sql.statements import create_view, named
 __all__ = ["ViewSql", "generate", "query_sql", "rows_sql"]
 
 
-def query_sql(
-    ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None
-) -> str:
+def query_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> str:
     """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it."""
     chosen = choose(strategy, engine=dialect_name).strategy
     plan = prune(lower(build(ask), strategy=chosen))

@@ -104,9 +104,9 @@ def a_row(**cells: tuple[bytes | None, bytes | None, bytes | None]) -> RawRow:
     return (number(5), number(NOW * 1000), number(1, 4), number(2, 4), *values)
 
 
-def facts(*rows: RawRow, lists_since: int = 100, tells_elements: bool = True, marks_rows: bool = True) -> list[Fact]:
+def facts(*rows: RawRow, log_since: int = 100, tells_elements: bool = True, marks_rows: bool = True) -> list[Fact]:
     selection = Selection.of(table(), tells_elements=tells_elements)
-    writer = EventWriter(selection, "snapshot", 1, lists_since, marks_rows)
+    writer = EventWriter(selection, "snapshot", 1, log_since, marks_rows)
     text = writer.event(rows, Moment(NOW), number=1, with_static=True).decode()
     return CassandraMutation().decode(SourceLine(text, 1), table())
 

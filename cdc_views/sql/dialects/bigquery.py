@@ -168,9 +168,7 @@ def _unnest(array: Sql, alias: str = "_item") -> Sql:
 
 def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
     """`ARRAY(SELECT … FROM UNNEST(…) AS _item WITH OFFSET … ORDER BY _offset)`: without ORDER BY, no order is promised."""
-    source = exp.Unnest(
-        expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset")
-    )
+    source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query
     ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))

@@ -48,22 +48,37 @@ class SnapshotSource:
     metrics: Metrics
     progress: SnapshotProgress = shown_nowhere
     is_whole: bool = False
+    begun: int = field(default_factory=lambda: time.time_ns() // 1000)
     _readings: dict[str, int] = field(default_factory=dict)
     _emitted_whole: set[str] = field(default_factory=set)
+    _stream: str = ""
     _standing: Standing = field(default_factory=Standing)
 
     def run(self, emit: Emit, stop: Event) -> None:
         """See `Source.run`."""
-        wanted = [name for name in self.targets if name not in self._emitted_whole and self._landed(name) != WHOLE]
-        if wanted:
+        if not self.is_whole:
             reader = SnapshotReader.connect(self.options)
             try:
-                for name in wanted:
-                    if not stop.is_set():
-                        _TableSnapshot(self, reader, name, emit, stop).read()
+                self._stream = self.options.stream_of(reader.host_id)
+                for name in self.targets:
+                    if not stop.is_set() and name not in self._emitted_whole and self._landed(name) != WHOLE:
+                        self._read(reader, name, emit, stop)
             finally:
                 reader.close()
-        self.is_whole = self.is_whole or not stop.is_set()
+            self.is_whole = not stop.is_set()
+
+    def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
+        if self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
+            self.log.info(
+                f"{name}: no snapshot: it has had CDC since it was created, so the log has everything; where segments of the log "
+                "were deleted before they landed here, run this once with --snapshot only",
+                table=name,
+            )
+        else:
+            _TableSnapshot(self, reader, name, emit, stop).read()
+        if not stop.is_set():
+            emit(Emitted(name, self._stream, WHOLE))
+            self._emitted_whole.add(name)
 
     def keep_alive(self) -> None:
         """See `Source.keep_alive`: the server keeps nothing for a snapshot."""
@@ -90,12 +105,13 @@ class SnapshotSource:
         self._readings[name] = reading
         return place, reading
 
-    def ends(self, name: str) -> None:
-        """Note that all of a table was emitted."""
-        self._emitted_whole.add(name)
+    @property
+    def stream(self) -> str:
+        """The stream that positions are kept under."""
+        return self._stream
 
     def _landed(self, name: str) -> Position | None:
-        return self.targets[name].lander(self.options.stream).position()
+        return self.targets[name].lander(self._stream).position()
 
 
 @dataclass
@@ -121,9 +137,9 @@ class _TableSnapshot:
         selection = Selection.of(table, tells_elements=self.reader.tells_elements)
         writer = EventWriter(
             selection,
-            node=options.stream,
+            node=source.stream,
             segment=now // 1_000_000,
-            lists_since=options.lists_since or now // 1000,
+            log_since=options.log_since or source.begun,
             marks_rows=options.marks_rows,
         )
         self._tell_limits(table, place)
@@ -134,8 +150,6 @@ class _TableSnapshot:
             done = _covered(whole, Place(page.tokens.through)) if page.is_last else done
             self._tell_progress(len(page.rows), done / total)
         if not self.stop.is_set():
-            self.emit(Emitted(self.name, options.stream, WHOLE))
-            source.ends(self.name)
             source.progress(self.name, done=self.rows, total=self.rows, is_over=True)
             source.log.info(f"{self.name}: snapshot: read all {self.rows:,} rows", table=self.name, rows=self.rows)
 
@@ -150,7 +164,7 @@ class _TableSnapshot:
             self._events += 1
             content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
             position = position_of(Place(token, reading, self._ordinal))
-            self.emit(Emitted(self.name, self.source.options.stream, position, content))
+            self.emit(Emitted(self.name, self.source.stream, position, content))
 
     def _tell_progress(self, rows: int, part: float) -> None:
         self.rows += rows

@@ -2,8 +2,9 @@
 
 What CQL does not tell is chosen so that the log's own events, which are exact, prevail wherever they are:
 
-- the *row marker*: its write time is 0, below any event. It expires with the last cell where every cell expires.
-- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `lists_since` on are
+- the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
+  but the log's. It expires with the last cell where every cell expires.
+- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are
   left to the log, which has them with their paths; older ones replace what the log may have of them (rule D3).
 - elements of collections on a server before 5.0: their write time is 0 and they do not expire.
 """
@@ -52,14 +53,14 @@ class EventWriter:
         selection: What the rows hold.
         node: What the events name as their node.
         segment: Likewise; differs from run to run, so that (node, segment, position) is unique.
-        lists_since: The log has the elements of lists written from here on (µs); see above.
+        log_since: The log has the elements of lists written from here on (µs); see above.
         marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
     """
 
     selection: Selection
     node: str
     segment: int
-    lists_since: int
+    log_since: int
     marks_rows: bool = True
 
     def partition_of(self, row: RawRow) -> RawRow:
@@ -86,8 +87,12 @@ class EventWriter:
         table = self.selection.table
         clustering = _members(table.clustering, row[2 + len(table.partition) :])
         cells, found = self._cells(self.selection.regulars, row, moment)
-        marker = _marker(found, moment) if self.marks_rows or not found else ""
+        marker = _marker(found, moment) if self._is_marked(found) else ""
         return f'{{"kind":"row","clustering":{clustering}{marker},"cells":[{",".join(cells)}]}}'
+
+    def _is_marked(self, cells: list[_Cell]) -> bool:
+        """Whether to say that the row was inserted: without a cell, nothing else can show it."""
+        return not cells or (self.marks_rows and any(cell.written < self.log_since for cell in cells))
 
     def _static(self, row: RawRow, moment: Moment) -> str:
         cells, _ = self._cells(self.selection.statics, row, moment)
@@ -127,7 +132,7 @@ class EventWriter:
     ) -> Iterator[str]:
         """Yield the elements the log does not have, after a deletion of what it may have of them."""
         name = selected.column.name
-        old = [i for i, cell in enumerate(cells) if cell.written < self.lists_since]
+        old = [i for i, cell in enumerate(cells) if cell.written < self.log_since]
         if not old:
             return
         newest = max(cells[i].written for i in old)

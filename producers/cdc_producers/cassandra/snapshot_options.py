@@ -20,9 +20,10 @@ class SnapshotOptions:
         page_rows: Rows asked for at once.
         rows_per_second: At most; 0: as fast as it goes.
         ranges: Parts the whole token ring is cut into; each is a query of its own.
-        primary_of: Only the ranges whose first replica is the node of this address; empty: everything.
-        lists_since: The commit log that is landed too has everything from here on (µs); 0: from the start of this run on.
-            See `snapshot_events` on lists.
+        own_ranges: Only the ranges whose first replica is the first of `hosts`: each node's agent reads its part.
+        log_since: The commit log that is landed too has everything from here on (µs); 0: from the start of this run on.
+            See `snapshot_events`.
+        passes_over_logged: Whether a table that has had CDC since it was created is passed over: its log has everything.
         marks_rows: Whether rows are taken for inserted (rule W1); False: for updated, unless they have no cell.
         reads_elements: Whether write times of collections' elements are read where the server has them (5.0).
         timeout_seconds: Of one page.
@@ -35,8 +36,9 @@ class SnapshotOptions:
     page_rows: int = 1000
     rows_per_second: int = 0
     ranges: int = 64
-    primary_of: str = ""
-    lists_since: int = 0
+    own_ranges: bool = False
+    log_since: int = 0
+    passes_over_logged: bool = False
     marks_rows: bool = True
     reads_elements: bool = True
     timeout_seconds: float = 60.0
@@ -53,10 +55,9 @@ class SnapshotOptions:
             if value < least:
                 raise UsageError(f"{what} of a snapshot: {value}; {least} or more was expected")
 
-    @property
-    def stream(self) -> str:
-        """The stream of a table that positions are kept under."""
-        return f"{self.name}:{self.primary_of}" if self.primary_of else self.name
+    def stream_of(self, host_id: str) -> str:
+        """Return the stream of a table that positions are kept under; `host_id` is the node's whose ranges are read."""
+        return f"{self.name}:{host_id}" if self.own_ranges else self.name
 
 
 __all__ = ["CONSISTENCIES", "SnapshotOptions"]

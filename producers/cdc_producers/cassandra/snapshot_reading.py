@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,10 +24,15 @@ from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, whole_ring
 from cdc_views.errors import TransientError, UsageError
+from cdc_views.schema import TableSchema
 
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _REREADS = 5
 _NEVER = Moment(0)
+_EPOCH = 0x01B21DD213814000
+"""1970 in a timeuuid's 100 ns."""
+_CREATING = 1_000_000
+"""Microseconds between a table's id and what its CREATE wrote, at most."""
 _TELLS_ELEMENTS = 5
 """The first version of Cassandra that has WRITETIME and TTL of a collection's elements."""
 
@@ -62,6 +68,7 @@ class SnapshotReader:
     options: SnapshotOptions
     session: Session
     major: int
+    host_id: str
 
     @classmethod
     def connect(cls, options: SnapshotOptions) -> SnapshotReader:
@@ -86,11 +93,12 @@ class SnapshotReader:
             try:
                 session = cluster.connect()
                 version = str(session.execute("SELECT release_version FROM system.local").one()[0])
+                host_id = str(cluster.get_control_connection_host().host_id)
             except BaseException:
                 cluster.shutdown()
                 raise
         session.client_protocol_handler = _RawHandler
-        return cls(options, session, int(version.split(".")[0]))
+        return cls(options, session, int(version.split(".")[0]), host_id)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -103,15 +111,24 @@ class SnapshotReader:
         return self.major >= _TELLS_ELEMENTS and self.options.reads_elements
 
     def ranges(self) -> list[TokenRange]:
-        """Return what this snapshot is to read: everything, or what `primary_of` is the first replica of."""
-        if not self.options.primary_of:
+        """Return what this snapshot is to read: everything, or what its node is the first replica of."""
+        if not self.options.own_ranges:
             return whole_ring()
         tokens = self.session.cluster.metadata.token_map
-        owners = [(int(token.value), str(host.address)) for token, host in tokens.token_to_host_owner.items()]
-        if not any(address == self.options.primary_of for _, address in owners):
-            known = ", ".join(sorted({address for _, address in owners}))
-            raise UsageError(f"no node of the cluster is called {self.options.primary_of}; it has {known}")
-        return primary_ranges(owners, self.options.primary_of)
+        owners = [(int(token.value), str(host.host_id)) for token, host in tokens.token_to_host_owner.items()]
+        return primary_ranges(owners, self.host_id)
+
+    def is_logged_whole(self, table: TableSchema) -> bool:
+        """Whether the table has had CDC since it was created: the server keeps when each setting was last written."""
+        text = "SELECT id, WRITETIME(cdc), cdc FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+        with _asking(self.options, f"looking at {table.full_name}"):
+            found = self.session.execute(text, (table.keyspace, table.name)).one()
+        if found is None:
+            raise UsageError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
+        created, written, is_on = uuid.UUID(bytes=found[0]), found[1], found[2]
+        if created.version != 1 or written is None or is_on != b"\x01":
+            return False
+        return int.from_bytes(written, "big") - (created.time - _EPOCH) // 10 < _CREATING
 
     def pages(self, selection: Selection, ranges: Iterable[TokenRange], stop: Event) -> Iterator[Page]:
         """Yield every page of these ranges, in order; the next one is on its way while one is worked on."""
@@ -205,8 +222,11 @@ def _asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
     where = f"{', '.join(options.hosts)}:{options.port}"
     try:
         yield
-    except (InvalidRequest, Unauthorized, AuthenticationFailed) as error:
-        raise UsageError(f"{where}: {doing}: {error}; does the project's schema match the cluster's, is {USER} right?") from error
+    except (Unauthorized, AuthenticationFailed) as error:
+        raise UsageError(f"{where}: {doing}: {error}; {USER} and {PASSWORD} name an account that may SELECT") from error
+    except InvalidRequest as error:
+        # a column that was dropped or added just now is in the project's schema soon
+        raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
     except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
         told = _told(error)
         raise TransientError(f"{where}: {doing} at {options.consistency}: {told}") from error
