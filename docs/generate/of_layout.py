@@ -27,6 +27,7 @@ MEANINGS = {
     "table": "the table, as it is, without quotes",
     "partition": "the partition key: column and value",
     "partition_deletion": "a deletion of the partition: `written`, `deleted_at`",
+    "unreadable": "of a mutation that could not be read: `reason`, and `bytes` in hex; the event goes to quarantine",
     "rows": "a list of rows, static rows and range deletions",
     "kind": "`row`, `static` or `range_deletion`",
     "clustering": "the clustering key: column and value; not of `static`",

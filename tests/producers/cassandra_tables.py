@@ -96,6 +96,7 @@ class Workload:
         def write() -> None:
             while not stop.is_set():
                 self.step()
+                stop.wait(0.003)
 
         thread = threading.Thread(target=write)
         thread.start()

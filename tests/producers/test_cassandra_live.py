@@ -22,7 +22,7 @@ pytestmark = pytest.mark.live
 def check(session: Session, run: CommandLine, number: int) -> None:
     """Views over raw, and over a state and what landed since, equal the source; `number` differs each time."""
     mark(session, number)
-    wait_until_landed(run, number)
+    wait_until_landed(run, number, within=120)
     assert differences(session, run, "--raw-only") == []
     assert run("materialize", "--once").code == 0
     assert differences(session, run) == []
@@ -41,16 +41,16 @@ def reader_of(agent: Producer) -> int:
 def test_kills_of_agent_reader_and_node(agent: Producer, cassandra: CassandraCluster, run: CommandLine, seed: int) -> None:
     session, chance = cassandra.session(), random.Random(seed)
     workload = Workload(session, seed)
-    agent.start().wait_until_said("following")
+    agent.start().wait_until_said("following", within=120)
 
     def kill_agent() -> None:
         agent.kill()
-        agent.start().wait_until_said("following")
+        agent.start().wait_until_said("following", within=120)
 
     def kill_reader() -> None:
         before = sum("following" in line["message"] for line in agent.said)
         os.kill(reader_of(agent), signal.SIGKILL)
-        eventually(lambda: sum("following" in line["message"] for line in agent.said) > before, within=60, what="reader again")
+        eventually(lambda: sum("following" in line["message"] for line in agent.said) > before, within=120, what="reader again")
 
     def kill_node() -> None:
         cassandra.kill(0)
@@ -72,7 +72,7 @@ def test_columns_added_dropped_and_added_again_under_load(
 ) -> None:
     session = cassandra.session()
     workload = Workload(session, 3)
-    agent.start().wait_until_said("following")
+    agent.start().wait_until_said("following", within=120)
     for number, (statement, columns) in enumerate(
         [
             (f"ALTER TABLE {ORDERS} ADD extra int", ["extra"]),
@@ -90,7 +90,7 @@ def test_columns_added_dropped_and_added_again_under_load(
             time.sleep(1)
             if number % 2:
                 agent.kill()
-                agent.start().wait_until_said("following")
+                agent.start().wait_until_said("following", within=120)
         check(session, run, number)
     assert agent.metric("quarantined_total") == 0
     assert "USING TIMESTAMP" in (tmp_path / "shop.cql").read_text()
@@ -101,15 +101,15 @@ def test_it_starts_while_the_node_is_down_and_lands_what_it_left(
 ) -> None:
     session = cassandra.session()
     workload = Workload(session, 4)
-    agent.start().wait_until_said("following")
+    agent.start().wait_until_said("following", within=120)
     workload.run(50)
     agent.kill()
     workload.run(100)
     mark(session, 1)
     time.sleep(0.5)  # the node's commit log is synced several times a second
     cassandra.kill(0)
-    agent.start().wait_until_said("as it was last seen")
-    wait_until_landed(run, 1)
+    agent.start().wait_until_said("as it was last seen", within=120)
+    wait_until_landed(run, 1, within=120)
     assert agent.get("/healthz")[0] == 503
     cassandra.start(0)
     check(session, run, 2)
