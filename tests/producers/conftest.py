@@ -11,6 +11,7 @@ from command_line import CommandLine
 
 if TYPE_CHECKING:
     from producing import Producer
+    from services.kafka import Kafka
     from services.postgres import Postgres
 
 
@@ -38,6 +39,24 @@ def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
         server.sql(f'DROP PUBLICATION "{name}"')
 
 
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[Kafka]:
+    """A Kafka of this run's own."""
+    pytest.importorskip("confluent_kafka")
+    from services.kafka import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def kafka(kafka_server: Kafka) -> Iterator[Kafka]:
+    """The same without topics."""
+    yield kafka_server
+    for topic in [name for name in kafka_server.admin.list_topics(timeout=10).topics if not name.startswith("__")]:
+        kafka_server.delete(topic)
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """The command line in an empty folder."""
@@ -54,6 +73,20 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
     postgres.sql(DDL + STORAGE)
     project(tmp_path)
     made = Producer(tmp_path, postgres.environment, ["postgres"])
+    yield made
+    if made.running is not None and made.running.poll() is None:
+        made.kill()
+
+
+@pytest.fixture
+def kafka_producer(kafka: Kafka, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of three topics, which the broker has, empty; not started."""
+    from kafka_topics import create, project
+    from producing import Producer
+
+    create(kafka)
+    project(tmp_path)
+    made = Producer(tmp_path, kafka.environment, ["kafka"])
     yield made
     if made.running is not None and made.running.poll() is None:
         made.kill()
