@@ -13,6 +13,7 @@ from cdc_views.cli import (
     commands_erasure,
     commands_events,
     commands_history,
+    commands_kafka,
     commands_late,
     commands_materialize,
     commands_produce,
@@ -74,4 +75,5 @@ app.command("report")(commands_report.report)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
+commands_kafka.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")
