@@ -15,6 +15,7 @@ from cdc_views.cli import commands_later
 from cdc_views.cli.commands_http import SETTINGS, http
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption, ProjectOption
+from cdc_views.cli.progress import shown_snapshots
 
 if TYPE_CHECKING:
     from cdc_views.landing.targets import ProducerOrder
@@ -119,7 +120,8 @@ def _run(source: str, order: ProducerOrder) -> None:
     def say() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
 
-    run_until_stopped(lambda stop: run(replace(order, stop=stop)), on_stop=say)
+    with shown_snapshots() as progress:
+        run_until_stopped(lambda stop: run(replace(order, stop=stop, progress=progress)), on_stop=say)
     log.info("stopped")
 
 

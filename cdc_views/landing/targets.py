@@ -42,6 +42,17 @@ class ProducerLog(Protocol):
         """Say what deserves attention."""
 
 
+class SnapshotProgress(Protocol):
+    """Shows how far the snapshot of a table is."""
+
+    def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
+        """Take note of `done` rows of about `total` (None: not known); once `is_over`, no more come of this table."""
+
+
+def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
+    """Show nothing; a `SnapshotProgress`."""
+
+
 @dataclass(frozen=True)
 class ProducerOrder:
     """What a producer is asked to do.
@@ -53,6 +64,7 @@ class ProducerOrder:
         exits_on_error: Whether an event that cannot be landed ends it; it goes to quarantine either way.
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
         options: Of the source, by name.
+        progress: Where snapshots say how far they are, as often as they like.
     """
 
     targets: Sequence[StreamTarget]
@@ -61,6 +73,7 @@ class ProducerOrder:
     exits_on_error: bool = False
     listen: str | None = "127.0.0.1:0"
     options: Mapping[str, Any] = field(default_factory=dict)
+    progress: SnapshotProgress = shown_nowhere
 
 
 Produce = Callable[[ProducerOrder], None]
@@ -72,4 +85,4 @@ Raises:
     EngineError: The source or the target failed for good.
 """
 
-__all__ = ["Produce", "ProducerLog", "ProducerOrder", "StreamTarget"]
+__all__ = ["Produce", "ProducerLog", "ProducerOrder", "SnapshotProgress", "StreamTarget", "shown_nowhere"]

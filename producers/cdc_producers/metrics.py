@@ -39,7 +39,7 @@ class Metrics:
     def __init__(self, source: str) -> None:
         """Make them; `source` is a label of each."""
         self.registry = CollectorRegistry()
-        self._source = source
+        self.source = source
         self.events = self._counter("events", "Events landed", "table")
         self.facts = self._counter("facts", "Rows added to raw tables", "table")
         self.quarantined = self._counter("quarantined", "Events put into quarantine", "table")
@@ -56,11 +56,11 @@ class Metrics:
 
     def _counter(self, name: str, help: str, *labels: str) -> Callable[..., Counter]:
         made = Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self._source, *values)
+        return lambda *values: made.labels(self.source, *values)
 
     def _gauge(self, name: str, help: str, *labels: str) -> Callable[..., Gauge]:
         made = Gauge(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self._source, *values)
+        return lambda *values: made.labels(self.source, *values)
 
 
 @contextmanager
