@@ -18,8 +18,8 @@ from typing import Any
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import java_home
 from cdc_views_spark.session import cache_folder
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
 from services.account import free_port, stop
 
@@ -130,8 +130,9 @@ class Kafka:
 
     def configure(self, topic: str, settings: Mapping[str, str]) -> None:
         """Set a topic's settings."""
-        resource = ConfigResource("topic", topic, set_config=dict(settings))
-        self.admin.alter_configs([resource])[resource].result(20)
+        entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()]
+        resource = ConfigResource("topic", topic, incremental_configs=entries)
+        self.admin.incremental_alter_configs([resource])[resource].result(20)
 
     def drop_before(self, topic: str, partition: int, offset: int) -> None:
         """Delete a partition's records before an offset, as retention does."""
@@ -141,12 +142,29 @@ class Kafka:
 
     def produce(self, topic: str, message: Message, *, partition: int | None = None) -> None:
         """Write a message, in order; `flush` waits for it."""
-        settings = {"bootstrap.servers": self.address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        settings = {
+            "bootstrap.servers": self.address,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "log_level": 0,
+            "topic.metadata.refresh.interval.ms": 1000,
+        }
         if "producer" not in self._tools:
             self._tools["producer"] = Producer(settings)
         producer = self._tools["producer"]
-        producer.produce(topic, message[1], message[0], **({} if partition is None else {"partition": partition}))
-        producer.poll(0)
+        where = {} if partition is None else {"partition": partition}
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                producer.produce(topic, message[1], message[0], **where)
+                producer.poll(0)
+                return
+            except KafkaException as error:
+                # a topic or partition that was made a moment ago
+                is_new = error.args[0].code() in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+                if not is_new or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def flush(self) -> None:
         """Wait until everything is written."""
