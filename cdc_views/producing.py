@@ -40,7 +40,7 @@ class ProjectTarget:
 
     project_file: Path
     name: str
-    format_name: str
+    format_name: str | None
     log: ProducerLog
     _table: Table | None = None
     _version: object = None
@@ -90,7 +90,7 @@ class ProjectTarget:
         project = Project.load(self.project_file)
         table = project.table(self.name)
         check_lands(table)
-        if table.config.raw.format.value != self.format_name:
+        if self.format_name not in (None, table.config.raw.format.value):
             raise ConfigError(
                 f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format.value}}}`; "
                 f"this source's events are {self.format_name}"
@@ -108,10 +108,10 @@ def _stamp(path: Path) -> tuple[int, int]:
     return found.st_mtime_ns, found.st_size
 
 
-def targets_of(project_file: Path, names: Sequence[str], *, format_name: str, log: ProducerLog) -> list[ProjectTarget]:
-    """Return the tables to land into, checked: those named, else all of that raw format."""
+def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
+    """Return the tables to land into, checked: those named, else all of that raw format (None: of any)."""
     project = Project.load(project_file)
-    chosen = [table.name for table in project.select(names) if names or table.config.raw.format.value == format_name]
+    chosen = [t.name for t in project.select(names) if names or format_name in (None, t.config.raw.format.value)]
     if not chosen:
         raise ConfigError(f"{project_file}: has no table with `raw: {{format: {format_name}}}`, which this source's events are")
     targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]

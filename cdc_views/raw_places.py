@@ -98,7 +98,8 @@ def check_landed(table: Table) -> None:
 def _setting(table: Table) -> str:
     """Whatever decides how an event of the table reads."""
     raw = table.config.raw
-    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), raw.model_dump_json(exclude={"table"}), repr(table.schema)])
+    configured = raw.model_dump_json(exclude={"table", "topics"})
+    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 
 def quarantine_note(table: Table) -> str:

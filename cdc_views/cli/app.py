@@ -14,6 +14,7 @@ from cdc_views.cli import (
     commands_erasure,
     commands_events,
     commands_history,
+    commands_kafka,
     commands_late,
     commands_materialize,
     commands_produce,
@@ -75,4 +76,5 @@ app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
+commands_kafka.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")

@@ -84,13 +84,97 @@ def postgres(
         "allows_unkeyed": allow_unkeyed,
         "heartbeat_seconds": heartbeat,
     }
-    name = _default_slot(project) if slot is None else slot
+    name = default_name(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}
     order = order_of(project, table, on_error=on_error, listen=listen)
     run_source("postgres", replace(order, options=options))
 
 
-def _default_slot(project: Path) -> str:
+def default_name(project: Path) -> str:
+    """Return the name of a project's slot, publication or positions, where none is given."""
+    from cdc_views.api import Project
+
+    return "cdc_views_" + re.sub(r"[^a-z0-9_]", "_", Project.load(project).config.name.lower())[:50]
+
+
+def order_of(
+    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str | None = "debezium"
+) -> ProducerOrder:
+    """Return what a source is asked to do, without its own options; its tables are those of that raw format, None: of any."""
+    from cdc_views.landing.targets import ProducerOrder
+
+produce = typer.Typer(help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True)
+produce.command("http", context_settings=SETTINGS)(http)
+_NOWHERE = "none"
+
+
+class OnError(str, Enum):
+    """What a bad event does; it goes to quarantine either way."""
+
+    LOG = "log"
+    EXIT = "exit"
+
+
+TablesOption = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="TABLE", help="Only this table; may be repeated. Default: all of the source's raw format."),
+]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option(
+        "--on-error", metavar="log|exit", help="What an event that cannot be landed does; it goes to quarantine either way."
+    ),
+]
+ListenOption = Annotated[
+    str,
+    typer.Option(
+        "--listen",
+        metavar="HOST:PORT",
+        help="Where /healthz and /metrics are; port 0: any free one, told at start; none: nowhere.",
+    ),
+]
+
+
+@produce.command("postgres")
+def postgres(
+    project: ProjectOption = Path("cdc_views.yml"),
+    table: TablesOption = None,
+    slot: Annotated[
+        str | None, typer.Option("--slot", metavar="NAME", help="Replication slot; default: cdc_views_ and the project's name.")
+    ] = None,
+    publication: Annotated[
+        str | None, typer.Option("--publication", metavar="NAME", help="Publication; default: named as the slot.")
+    ] = None,
+    skip_snapshot: Annotated[bool, typer.Option("--skip-snapshot", help="Land only what changes from now on.")] = False,
+    snapshot_again: Annotated[
+        bool, typer.Option("--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.")
+    ] = False,
+    allow_unkeyed: Annotated[
+        bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
+    ] = False,
+    heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
+    on_error: OnErrorOption = OnError.LOG,
+    listen: ListenOption = "127.0.0.1:0",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """PostgreSQL by logical replication: a snapshot, then every change, each once.
+
+    The connection comes from libpq's variables (PGHOST, PGUSER, PGPASSWORD …) or CDC_VIEWS_POSTGRES_DSN.
+    """
+    options: dict[str, Any] = {
+        "skips_snapshot": skip_snapshot,
+        "snapshots_again": snapshot_again,
+        "allows_unkeyed": allow_unkeyed,
+        "heartbeat_seconds": heartbeat,
+    }
+    name = default_name(project) if slot is None else slot
+    options |= {"slot": name, "publication": name if publication is None else publication}
+    order = order_of(project, table, on_error=on_error, listen=listen)
+    run_source("postgres", replace(order, options=options))
+
+
+def default_name(project: Path) -> str:
+    """Return the name of a project's slot, publication or positions, where none is given."""
     from cdc_views.api import Project
 
     return "cdc_views_" + re.sub(r"[^a-z0-9_]", "_", Project.load(project).config.name.lower())[:50]
@@ -100,6 +184,9 @@ def order_of(
     project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str = "debezium"
 ) -> ProducerOrder:
     """Return what a source is asked to do, without its own options; its tables are those of that raw format."""
+def _order(
+    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str | None = "debezium"
+) -> ProducerOrder:
     from cdc_views.landing.targets import ProducerOrder
     from cdc_views.producing import targets_of
 

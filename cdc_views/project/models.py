@@ -108,6 +108,9 @@ class RawConfig(_Part):
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
     table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
+    topics: tuple[Name, ...] = Field(
+        default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
+    )
     options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
 
     @model_validator(mode="after")

@@ -73,4 +73,4 @@ def arrival_order(record: Record, *, event: SourceLine) -> int:
     """
     if record.offset is None and event.line < 1:
         raise MalformedEventError("the event has no log position and no Kafka offset, and rows of a table come in no order")
-    return order_key(event.line if record.offset is None else record.offset)
+    return order_key(event.line if record.offset is None else record.offset, epoch=record.epoch)

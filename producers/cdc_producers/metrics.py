@@ -47,6 +47,7 @@ class Metrics:
         self.failures = self._counter("failures", "Attempts that failed and were repeated", "part")
         self.lag_seconds = self._gauge("lag_seconds", "Age of the oldest change that was read and has not landed")
         self.lag_bytes = self._gauge("lag_bytes", "Bytes of the source's log that have not landed")
+        self.lag_events = self._gauge("lag_events", "Events of the source that have not been read")
         self.held_bytes = self._gauge("held_bytes", "Bytes of log that the source keeps for this producer")
         self.queue_rows = self._gauge("queue_rows", "Events that wait to be landed")
         self.queue_bytes = self._gauge("queue_bytes", "Bytes of events that wait to be landed")

@@ -244,6 +244,8 @@ class Runtime:
         self.metrics.lag_seconds().set(self._lag(standing.heard))
         if standing.behind_bytes is not None:
             self.metrics.lag_bytes().set(standing.behind_bytes)
+        if standing.behind_events is not None:
+            self.metrics.lag_events().set(standing.behind_events)
         if standing.held_bytes is not None:
             self.metrics.held_bytes().set(standing.held_bytes)
 

@@ -12,6 +12,7 @@ from command_line import CommandLine
 if TYPE_CHECKING:
     from producing import Producer
     from services.cassandra import CassandraCluster
+    from services.kafka import Kafka
     from services.postgres import Postgres
 
 
@@ -57,6 +58,21 @@ def cassandra_cluster() -> Iterator[CassandraCluster]:
 
     with running(3) as cluster:
         yield cluster
+def kafka_server() -> Iterator[Kafka]:
+    """A Kafka of this run's own."""
+    pytest.importorskip("confluent_kafka")
+    from services.kafka import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def kafka(kafka_server: Kafka) -> Iterator[Kafka]:
+    """The same without topics."""
+    yield kafka_server
+    for topic in [name for name in kafka_server.admin.list_topics(timeout=10).topics if not name.startswith("__")]:
+        kafka_server.delete(topic)
 
 
 @pytest.fixture
@@ -99,6 +115,14 @@ def agent(cassandra: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iter
     node = cassandra.nodes[0]
     where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
     made = Producer(tmp_path, {}, ["cassandra", *where])
+def kafka_producer(kafka: Kafka, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of three topics, which the broker has, empty; not started."""
+    from kafka_topics import create, project
+    from producing import Producer
+
+    create(kafka)
+    project(tmp_path)
+    made = Producer(tmp_path, kafka.environment, ["kafka"])
     yield made
     if made.running is not None and made.running.poll() is None:
         made.kill()

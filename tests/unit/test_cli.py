@@ -172,7 +172,7 @@ def test_query_before_anything_landed_is_empty_and_says_so(capsys: Captured, tmp
         (["materialize", "--schedule"], "no table has a schedule (of shop.orders); give one `materialize: {schedule:"),
         (["materialize", "--schedule", "--full"], "--schedule and --full do not go together"),
         (["materialize", "--wait", "soon"], "--wait"),
-        (["produce", "kafka", "--group", "x"], "is not there yet"),
+        (["produce", "mysql", "--group", "x"], "is not there yet"),
         (["rebuild", "shop.orders"], "nothing has landed"),
         (["forget", "shop.orders", "--key", "{}"], "lacks 'id'"),
         ([], "Usage"),
