@@ -14,6 +14,7 @@ from cdc_views.cli import (
     commands_events,
     commands_history,
     commands_late,
+    commands_mariadb,
     commands_materialize,
     commands_produce,
     commands_project,
@@ -34,7 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
 
 
 def _print_version(asked: bool) -> None:
@@ -74,4 +74,5 @@ app.command("report")(commands_report.report)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
+commands_mariadb.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")

@@ -8,7 +8,7 @@ import typer
 
 from cdc_views.errors import UnsupportedError
 
-_LATER = ("cassandra", "mysql", "mariadb", "kafka")
+_LATER = ("cassandra", "mysql", "kafka")
 
 
 def add_to(produce: typer.Typer) -> None:

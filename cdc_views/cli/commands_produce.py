@@ -121,4 +121,6 @@ def _run(source: str, order: ProducerOrder) -> None:
     log.info("stopped")
 
 
+default_name, order_of, run_producer = _default_slot, _order, _run
+"""For the sources whose commands have files of their own."""
 commands_later.add_to(produce)

@@ -41,6 +41,11 @@ def produce_postgres() -> int:
     return main(["produce", "postgres", *sys.argv[1:]])
 
 
+def produce_mariadb() -> int:
+    """Run `cdc-views produce mariadb` with this process's arguments."""
+    return main(["produce", "mariadb", *sys.argv[1:]])
+
+
 @cache  # typer reads every command's signature anew each time
 def _command() -> Any:
     return typer.main.get_command(app)

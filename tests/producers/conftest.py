@@ -11,6 +11,7 @@ from command_line import CommandLine
 
 if TYPE_CHECKING:
     from producing import Producer
+    from services.mariadb import MariaDb
     from services.postgres import Postgres
 
 
@@ -54,6 +55,37 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
     postgres.sql(DDL + STORAGE)
     project(tmp_path)
     made = Producer(tmp_path, postgres.environment, ["postgres"])
+    yield made
+    if made.running is not None and made.running.poll() is None:
+        made.kill()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaDb]:
+    """A MariaDB of this run's own."""
+    pytest.importorskip("pymysql")
+    from services.mariadb import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb(mariadb_server: MariaDb) -> MariaDb:
+    """The same with an empty database `shop`."""
+    mariadb_server.sql("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+    return mariadb_server
+
+
+@pytest.fixture
+def mariadb_producer(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of the tables of 40 types, which the server has, empty; not started."""
+    from mariadb_tables import DDL, project, statements
+    from producing import Producer
+
+    mariadb.sql(*statements(DDL))
+    project(tmp_path)
+    made = Producer(tmp_path, mariadb.environment, ["mariadb"])
     yield made
     if made.running is not None and made.running.poll() is None:
         made.kill()
