@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,7 +203,7 @@ def purged(server: MariaDb, file: str) -> bool:
 def test_a_snapshot_that_was_killed_goes_on_where_it_was(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> None:
     ddl = "CREATE TABLE shop.large (id bigint PRIMARY KEY, v varchar(100), n int);\n"
     mariadb.sql(*statements(ddl))
-    mariadb.sql("INSERT INTO shop.large SELECT seq - 5, concat('v', seq), seq FROM seq_1_to_120000")
+    mariadb.sql("INSERT INTO shop.large SELECT cast(seq AS signed) - 5, concat('v', seq), seq FROM shop.seq_1_to_120000")
     (tmp_path / "schema.sql").write_text(ddl)
     table = {"name": "shop.large", "schema": "schema.sql", "raw": {"format": "debezium"}}
     (tmp_path / "cdc_views.yml").write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": [table]}))
@@ -225,9 +228,9 @@ def test_what_smaller_images_leave_out_keeps_its_value(
 ) -> None:
     mariadb.sql(f"SET GLOBAL binlog_row_image = '{image}'")
     try:
-        # an INSERT's defaults are not in such images: `w` has one
-        mariadb.sql("ALTER TABLE shop.t_keys ALTER COLUMN w DROP DEFAULT")
-        workload = Workload(mariadb, seed=SEED)
+        # what such images do not tell: an INSERT's and a REPLACE's defaults (`w` has one), and virtual columns
+        mariadb.sql("ALTER TABLE shop.t_keys ALTER COLUMN w DROP DEFAULT", "ALTER TABLE shop.t_types DROP COLUMN virt")
+        workload = Workload(mariadb, seed=SEED, replaces=False)
         producer = mariadb_producer.start()
         producer.wait_until_said(f"binlog_row_image is {image}")
         with workload.running(pause=0.002):
@@ -287,16 +290,44 @@ def test_rows_that_the_log_has_as_a_statement_are_not_passed_over(
     assert differences(mariadb, run) == []
 
 
-def test_compressed_events_of_a_server_with_tls_and_no_checksums(run: CommandLine, tmp_path: Path) -> None:
-    settings = {"log-bin-compress": "1", "log-bin-compress-min-len": "10", "binlog-checksum": "NONE", "ssl": "1"}
-    with running(3, **settings) as server:
+@pytest.fixture
+def certificates() -> Iterator[Path]:
+    """A certificate of an authority (this file), and beside it one of a server on the loopback, for anybody to read."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes its certificates with openssl")
+    with tempfile.TemporaryDirectory(prefix="cdc-views-tls-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        _make_certificates(folder)
+        yield folder / "ca.pem"
+
+
+def _make_certificates(folder: Path) -> None:
+    commands = (
+        "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=server -keyout key.pem -out request.pem",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile names -out cert.pem",
+    )
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1")
+    for command in commands:
+        subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
+    for file in folder.iterdir():
+        file.chmod(0o644)
+
+
+def test_compressed_events_of_a_server_with_tls_and_no_checksums(
+    certificates: Path, run: CommandLine, tmp_path: Path
+) -> None:
+    settings = {"log-bin-compress": "1", "log-bin-compress-min-len": "10", "binlog-checksum": "NONE"}
+    tls = {f"ssl-{part}": str(certificates.with_name(f"{part}.pem")) for part in ("ca", "cert", "key")}
+    with running(3, **settings, **tls, ssl="1") as server:
         server.sql(*statements(DDL), f"ALTER USER {USER}@'%' REQUIRE SSL")
         project(tmp_path)
         producer = Producer(tmp_path, server.environment, ["mariadb"])
         assert "MariaDB refuses this user" in ended(producer.start(), 2)
         producer.environment["CDC_VIEWS_MARIADB_TLS"] = "verify"
         assert "set CDC_VIEWS_MARIADB_TLS_CA" in ended(producer.start(), 2)
-        producer.environment["CDC_VIEWS_MARIADB_TLS"] = "on"
+        producer.environment["CDC_VIEWS_MARIADB_TLS_CA"] = str(certificates)
         producer.start().wait_until_said(FOLLOWING)
         Workload(server, seed=SEED).run(300)
         wait_until_landed(server)
