@@ -16,6 +16,7 @@ from cdc_views.cli import (
     commands_history,
     commands_kafka,
     commands_late,
+    commands_mariadb,
     commands_materialize,
     commands_produce,
     commands_project,
@@ -77,4 +78,5 @@ app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
 commands_kafka.add_to(commands_produce.produce)
+commands_mariadb.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")
