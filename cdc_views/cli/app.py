@@ -24,6 +24,7 @@ from cdc_views.cli import (
     commands_state,
     commands_tail,
     commands_validate,
+    commands_workload,
 )
 
 app = typer.Typer(
@@ -75,3 +76,4 @@ app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 app.add_typer(commands_produce.produce, name="produce")
+app.command("workload")(commands_workload.workload)
