@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from cdc_views.engines.exact import rows_of
@@ -13,6 +14,7 @@ from cdc_views.merging import Merging, run_script, setup_script
 from cdc_views.merging.columns import shown_columns
 from cdc_views.oracle import latest_rows
 from cdc_views.plan.build import Ask
+from cdc_views.relation import Relation
 from cdc_views.sql import query_sql
 from strategies.bigquery_scripts import Bench
 from strategies.bigquery_values import Evaluator, Table, table_of
@@ -62,7 +64,7 @@ class Loop:
     def run(self, now: int, *, settles: bool = False, kill_at: int | None = None) -> dict[str, Any]:
         """Run the script at `now` (epoch seconds); returns what it says of itself."""
         self.bench.now = now * SECOND
-        script = run_script(self.subject.relation, self.merging, settles=settles)
+        script = _script(self.subject.relation, self.merging, settles)
         for old, new in self.mutate.items():
             assert old in script, f"nothing to mutate: {old}"
             script = script.replace(old, new)
@@ -108,6 +110,11 @@ class Loop:
         held = {name: sorted(map(repr, table.rows)) for name, table in self.bench.tables.items() if "watermark" not in name}
         mark = self.table("__watermark").records()[0]
         return held | {"since": mark["since"], "landed": mark["landed"], "clock": mark["clock"]}
+
+
+@cache
+def _script(relation: Relation, merging: Merging, settles: bool) -> str:
+    return run_script(relation, merging, settles=settles)
 
 
 def _texts(table: Table) -> Counter[str]:

@@ -97,19 +97,15 @@ class Evaluator(GoogleSql):
 
     def select(self, sql: str, tables: dict[str, Table], variables: dict[str, Typed]) -> Table:
         """Return the rows of a query."""
-        request = service.PrepareQueryRequest(sql=sql)
+        request = service.EvaluateQueryRequest(sql=sql)
         self._prepare(request.options, request.simple_catalog, tables, variables)
         for name, table in tables.items():
             content = request.table_content[name].table_data
             content.SetInParent()
             for row in table.rows:
                 content.row.add().cell.extend(row)
-        prepared = self._call("PrepareQuery", request, service.PrepareQueryResponse).prepared
-        run = service.EvaluateQueryRequest(prepared_query_id=prepared.prepared_query_id)
-        answer = self._call("EvaluateQuery", run, service.EvaluateQueryResponse)
-        done = service.UnprepareQueryRequest(prepared_query_id=prepared.prepared_query_id)
-        self._call("UnprepareQuery", done, service.UnprepareQueryRequest)
-        columns = [(column.name, column.type) for column in prepared.columns]
+        answer = self._call("EvaluateQuery", request, service.EvaluateQueryResponse)
+        columns = [(column.name, column.type) for column in answer.prepared.columns]
         return Table(columns, [list(row.cell) for row in answer.content.table_data.row])
 
     def analyse(self, sql: str, tables: dict[str, Table], variables: dict[str, Typed]) -> None:
