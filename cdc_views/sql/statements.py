@@ -33,6 +33,11 @@ def template_folder() -> str:
     return str(packaged) if packaged.is_dir() else str(beside)
 
 
+def envelope(template: str, **values: object) -> str:
+    """Return a statement from its template; relational logic and identifiers come rendered."""
+    return _environment().get_template(template).render(**values)
+
+
 def create_view(
     dialect: Dialect,
     relation: Relation,
