@@ -27,6 +27,7 @@ from cdc_views.cli import (
     commands_state,
     commands_tail,
     commands_validate,
+    commands_warehouse,
     commands_workload,
 )
 
@@ -62,6 +63,7 @@ app.command("tail")(commands_tail.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
+app.command("status")(commands_warehouse.status)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
 app.command("late")(commands_late.late)

@@ -82,6 +82,10 @@ class BigQuery(StructDialect):
         """`UNIX_SECONDS` rounds down, and the clock is fixed for a query."""
         return function("UNIX_SECONDS", function("CURRENT_TIMESTAMP"))
 
+    def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
+        """The user's expression; what BigQuery cannot evaluate, its analysis refuses before a row is read."""
+        return exp.paren(node.tree.copy(), copy=False)
+
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
         """`STRUCT(value AS name, …)`."""
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
