@@ -13,7 +13,7 @@ from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import is_touched, untouched_rows
+from cdc_views.plan.split import has_part, is_touched, untouched_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
@@ -103,9 +103,9 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
         return []
     settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
     plain, parts = replace(settled, is_plain=True), []
-    if reduction.split.has_plain:
+    if has_part(reduction, Source.PLAIN):
         parts.append(show(plain, rows=untouched_rows(reduction, Source.PLAIN), partitions=None, table=None))
-    if reduction.split.has_judged:
+    if has_part(reduction, Source.JUDGED):
         parts.append(show(settled, rows=untouched_rows(reduction, Source.JUDGED), partitions=None, table=None))
     return parts
 

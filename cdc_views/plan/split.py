@@ -1,8 +1,9 @@
 """Reading a state without reducing it again: keys that no fact since its base touches show as they are.
 
 The base holds each row key once, and in a row's deletion the largest that covers it (`compact`). So a row that is not
-touched needs no group-by, no join with its partition, and no shuffle. A partition with static cells counts as touched:
-its rows show them, and whether they show alone depends on the rows (rule W3).
+touched needs no group-by, no join with its partition, and no shuffle. The same holds of the overlay, whose rows stand in
+for the base's of the same keys. A partition with static cells counts as touched: its rows show them, and whether they
+show alone depends on the rows (rule W3).
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction
 from cdc_views.schema import Column
+
+OVER = {Source.PLAIN: Source.OVERLAY_PLAIN, Source.JUDGED: Source.OVERLAY_JUDGED}
+"""The part of the overlay that stands over a part of the base."""
 
 
 def is_touched(request: Reduction) -> bool:
@@ -45,7 +49,7 @@ def touched_facts(
 
 
 def untouched_rows(request: Reduction, source: Source) -> Node:
-    """Return rows of a part of the base that need no reducing, in the columns of `reduce_rows`."""
+    """Return rows of a part of the base and its overlay that need no reducing, in the columns of `reduce_rows`."""
     return untouched_facts(request, f"{source.value}_rows", _columns(request), source)
 
 
@@ -61,11 +65,33 @@ def _columns(request: Reduction) -> Named:
 
 
 def untouched_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node:
-    """Return `columns`, row keys among them, of the rows in a part of the base that need no reducing."""
+    """Return `columns`, row keys among them, of the rows in a part of the base and its overlay that need no reducing."""
+    places = [place for place in (source, OVER[source]) if _has(request, place)]
+    parts = [_untouched(request, f"{name}_of_overlay" if place is not source else name, columns, place) for place in places]
+    return parts[0] if len(parts) == 1 else UnionAll(f"{name}_and_overlay", parts[0].grain, tuple(parts))
+
+
+def overlay_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node | None:
+    """Return what `untouched_facts` does of the overlay alone; None where it has no such part."""
+    return _untouched(request, name, columns, OVER[source]) if _has(request, OVER[source]) else None
+
+
+def has_part(request: Reduction, source: Source) -> bool:
+    """Whether the base or its overlay has rows of a part, `Source.PLAIN` or `Source.JUDGED`."""
+    return _has(request, source) or _has(request, OVER[source])
+
+
+def _has(request: Reduction, source: Source) -> bool:
+    assert request.split is not None
+    return bool(getattr(request.split, f"has_{source.value}"))
+
+
+def _untouched(request: Reduction, name: str, columns: Named, source: Source) -> Node:
     assert request.split is not None
     rows: Node = request.scan(name, kinds=[FactKind.ROW], columns=columns, source=source)
-    if request.split.has_fresh:
-        rows = _joined(request, rows, _touched_rows(request), kind=JoinKind.ANTI)
+    is_covered = request.split.has_overlay and source in OVER
+    if request.split.has_fresh or is_covered:
+        rows = _joined(request, rows, _touched_rows(request, is_covered=is_covered), kind=JoinKind.ANTI)
     if _has_touched_partitions(request):
         rows = _joined(request, rows, _touched_partitions(request), kind=JoinKind.ANTI)
     return rows
@@ -91,7 +117,7 @@ def _elements(request: Reduction, column: Column) -> Expr:
 def _has_statics(request: Reduction) -> bool:
     """Whether the base may hold static cells that rows show; a state's rows do not hold them."""
     assert request.split is not None
-    return bool(request.schema.statics) and request.split.has_judged and not request.is_whole
+    return bool(request.schema.statics) and has_part(request, Source.JUDGED) and not request.is_whole
 
 
 def _has_touched_partitions(request: Reduction) -> bool:
@@ -100,10 +126,14 @@ def _has_touched_partitions(request: Reduction) -> bool:
     return bool(request.schema.clustering) and (has_scopes or _has_statics(request))
 
 
-def _touched_rows(request: Reduction) -> Node:
-    """Row keys that fresh facts are about."""
+def _touched_rows(request: Reduction, *, is_covered: bool = False) -> Node:
+    """Row keys that fresh facts are about; `is_covered`: and those of the overlay."""
+    assert request.split is not None
     kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
-    return _keys(request, "touched_rows", [(kinds, Source.FRESH)], request.identities(FactKind.ROW))
+    scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
+    scans += [([FactKind.ROW], Source.OVERLAY)] if is_covered else []
+    name = "covered_or_touched_rows" if is_covered else "touched_rows"
+    return _keys(request, name, scans, request.identities(FactKind.ROW))
 
 
 def _touched_partitions(request: Reduction) -> Node:
@@ -112,7 +142,8 @@ def _touched_partitions(request: Reduction) -> Node:
     has_statics = _has_statics(request)
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
-    scans += [([FactKind.STATIC], Source.JUDGED)] if has_statics else []
+    places = [place for place in (Source.JUDGED, Source.OVERLAY_JUDGED) if has_statics and _has(request, place)]
+    scans += [([FactKind.STATIC], place) for place in places]
     return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
@@ -134,6 +165,7 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
     # partitions with static cells may be as many as there are partitions
     is_small = request.split.is_fresh_small and not (touched.name == "touched_partitions" and _has_statics(request))
+    is_small = is_small and (request.split.is_overlay_small or touched.name != "covered_or_touched_rows")
     return Join(
         name,
         rows.grain,
@@ -147,4 +179,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["is_touched", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["has_part", "is_touched", "overlay_facts", "touched_facts", "untouched_facts", "untouched_rows"]
