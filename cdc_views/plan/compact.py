@@ -54,7 +54,8 @@ from cdc_views.plan.reduce import (
 )
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import has_part, overlay_facts, untouched_facts
+from cdc_views.plan.split import PLAIN as SHOWN_AS_STORED
+from cdc_views.plan.split import places, untouched_facts
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column
@@ -74,6 +75,7 @@ FEWER_DIGITS = 4
 """By how many digits the base's other facts are split less than its plain rows: they are fewer."""
 
 IS_PLAIN = "_is_plain"
+_OVERLAID = (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)
 KEPT = "kept"
 """How the names of the parts of a plan begin whose rows stay where the base has them."""
 
@@ -158,12 +160,12 @@ def _kept_rows(request: Reduction, *, is_overlay: bool) -> list[tuple[FactKind, 
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
-    kept = []
-    for source, is_plain in ((Source.PLAIN, True), (Source.JUDGED, False)):
-        columns = (*stored, (IS_PLAIN, Lit(is_plain)))
-        found = overlay_facts if is_overlay else untouched_facts
-        rows = found(request, f"{KEPT}_{source.value}_rows", columns, source) if has_part(request, source) else None
-        kept += [(FactKind.ROW, rows)] if rows is not None else []
+    staying = _OVERLAID if is_overlay else tuple(Source)
+    kept: list[tuple[FactKind, Node]] = []
+    for place in places(request.split):
+        if place in staying:
+            columns = (*stored, (IS_PLAIN, Lit(place in SHOWN_AS_STORED)))
+            kept.append((FactKind.ROW, untouched_facts(request, f"{KEPT}_{place.value}_rows", columns, place)))
     return kept
 
 

@@ -17,11 +17,13 @@ from cdc_views.plan.expr import Expr, Field, Named, col
 from cdc_views.plan.nodes import Join, JoinKind, Node, Source, UnionAll
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
-from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.schema import Column
 
-OVER = {Source.PLAIN: Source.OVERLAY_PLAIN, Source.JUDGED: Source.OVERLAY_JUDGED}
-"""The part of the overlay that stands over a part of the base."""
+PLAIN = (Source.PLAIN, Source.OVERLAY_PLAIN)
+"""Where rows are that show what is stored."""
+JUDGED = (Source.JUDGED, Source.OVERLAY_JUDGED)
+"""Where the others are."""
 
 
 def is_touched(request: Reduction) -> bool:
@@ -48,8 +50,13 @@ def touched_facts(
     return UnionAll(name, base.grain, tuple(parts))
 
 
+def places(split: Split) -> list[Source]:
+    """Return the parts of the base and of the overlay that there are, those of plain rows first."""
+    return [place for place in (*PLAIN, *JUDGED) if getattr(split, f"has_{place.value}")]
+
+
 def untouched_rows(request: Reduction, source: Source) -> Node:
-    """Return rows of a part of the base and its overlay that need no reducing, in the columns of `reduce_rows`."""
+    """Return rows of a part of the base or overlay that need no reducing, in the columns of `reduce_rows`."""
     return untouched_facts(request, f"{source.value}_rows", _columns(request), source)
 
 
@@ -65,31 +72,10 @@ def _columns(request: Reduction) -> Named:
 
 
 def untouched_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node:
-    """Return `columns`, row keys among them, of the rows in a part of the base and its overlay that need no reducing."""
-    places = [place for place in (source, OVER[source]) if _has(request, place)]
-    parts = [_untouched(request, f"{name}_of_overlay" if place is not source else name, columns, place) for place in places]
-    return parts[0] if len(parts) == 1 else UnionAll(f"{name}_and_overlay", parts[0].grain, tuple(parts))
-
-
-def overlay_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node | None:
-    """Return what `untouched_facts` does of the overlay alone; None where it has no such part."""
-    return _untouched(request, name, columns, OVER[source]) if _has(request, OVER[source]) else None
-
-
-def has_part(request: Reduction, source: Source) -> bool:
-    """Whether the base or its overlay has rows of a part, `Source.PLAIN` or `Source.JUDGED`."""
-    return _has(request, source) or _has(request, OVER[source])
-
-
-def _has(request: Reduction, source: Source) -> bool:
-    assert request.split is not None
-    return bool(getattr(request.split, f"has_{source.value}"))
-
-
-def _untouched(request: Reduction, name: str, columns: Named, source: Source) -> Node:
+    """Return `columns`, row keys among them, of the rows in a part of the base or overlay that need no reducing."""
     assert request.split is not None
     rows: Node = request.scan(name, kinds=[FactKind.ROW], columns=columns, source=source)
-    is_covered = request.split.has_overlay and source in OVER
+    is_covered = request.split.has_overlay and source in (Source.PLAIN, Source.JUDGED)
     if request.split.has_fresh or is_covered:
         rows = _joined(request, rows, _touched_rows(request, is_covered=is_covered), kind=JoinKind.ANTI)
     if _has_touched_partitions(request):
@@ -117,7 +103,12 @@ def _elements(request: Reduction, column: Column) -> Expr:
 def _has_statics(request: Reduction) -> bool:
     """Whether the base may hold static cells that rows show; a state's rows do not hold them."""
     assert request.split is not None
-    return bool(request.schema.statics) and has_part(request, Source.JUDGED) and not request.is_whole
+    return bool(request.schema.statics) and bool(_judged(request)) and not request.is_whole
+
+
+def _judged(request: Reduction) -> list[Source]:
+    assert request.split is not None
+    return [place for place in places(request.split) if place in JUDGED]
 
 
 def _has_touched_partitions(request: Reduction) -> bool:
@@ -142,8 +133,7 @@ def _touched_partitions(request: Reduction) -> Node:
     has_statics = _has_statics(request)
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
-    places = [place for place in (Source.JUDGED, Source.OVERLAY_JUDGED) if has_statics and _has(request, place)]
-    scans += [([FactKind.STATIC], place) for place in places]
+    scans += [([FactKind.STATIC], place) for place in _judged(request) if has_statics]
     return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
@@ -179,4 +169,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["has_part", "is_touched", "overlay_facts", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["PLAIN", "is_touched", "places", "touched_facts", "untouched_facts", "untouched_rows"]
