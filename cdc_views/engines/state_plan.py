@@ -51,6 +51,8 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 
 def replaced_by(write: StateWrite) -> str | None:
     """Return the condition on the rows that the new ones stand in for; None for everything."""
+    if not write.replaced:
+        return None
     first, last = write.replaced[0], write.replaced[-1]
     if ord(last) - ord(first) == len(write.replaced) - 1:
         return f"{PART} >= '{first}' AND {PART} < '{chr(ord(last) + 1)}'"

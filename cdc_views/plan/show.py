@@ -34,7 +34,7 @@ from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
 from cdc_views.plan.shape import Shape
 from cdc_views.schema import Column, TableSchema
-from cdc_views.types import LogicalType, Scalar, Udt, is_text
+from cdc_views.types import Kind, LogicalType, Scalar, Udt, is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +251,10 @@ def shown_keys(columns: Iterable[Column]) -> Named:
     return tuple(keys.items())
 
 
+_TIMES = {Kind.TIMESTAMP, Kind.INSTANT, Kind.DATETIME, Kind.DATE, Kind.TIME}
+"""Kinds that a view computes from what is stored, some of them something for null."""
+
+
 def shown_values(request: Showing, columns: Iterable[Column]) -> Named:
     """Return the forms of the wanted ones of judged columns."""
     return tuple(entry for c in request.shown(columns) for entry in _value(request, c))
@@ -263,8 +267,8 @@ def _value(request: Showing, column: Column) -> Named:
         cell = col(physical_name(column.name))
         forms = shape.of_cell(column, cell)
         is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in forms)
-        if request.is_plain and is_value and isinstance(column.type, Scalar):
-            return forms  # of such a row a cell shows if it has a value, and null is shown as null
+        if request.is_plain and is_value and isinstance(column.type, Scalar) and column.type.kind not in _TIMES:
+            return forms  # of such a row a cell shows if it has a value, which is shown as it is stored
     elif isinstance(column.type, Udt):
         forms = shape.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
     else:

@@ -1,0 +1,110 @@
+"""The state's overlay: rows that stand in for the base's, so that reads need not reduce what was materialized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from strategies.histories import NOW
+from strategies.reading import canonical_row, land, read_rows
+from strategies.schemas import BIGINT, INT, TEXT, Subject, table
+
+from cdc_views.cells import Cell, Deletion, Liveness
+from cdc_views.codec.serialized import serialize
+from cdc_views.engines.base import Sources
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.facts import Fact, FactKind
+from cdc_views.materialize import Materialization, materialize, run, sources_of
+from cdc_views.oracle import latest_rows
+
+ORDERS = Subject(table("orders", partition={"p": INT}, clustering={"c": INT}, regulars={"v": BIGINT, "t": TEXT}))
+ROWS = 40
+
+
+class Kept:
+    """A raw table, its state, and all facts that landed."""
+
+    def __init__(self, folder: Path, engine: DuckDbEngine) -> None:
+        self.engine, self.state, self.facts = engine, str(folder / "state"), list[Fact]()
+        self.raw = land(folder, ORDERS.relation, [])
+
+    def land(self, facts: Sequence[Fact]) -> Materialization:
+        """Land facts and bring the state up to date."""
+        write_deltalake(self.raw.location, self.raw.relation.rows(list(facts), landed_at=0), mode="append")
+        self.facts += facts
+        return materialize(self.engine, self.raw, self.state)
+
+    def sources(self) -> Sources:
+        """The files there are."""
+        found = sources_of(self.raw, self.state)
+        assert found is not None
+        return found
+
+    def is_right(self) -> bool:
+        """Whether state and tail show what the oracle says of all facts."""
+        found = read_rows(self.engine, self.raw, as_of=NOW, sources=self.sources())
+        return [*map(canonical_row, found)] == [*map(canonical_row, latest_rows(ORDERS.schema, self.facts, now=NOW))]
+
+
+@pytest.fixture
+def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """A state with a base of `ROWS` rows of 4 partitions; what comes next goes into an overlay."""
+    monkeypatch.setattr(run, "OVERLAY_SHARE", 0)
+    monkeypatch.setattr(run, "REBASE_SHARE", 100)
+    made = Kept(tmp_path, duckdb_engine)
+    made.land([row(number % 4, number, at=10) for number in range(ROWS)])
+    return made
+
+
+def row(p: int, c: int, *, at: int, v: int = 0) -> Fact:
+    """An INSERT."""
+    cells = {"v": Cell(at, v, serialize(BIGINT, v)), "t": Cell(at, "x", serialize(TEXT, "x"))}
+    return Fact(FactKind.ROW, (p,), (c,), liveness=Liveness(at), cells=cells)
+
+
+def test_rows_of_the_overlay_stand_in_for_those_of_the_base(kept: Kept) -> None:
+    assert kept.land([row(0, 0, at=20, v=7), row(9, 9, at=20)]).merged == "overlay"
+    sources = kept.sources()
+    assert (len(sources.runs), sum(map(_rows, sources.overlay))) == (0, 2)
+    assert kept.land([row(0, 4, at=5), row(1, 1, at=30, v=8)]).merged == "overlay"
+    assert sum(map(_rows, kept.sources().overlay)) == 4, "the overlay that was, and the rows that came"
+    assert kept.is_right()
+
+
+def test_a_read_reduces_nothing_once_it_is_in_the_overlay(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7)])
+    split = kept.sources().split
+    assert split is not None
+    assert (split.has_overlay, split.has_fresh) == (True, False)
+
+
+def test_a_row_of_which_nothing_is_left_hides_the_base_s(kept: Kept) -> None:
+    gone = Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))
+    assert kept.land([gone]).merged == "overlay"
+    assert kept.is_right()
+    assert len(read_rows(kept.engine, kept.raw, as_of=NOW, sources=kept.sources())) == ROWS * 3 // 4
+    kept.land([row(1, 1, at=14), row(1, 5, at=16, v=3)])
+    assert kept.is_right(), "what was written before the deletion stays deleted"
+
+
+def test_a_lost_overlay_shows(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7), Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))])
+    assert kept.is_right()
+    DeltaTable(kept.state).delete("_part >= 'q' AND _part < 't'")
+    assert not kept.is_right()
+
+
+def test_a_base_takes_the_overlay_in(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.land([row(0, 0, at=20, v=7), Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))])
+    monkeypatch.setattr(run, "REBASE_SHARE", 0)
+    assert kept.land([row(2, 2, at=20, v=9)]).merged == "base"
+    sources = kept.sources()
+    assert (sources.overlay, sources.runs) == ((), ())
+    assert kept.is_right()
+
+
+def _rows(file: str) -> int:
+    return sum(kind == FactKind.ROW.value for kind in pq.read_table(file, columns=["_kind"])["_kind"].to_pylist())
