@@ -32,7 +32,10 @@ STARTS_WITHIN = float(os.environ.get("CDC_VIEWS_DEBEZIUM_SECONDS", "240"))
 
 
 class Plain(Workload):
-    """Without 24:00:00, which Debezium tells as 00:00:00."""
+    """Without 24:00:00, which Debezium tells as 00:00:00, and changes of a key beside a large value, which it leaves out."""
+
+    def _types(self, pick: float) -> tuple[str, dict[str, Any]]:
+        return super()._types(0.95 if 0.75 <= pick < 0.9 else pick)
 
     def _makers(self) -> dict[str, Any]:
         return {**super()._makers(), "tm": lambda: self.random.choice(("12:34:56.789", "00:00:00.000001", "00:00:01"))}
