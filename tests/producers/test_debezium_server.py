@@ -86,7 +86,6 @@ def debezium(receiver: Producer, postgres: Postgres, tmp_path: Path) -> Iterator
 
 def wait_until_equal(postgres: Postgres, run: CommandLine, debezium: DebeziumServer) -> None:
     """Until the views are the source's rows; the server still runs."""
-
     found: list[str] = []
 
     def are_equal() -> bool:
