@@ -50,9 +50,9 @@ test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 test-live: $(STAMP) ## longer tests against real servers
 	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
 
-test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines
+test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
-	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts
+	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

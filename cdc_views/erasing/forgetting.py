@@ -22,6 +22,7 @@ from deltalake import DeltaTable, Transaction
 from cdc_views.erasing.events import Attributed, attributed, empty, mentioning
 from cdc_views.erasing.forgotten import Entry, Forgotten, add, latest_written
 from cdc_views.erasing.keys import ErasedKey
+from cdc_views.erasing.letters import Letters, letters_about
 from cdc_views.erasing.needles import Needles
 from cdc_views.erasing.places import Holds, Place, places_of
 from cdc_views.erasing.proof import Leftover, Proof, gathered, prove
@@ -148,6 +149,8 @@ class _Forgetting:
         for place in places_of(self.table):
             is_quarantine = place.holds is Holds.EVENTS
             self._count(place, len(known.about) if is_quarantine else _rows_of(place, self.key).num_rows)
+        for letters in self._letters():
+            self._count_letters(letters)
         return Erasure(tuple(self.removed.values()), self.now, len(known.undecodable), notes=self._notes())
 
     def run(self, now: datetime, engine: str | None) -> Erasure:
@@ -157,6 +160,9 @@ class _Forgetting:
             replay(self.table.raw, self.table.format, now=now, forgotten=forgotten_of(self.table))
         for place in places_of(self.table):
             self._clean(place)
+        for letters in self._letters():
+            letters.empty()
+            self._count_letters(letters)
         self._purge(engine)
         erasure = self._proven(needles)
         self._serve(now, engine)
@@ -190,6 +196,12 @@ class _Forgetting:
             if place.holds is Holds.EVENTS:
                 return attributed(place.location, self._decoder(), self.key, is_found=self.table.is_found)
         return Attributed()
+
+    def _letters(self) -> list[Letters]:
+        return letters_about(self.table.project.warehouse, self._decoder(), self.key)
+
+    def _count_letters(self, letters: Letters) -> None:
+        self.removed[str(letters.file)] = Removed("dead letters", str(letters.file), len(letters.lines))
 
     def _decoder(self) -> Decoder:
         return Decoder(self.table.raw, self.table.format, self.now)
@@ -277,6 +289,8 @@ class _Forgetting:
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS and known.about:
                 proof.leftovers.append(Leftover(place.what, place.location, f"{len(known.about):,} events of the key"))
+        for letters in self._letters():
+            proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
         return Erasure(
             tuple(self.removed.values()),
             self.now,

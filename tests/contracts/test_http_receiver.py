@@ -177,6 +177,29 @@ class TestKeptAside:
         capsys.readouterr()
         assert ids(project) == [7]
 
+    def test_a_forgotten_key_leaves_dead_letters_too(
+        self, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        letters = tmp_path / "warehouse" / "http" / "receiver" / "dead_letters.jsonl"
+        with in_thread(project, "--unknown-table", "keep") as (client, _):
+            client.sign_in()
+            client("/events", event(1))
+            for number in (7, 8):
+                client("/station/elsewhere/produce/single", event(number, toast=f"private of {number}"))
+            client("/station/elsewhere/produce/single", b"no JSON")
+            of_id = ["forget", FULL, "--key", '{"id": 7}', "--project", str(project)]
+            assert main([*of_id, "--dry-run"]) == 0
+            assert "private of 7" in letters.read_text()
+            capsys.readouterr()
+            assert main([*of_id, "--format", "json"]) == 0
+            assert "dead letters" in capsys.readouterr().out
+            client("/station/elsewhere/produce/single", event(9, toast="private of 9"))
+        assert "private of 7" not in letters.read_text()
+        told = [json.loads(line) for line in letters.read_text().splitlines()]
+        assert [line.get("forgotten", False) for line in told] == [True, False, False, False]
+        assert main(["land", "debezium", str(letters), "--table", FULL, "--project", str(project)]) == 1
+        assert ids(project) == [1, 8, 9]
+
     def test_heartbeats_and_transactions_say_nothing_of_rows(self, client: Client, project: Path) -> None:
         for notice in ({"ts_ms": 1}, {"status": "BEGIN", "id": "1:2", "event_count": None, "data_collections": None, "ts_ms": 1}):
             reply = client("/events", notice)

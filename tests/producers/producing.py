@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 STARTS_WITHIN = 40.0
 
 
-def eventually(is_so: Callable[[], Any], *, within: float = 30.0, what: str = "", every: float = 0.1) -> Any:
+def eventually(is_so: Callable[[], Any], *, within: float = 30.0, what: object = "", every: float = 0.1) -> Any:
     """Return what `is_so` gives once it is true; fails where that takes too long."""
     deadline = time.monotonic() + within
     while True:
