@@ -51,7 +51,7 @@ def test_many_kills_and_columns_that_come_and_go(
     with workload.running(pause=0.02):
         for kill in range(KILLS):
             if chance.random() < 0.7:
-                producer.wait_until_said(FOLLOWING)
+                producer.wait_until_said(FOLLOWING, within=120)
             time.sleep(chance.random() * 2.5)
             producer.kill()
             if kill in changes:
@@ -313,6 +313,27 @@ def _make_certificates(folder: Path) -> None:
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True, timeout=60)
     for file in folder.iterdir():
         file.chmod(0o644)
+
+
+def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(
+    mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine
+) -> None:
+    def prepared(name: str, number: int, end: str) -> tuple[str, ...]:
+        insert = f"INSERT INTO {TYPES} (id) VALUES ({number})"
+        return f"XA START '{name}'", insert, f"XA END '{name}'", f"XA PREPARE '{name}'", f"XA {end} '{name}'"
+
+    producer = mariadb_producer.start()
+    producer.wait_until_said(FOLLOWING)
+    mariadb.sql(*prepared("a", 1, "COMMIT"))
+    mariadb.sql("XA START 'b'", f"INSERT INTO {TYPES} (id) VALUES (2)", "XA END 'b'", "XA COMMIT 'b' ONE PHASE")
+    wait_until_landed(mariadb)
+    assert differences(mariadb, run) == []
+    mariadb.sql(*prepared("c", 3, "ROLLBACK"))
+    assert "was rolled back after its rows were in the log" in ended(producer, 3)
+    producer.start("--snapshot-again").wait_until_said(FOLLOWING)
+    wait_until_landed(mariadb)
+    assert producer.stop() == 0
+    assert differences(mariadb, run) == []
 
 
 def test_compressed_events_of_a_server_with_tls_and_no_checksums(

@@ -74,8 +74,18 @@ class Transactions:
                 self.tables.forget()
                 if self._begin is not None and binlog.begins_with_the_server(event):
                     self._breaks_off("the server stopped in the middle of writing it")
-            case binlog.INCIDENT:
-                raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
+            case kind if kind not in binlog.PASSED_OVER:
+                self._check_unknown(event, file)
+
+    @staticmethod
+    def _check_unknown(event: Event, file: str) -> None:
+        if event.kind == binlog.INCIDENT:
+            raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
+        if not event.flags & binlog.IGNORABLE:
+            raise LostError(
+                f"the log has an event of type {event.kind} at {file}:{event.end}, which is not known here and may hold rows; "
+                f"update cdc-views, or {_AGAIN}"
+            )
 
     def _begins(self, begin: Begin) -> None:
         if self._begin is not None:
@@ -90,8 +100,8 @@ class Transactions:
             known = [mark for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
             self._previous = known[0].previous if known else self.last.server
         self._begin, self._order, self._has_rows = begin, 0, False
-        if begin.completed and self._prepared.pop(begin.completed, False):
-            self._has_rows = True
+        if begin.completed:
+            self._has_rows = self._prepared.get(begin.completed, False)
 
     def _ends(self) -> None:
         begin, self._begin = self._begin, None
@@ -114,15 +124,25 @@ class Transactions:
         if begin is None:
             return
         if is_end(statement.text):
-            is_undone = "ROLLBACK" in statement.text[:20].upper()
-            if is_undone and self._has_rows:
-                raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
+            if "ROLLBACK" in statement.text[:20].upper():
+                self._check_undone(begin)
+            self._prepared.pop(begin.completed, None)
             self._ends()
             return
         for effect in effects(statement):
             self._affect(effect, event, file)
         if begin.is_single:
             self._ends()
+
+    def _check_undone(self, begin: Begin) -> None:
+        if self._has_rows:
+            raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
+        if begin.completed and begin.completed not in self._prepared:
+            self.log.warning(
+                f"{begin.gtid} rolls back an XA transaction that was prepared before this producer started: where it wrote a "
+                f"table that is followed, {_AGAIN}",
+                gtid=str(begin.gtid),
+            )
 
     def _affect(self, effect: Effect, event: Event, file: str) -> None:
         for name, target in self._named(effect):
