@@ -57,13 +57,13 @@ def test_many_kills_and_columns_that_come_and_go(
             if kill in changes:
                 mariadb.sql(changes[kill], "UPDATE shop.t_keys SET v = concat(v, '.'), w = 'x'")
             producer.start()
-        producer.wait_until_said(FOLLOWING)
+        producer.wait_until_said(FOLLOWING, within=120)
         mariadb.sql("UPDATE shop.t_keys SET extra = b + 1")
-        producer.wait_until_said("went to quarantine")
+        producer.wait_until_said("went to quarantine", within=300)
         (tmp_path / "schema.sql").write_text(DDL + "ALTER TABLE shop.t_keys ADD COLUMN extra int;\n")
         producer.wait_until_said("follows the changed schema")
         mariadb.sql("UPDATE shop.t_keys SET extra = b + 2 WHERE b > 5")
-    wait_until_landed(mariadb)
+    wait_until_landed(mariadb, within=300)
     assert producer.stop() == 0
     assert run("replay", KEYS).code == 0
     assert differences(mariadb, run) == []
