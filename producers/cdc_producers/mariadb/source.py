@@ -176,7 +176,7 @@ class MariaDbSource:
                 self._read_until(stop, stream, transactions)
         finally:
             # what was emitted waits to land, whatever happened: a next attempt goes on behind it
-            self._marks |= transactions.marked
+            self._marks |= {table: Mark.of(position) for table, position in transactions.marked.items()}
 
     @staticmethod
     def _read_until(stop: Event, stream: BinlogStream, transactions: Transactions) -> None:
