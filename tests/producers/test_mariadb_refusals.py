@@ -205,4 +205,6 @@ def test_an_environment_that_cannot_be_is_refused(name: str, value: str, said: s
         Access.of_environment()
     monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", "")
     monkeypatch.setenv("CDC_VIEWS_MARIADB_HOST", "[::1]:3307,db,other:3308")
-    assert Access.of_environment().hosts == (("::1", 3307), ("db", 3306), ("other", 3308))
+    access = Access.of_environment()
+    assert access.hosts == (("::1", 3307), ("db", 3306), ("other", 3308))
+    assert access.turned().hosts == (("db", 3306), ("other", 3308), ("::1", 3307))

@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymysql
@@ -53,6 +53,10 @@ class Access:
         if not hosts:
             raise UsageError(f"{_PREFIX}HOST names no host; db.example or db1:3306,db2:3306 was expected")
         return cls(hosts, _given("USER") or "cdc_views", _given("PASSWORD"), _tls())
+
+    def turned(self) -> Access:
+        """The same, where the host that was asked first is asked last."""
+        return replace(self, hosts=(*self.hosts[1:], self.hosts[0]))
 
 
 def _given(name: str) -> str:

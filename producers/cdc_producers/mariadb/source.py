@@ -125,6 +125,9 @@ class MariaDbSource:
                 "before it had everything. Name the right one in CDC_VIEWS_MARIADB_HOST, or start once with --snapshot-again: "
                 "the views empty, and fill from the tables as they are"
             )
+        if self._access is not None:
+            # a server that came back after another took over never gets there: the next one is asked
+            self._access = self._access.turned()
         raise TransientError(f"{said}; a replica that takes over gets there by itself")
 
     def _open(self, connection: Any, start: Gtid) -> None:
