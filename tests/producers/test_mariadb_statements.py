@@ -57,7 +57,7 @@ def test_a_statement_in_place_of_rows_names_its_table(text: str) -> None:
 
 
 def test_what_ends_a_transaction() -> None:
-    assert [is_end(text) for text in ("COMMIT", "ROLLBACK", "XA COMMIT X'61',X'',1", "SAVEPOINT `s`", "COMMITTED")] == [
+    assert [is_end(text) for text in ("COMMIT", "ROLLBACK", "XA COMMIT X'61',X'',1", "SAVEPOINT `s`", "XA END X'61'")] == [
         True, True, True, False, False,
     ]  # fmt: skip
 

@@ -21,6 +21,10 @@ WRITES, UPDATES, DELETES = frozenset({23, 30, 166, 169}), frozenset({24, 31, 167
 ROWS = WRITES | UPDATES | DELETES
 _COMPRESSED_ROWS = frozenset({166, 167, 168, 169, 170, 171})
 _WITH_EXTRA = frozenset({30, 31, 32, 169, 170, 171})
+PASSED_OVER = frozenset({ROTATE, 3, 5, 13, 14, 28, 29, 160, 161, 163, START_ENCRYPTION})
+"""Events without rows: stops, variables of statements, annotations, checkpoints, lists of GTIDs, notes that encryption starts."""
+IGNORABLE = 0x80
+"""The flag of events that a reader which does not know them may leave out."""
 _CHECKSUM_SIZE = 4
 _FORMAT_SERVER = 50
 _STANDALONE, _GROUP_COMMIT, _PREPARED, _COMPLETED = 1, 2, 64, 128
@@ -35,21 +39,22 @@ class Event(NamedTuple):
     server: int
     end: int
     body: bytes
+    flags: int = 0
 
 
 def read_event(packet: bytes, *, has_checksum: bool) -> Event:
     """Return the event of a packet's bytes; raises `EngineError` where its checksum says that it is damaged."""
     if len(packet) < HEADER_SIZE:
         raise EngineError("the binlog sent a part of an event")
-    timestamp, kind, server, size, end, _ = _HEADER.unpack_from(packet)
+    timestamp, kind, server, size, end, flags = _HEADER.unpack_from(packet)
     if size != len(packet):
         raise EngineError(f"an event before {end} of the binlog has {len(packet)} bytes where {size} were announced")
     if not has_checksum:
-        return Event(kind, timestamp, server, end, packet[HEADER_SIZE:])
+        return Event(kind, timestamp, server, end, packet[HEADER_SIZE:], flags)
     (sum_,) = struct.unpack_from("<I", packet, size - _CHECKSUM_SIZE)
     if zlib.crc32(memoryview(packet)[:-_CHECKSUM_SIZE]) != sum_:
         raise EngineError(f"the event that ends at {end} of the binlog is damaged: its checksum is another one")
-    return Event(kind, timestamp, server, end, packet[HEADER_SIZE:-_CHECKSUM_SIZE])
+    return Event(kind, timestamp, server, end, packet[HEADER_SIZE:-_CHECKSUM_SIZE], flags)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_producers.mariadb.connections import GRANTS, literal, rows
+from cdc_producers.mariadb.connections import GRANTS, identifier, literal, rows
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.schema import TableSchema
@@ -190,17 +190,19 @@ def check_table(table: SourceTable, schema: TableSchema, server: Server, *, allo
         )
 
 
+_CASCADING = re.compile(
+    r"CONSTRAINT `((?:[^`]|``)*)` FOREIGN KEY [^\n]*?\bON (?:DELETE|UPDATE) (CASCADE|SET NULL|SET DEFAULT)\b", re.IGNORECASE
+)
+
+
 def warn_of_cascades(connection: Any, table: SourceTable, *, log: ProducerLog) -> None:
     """Say where rows of a table change without a trace in the binlog: by foreign keys of InnoDB."""
-    asked = (
-        "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints WHERE "
-        f"constraint_schema = {literal(table.database)} AND table_name = {literal(table.name)}"
-    )
-    for name, on_update, on_delete in rows(connection, asked, doing=f"reading the foreign keys of {table.full_name}"):
-        rules = {str(on_update).upper(), str(on_delete).upper()} - {"RESTRICT", "NO ACTION"}
-        if rules:
-            log.warning(
-                f"{table.full_name}: foreign key {name} changes rows by itself ({', '.join(sorted(rules))}), and InnoDB writes "
-                "nothing of that into the binlog: the view keeps them as they were",
-                table=table.full_name,
-            )
+    # information_schema hides constraints from who may only SELECT
+    asked = f"SHOW CREATE TABLE {identifier(table.database)}.{identifier(table.name)}"
+    ((_, text, *_),) = rows(connection, asked, doing=f"reading the foreign keys of {table.full_name}")
+    for name, rule in _CASCADING.findall(str(text)):
+        log.warning(
+            f"{table.full_name}: foreign key {name} changes rows by itself ({rule.upper()}), and InnoDB writes nothing of that "
+            "into the binlog: the view keeps them as they were",
+            table=table.full_name,
+        )

@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pymysql
@@ -53,6 +53,10 @@ class Access:
         if not hosts:
             raise UsageError(f"{_PREFIX}HOST names no host; db.example or db1:3306,db2:3306 was expected")
         return cls(hosts, _given("USER") or "cdc_views", _given("PASSWORD"), _tls())
+
+    def turned(self) -> Access:
+        """The same, where the host that was asked first is asked last."""
+        return replace(self, hosts=(*self.hosts[1:], self.hosts[0]))
 
 
 def _given(name: str) -> str:
@@ -146,12 +150,16 @@ def translated(doing: str, error: Exception) -> CdcViewsError:
     """Return this project's error of one that pymysql raised."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = " ".join(str(error.args[1] if len(error.args) > 1 else error).split()) or type(error).__name__
+    if code in _REFUSED and not doing.startswith("connecting"):
+        return UsageError(f"MariaDB refuses this user, {doing}: {said}; {GRANTS}")
     if code in _REFUSED:
         return UsageError(f"MariaDB refuses this user: {said}; set {_PREFIX}USER and {_PREFIX}PASSWORD")
     if code in _DENIED:
         return UsageError(f"MariaDB, {doing}: {said}; {GRANTS}")
     if isinstance(error, ssl.SSLError) or "certificate" in said:
         return UsageError(f"MariaDB's TLS: {said}; set {_PREFIX}TLS_CA to the certificate of who signed the server's")
+    if code == CR.CR_SSL_CONNECTION_ERROR:
+        return UsageError(f"MariaDB's TLS: {said}; give the server a certificate, or set {_PREFIX}TLS to off")
     is_away = not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.err.InterfaceError)
     if is_away or code in _PASSING or CR.CR_ERROR_FIRST <= code <= CR.CR_ERROR_LAST:
         return TransientError(f"MariaDB is away, {doing}: {said}")

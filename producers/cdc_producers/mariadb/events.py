@@ -2,7 +2,8 @@
 
 `source.order` is the order of writes (rules S2, S3): the epoch, the GTID's sequence number, and the change's place in its
 transaction. It stays right when another server takes over; file and position are there to be read by people. A
-snapshot's rows have place 0, and rank below whatever commits after the snapshot (rule S5).
+snapshot's rows have place 0, and rank below whatever commits after the snapshot (rule S5). An image that nothing reads
+is left out: the one before an update, and of a deleted row all but the key. They were half of the work of landing.
 """
 
 from __future__ import annotations
@@ -65,10 +66,12 @@ class EventWriter:
     keys: Sequence[str]
     _prefixes: list[str] = field(init=False)
     _places: list[int] = field(init=False)
+    _key_prefixes: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._prefixes = [f"{quoted(name)}:" for name in self.columns]
         self._places = [self.columns.index(name) for name in self.keys if name in self.columns]
+        self._key_prefixes = [self._prefixes[place] for place in self._places]
 
     def read(self, row: Row, place: Place) -> bytes:
         """Return the event of a row that a snapshot found."""
@@ -80,11 +83,11 @@ class EventWriter:
 
     def updated(self, old: Row, new: Row, place: Place) -> bytes:
         """Return the event of an updated row whose key stayed; what neither image has is absent."""
-        return self._streamed("u", place, before=self._image(old), after=self._image(self.filled(new, old)))
+        return self._streamed("u", place, after=self._image(self.filled(new, old)))
 
     def deleted(self, row: Row, place: Place) -> bytes:
-        """Return the event of a deleted row."""
-        return self._streamed("d", place, before=self._image(row))
+        """Return the event of a deleted row: nothing but its key says which."""
+        return self._streamed("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
 
     def has_moved(self, old: Row, new: Row) -> bool:
         """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
@@ -95,8 +98,9 @@ class EventWriter:
         """Return the image after an update with what it lacks taken from the one before."""
         return [before if now is None else now for now, before in zip(new, old, strict=True)]
 
-    def _image(self, row: Row) -> str:
-        parts = [prefix + text for prefix, text in zip(self._prefixes, row, strict=True) if text is not None]
+    def _image(self, row: Row, prefixes: Sequence[str] | None = None) -> str:
+        names = self._prefixes if prefixes is None else prefixes
+        parts = [prefix + text for prefix, text in zip(names, row, strict=True) if text is not None]
         return f"{{{','.join(parts)}}}"
 
     def _streamed(self, op: str, place: Place, *, before: str = "null", after: str = "null") -> bytes:

@@ -94,7 +94,7 @@ class LoggedTables:
         if not missing:
             return row
         known = named(table.names, row)
-        keys = {column.name: known[column.name] for column in table.target.schema.row_key}
+        keys = {column.name: known[column.name] for column in table.target.schema.row_key if column.name in known}
         found = self.reread(table.target.name, keys, missing)
         return [found.get(name, text) if text is None else text for name, text in zip(table.names, row, strict=True)]
 

@@ -125,6 +125,9 @@ class MariaDbSource:
                 "before it had everything. Name the right one in CDC_VIEWS_MARIADB_HOST, or start once with --snapshot-again: "
                 "the views empty, and fill from the tables as they are"
             )
+        if self._access is not None:
+            # a server that came back after another took over never gets there: the next one is asked
+            self._access = self._access.turned()
         raise TransientError(f"{said}; a replica that takes over gets there by itself")
 
     def _open(self, connection: Any, start: Gtid) -> None:
@@ -176,7 +179,7 @@ class MariaDbSource:
                 self._read_until(stop, stream, transactions)
         finally:
             # what was emitted waits to land, whatever happened: a next attempt goes on behind it
-            self._marks |= transactions.marked
+            self._marks |= {table: Mark.of(position) for table, position in transactions.marked.items()}
 
     @staticmethod
     def _read_until(stop: Event, stream: BinlogStream, transactions: Transactions) -> None:

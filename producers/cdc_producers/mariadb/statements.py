@@ -64,7 +64,7 @@ def effects(statement: Statement) -> list[Effect]:
 
 def is_end(text: str) -> bool:
     """Whether a statement ends a transaction."""
-    return text.strip().upper() in ("COMMIT", "ROLLBACK") or text.upper().startswith("XA ")
+    return text.strip().upper() in ("COMMIT", "ROLLBACK") or text.upper().startswith(("XA COMMIT", "XA ROLLBACK"))
 
 
 class _Words:

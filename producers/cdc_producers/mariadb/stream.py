@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pymysql
-from pymysql.constants import COMMAND, ER
+from pymysql.constants import COMMAND
 
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event
-from cdc_producers.mariadb.connections import GRANTS, Access, connect, mariadb_errors, rows, translated
+from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows, translated
 from cdc_producers.mariadb.gtids import Gtid
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError, TransientError, UsageError
@@ -115,8 +115,6 @@ class BinlogStream:
     def _explained(self, error: pymysql.MySQLError) -> EngineError | UsageError:
         code = error.args[0] if error.args else 0
         said = " ".join(str(error.args[-1]).split())
-        if code == ER.SPECIFIC_ACCESS_DENIED_ERROR:
-            return UsageError(f"MariaDB gives this user no binlog: {said}; {GRANTS}")
         if code != _FATAL_READ:
             found = translated("reading the binlog", error)
             return found if isinstance(found, EngineError | UsageError) else EngineError(str(found))

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Begin, Event, Statement
 from cdc_producers.mariadb.events import EventSource, EventWriter, Place
-from cdc_producers.mariadb.gtids import Gtid, Mark
+from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
 from cdc_producers.mariadb.rowreading import Row
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
 from cdc_producers.source import Emit, Emitted, LostError
+from cdc_views.errors import EngineError
+from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _ORDERS_EACH = 2
@@ -50,10 +52,14 @@ class Transactions:
     _begin: Begin | None = None
     _order: int = 0
     _has_rows: bool = False
-    _previous: int = 0
-    marked: dict[str, Mark] = field(default_factory=dict)
+    _landed: dict[str, Position] = field(init=False)
+    _first: dict[str, Position] = field(default_factory=dict)
+    marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._landed = {name: mark.position for name, mark in self.starts.items()}
 
     def take(self, event: Event, file: str) -> None:
         """Emit what an event says."""
@@ -74,8 +80,18 @@ class Transactions:
                 self.tables.forget()
                 if self._begin is not None and binlog.begins_with_the_server(event):
                     self._breaks_off("the server stopped in the middle of writing it")
-            case binlog.INCIDENT:
-                raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
+            case kind if kind not in binlog.PASSED_OVER:
+                self._check_unknown(event, file)
+
+    @staticmethod
+    def _check_unknown(event: Event, file: str) -> None:
+        if event.kind == binlog.INCIDENT:
+            raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
+        if not event.flags & binlog.IGNORABLE:
+            raise LostError(
+                f"the log has an event of type {event.kind} at {file}:{event.end}, which is not known here and may hold rows; "
+                f"update cdc-views, or {_AGAIN}"
+            )
 
     def _begins(self, begin: Begin) -> None:
         if self._begin is not None:
@@ -87,11 +103,15 @@ class Transactions:
                     f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
                     f"server began to count anew (RESET MASTER); {_AGAIN}"
                 )
-            known = [mark for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
-            self._previous = known[0].previous if known else self.last.server
+            self._first = {name: self._first_of(gtid, mark.epoch).position for name, mark in self.starts.items()}
         self._begin, self._order, self._has_rows = begin, 0, False
-        if begin.completed and self._prepared.pop(begin.completed, False):
-            self._has_rows = True
+        if begin.completed:
+            self._has_rows = self._prepared.get(begin.completed, False)
+
+    def _first_of(self, gtid: Gtid, epoch: int) -> Mark:
+        """The position before a transaction's first change; as it landed, where a part of the transaction has."""
+        known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
+        return Mark(epoch, gtid.sequence, known[0] if known else self.last.server)
 
     def _ends(self) -> None:
         begin, self._begin = self._begin, None
@@ -114,15 +134,25 @@ class Transactions:
         if begin is None:
             return
         if is_end(statement.text):
-            is_undone = "ROLLBACK" in statement.text[:20].upper()
-            if is_undone and self._has_rows:
-                raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
+            if "ROLLBACK" in statement.text[:20].upper():
+                self._check_undone(begin)
+            self._prepared.pop(begin.completed, None)
             self._ends()
             return
         for effect in effects(statement):
             self._affect(effect, event, file)
         if begin.is_single:
             self._ends()
+
+    def _check_undone(self, begin: Begin) -> None:
+        if self._has_rows:
+            raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
+        if begin.completed and begin.completed not in self._prepared:
+            self.log.warning(
+                f"{begin.gtid} rolls back an XA transaction that was prepared before this producer started: where it wrote a "
+                f"table that is followed, {_AGAIN}",
+                gtid=str(begin.gtid),
+            )
 
     def _affect(self, effect: Effect, event: Event, file: str) -> None:
         for name, target in self._named(effect):
@@ -144,8 +174,7 @@ class Transactions:
                         table=target.name,
                     )
                 case Action.CREATED | Action.ALTERED:
-                    gtid = self._place(event, file).gtid
-                    self.log.info(f"{name}: the table was {effect.action.value} at GTID {gtid}", table=target.name)
+                    self.log.info(f"{name}: the table was {effect.action.value} after GTID {self.last}", table=target.name)
 
     def _named(self, effect: Effect) -> list[tuple[str, StreamTarget]]:
         def same(one: str, other: str) -> bool:
@@ -159,12 +188,12 @@ class Transactions:
         return found
 
     def _empty(self, name: str, target: StreamTarget, effect: Effect, *, event: Event, file: str) -> None:
+        self._check_domain(target)
         self.log.info(f"{name}: the table was {effect.action.value}; the view is empty from here on", table=target.name)
         place = self._next(event, file)
-        if mark := self._later(target, place):
-            database, _, table = name.partition(".")
-            source = EventSource(self.stream, database, table, mark.epoch)
-            self._emit(target, place, source.truncated(place))
+        database, _, table = name.partition(".")
+        source = EventSource(self.stream, database, table, self.starts[target.name].epoch)
+        self._emit(target, place, source.truncated(place))
 
     def _rows(self, event: Event, file: str) -> None:
         body = binlog.read_rows(event)
@@ -173,18 +202,16 @@ class Transactions:
             return
         self._check_domain(table.target)
         self._has_rows = True
-        epoch = self.starts[table.target.name].epoch
-        writer = table.writer(self.stream, epoch)
+        writer = table.writer(self.stream, self.starts[table.target.name].epoch)
+        is_written, landed = event.kind in binlog.WRITES, self._landed[table.target.name]
         for row, changed in table.reader.rows(body):
             place = self._next(event, file)
-            if self._later(table.target, place._replace(order=place.order + 1)) is None:
+            if self._position(table.target, place.order + 1) <= landed:
                 continue
             if changed is not None:
                 self._update(table, writer, row, changed, place=place)
-            elif event.kind in binlog.WRITES:
-                self._emit(table.target, place, writer.inserted(row, place))
             else:
-                self._emit(table.target, place, writer.deleted(row, place))
+                self._emit(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
 
     def _update(self, table: LoggedTable, writer: EventWriter, old: Row, new: Row, *, place: Place) -> None:
         if not writer.has_moved(old, new):
@@ -196,29 +223,31 @@ class Transactions:
         self._emit(table.target, then, writer.inserted(whole, then))
 
     def _check_domain(self, target: StreamTarget) -> None:
-        if self._begin is not None and self._begin.gtid.domain != self.domain:
+        if self._begin is None:
+            raise LostError(f"{target.name}: the log has a change outside any transaction, after {self.last}; {_AGAIN}")
+        if self._begin.gtid.domain != self.domain:
             raise LostError(
                 f"{target.name}: {self._begin.gtid} changes it in another GTID domain than {self.domain}, and domains have no "
                 "order among each other; write each table in one domain, and name it with --gtid-domain"
             )
 
-    def _place(self, event: Event, file: str) -> Place:
-        gtid = self.last if self._begin is None else self._begin.gtid
-        return Place(gtid, self._order, file, event.end, event.timestamp)
-
     def _next(self, event: Event, file: str) -> Place:
+        """The place of the next change; one that moves a row has the one after it, too."""
+        order = self._order + 1
         self._order += _ORDERS_EACH
-        return self._place(event, file)._replace(order=self._order - 1)
+        if self._order > MOST_ORDINALS or self._begin is None:
+            raise EngineError(f"a transaction after {self.last} has more changes than can be counted")
+        return Place(self._begin.gtid, order, file, event.end, event.timestamp)
 
-    def _later(self, target: StreamTarget, place: Place) -> Mark | None:
-        """The position of a place in a table's stream; None where it has landed."""
-        mark = Mark(self.starts[target.name].epoch, place.gtid.sequence, self._previous, place.order)
-        return mark if mark.position > self.starts[target.name].position else None
+    def _position(self, target: StreamTarget, order: int) -> Position:
+        first = self._first[target.name]
+        return Position(first.at, first.nth + order)
 
     def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
-        if mark := self._later(target, place):
-            self.emit(Emitted(target.name, self.stream, mark.position, content, float(place.seconds)))
-            self.marked[target.name] = mark
+        position = self._position(target, place.order)
+        if position > self._landed[target.name]:
+            self.emit(Emitted(target.name, self.stream, position, content, float(place.seconds)))
+            self.marked[target.name] = position
 
     def _mark(self, every: float) -> None:
         """Tell tables that had no change for a while how far the log was read: so much less is read again, or was purged."""
@@ -226,7 +255,7 @@ class Transactions:
             return
         self._marked_at = time.monotonic()
         for name, start in self.starts.items():
-            mark = Mark.after(self.last, epoch=start.epoch)
-            if mark.position > max(start.position, self.marked.get(name, start).position):
-                self.emit(Emitted(name, self.stream, mark.position))
-                self.marked[name] = mark
+            position = Mark.after(self.last, epoch=start.epoch).position
+            if position > self.marked.get(name, self._landed[name]):
+                self.emit(Emitted(name, self.stream, position))
+                self.marked[name] = position

@@ -1,0 +1,210 @@
+"""What the MariaDB source refuses, and how it says so: before anything is read, and never with a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from captured import Said
+from cdc_producers.mariadb import catalog
+from cdc_producers.mariadb.catalog import check_filters, check_table, read_server, read_table, warn_of_cascades
+from cdc_producers.mariadb.connections import Access, connect
+from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.snapshot import read_rows
+from cdc_producers.mariadb.stream import BinlogStream
+from services.mariadb import MariaDb
+
+from cdc_views.errors import TransientError, UnsupportedError, UsageError
+from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.types import Kind, Scalar
+
+SECRET = "s3cr3t-and-long"
+KEYED = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
+SERVER = catalog.Server("11.4.5-MariaDB", 0, "FULL", ignores_case=False)
+
+
+@pytest.fixture
+def connection(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> Any:
+    for name, value in mariadb.environment.items():
+        monkeypatch.setenv(name, value)
+    made = connect(Access.of_environment())
+    yield made
+    made.close()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("changed", "error", "said"),
+    [
+        ({"PASSWORD": SECRET}, UsageError, "set CDC_VIEWS_MARIADB_USER and CDC_VIEWS_MARIADB_PASSWORD"),
+        ({"PORT": "1"}, TransientError, "MariaDB is away, connecting to 127.0.0.1:1"),
+        ({"TLS": "on"}, UsageError, "TLS"),
+    ],
+)
+def test_no_error_shows_the_password(
+    changed: dict[str, str], error: type[Exception], said: str, connection: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PASSWORD": SECRET, **changed}.items():
+        monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", value)
+    with pytest.raises(error, match=said) as told:
+        connect(Access.of_environment())
+    chain: BaseException | None = told.value
+    while chain is not None:
+        assert SECRET not in str(chain)
+        chain = None if chain.__suppress_context__ else chain.__cause__ or chain.__context__
+    assert SECRET not in repr(Access.of_environment())
+
+
+@pytest.mark.heavy
+def test_the_second_host_is_taken_where_the_first_does_not_answer(
+    connection: Any, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_VIEWS_MARIADB_HOST", f"127.0.0.1:1, 127.0.0.1:{mariadb.port}")
+    connect(Access.of_environment()).close()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("binlog_format", "STATEMENT", "binlog_format is STATEMENT where ROW was expected"),
+        ("binlog_row_metadata", "MINIMAL", "binlog_row_metadata is MINIMAL where FULL was expected"),
+    ],
+)
+def test_a_server_whose_log_lacks_something_is_refused(
+    variable: str, value: str, said: str, connection: Any, mariadb: MariaDb
+) -> None:
+    ((before,),) = mariadb.sql(f"SELECT @@global.{variable}")
+    mariadb.sql(f"SET GLOBAL {variable} = '{value}'")
+    try:
+        with pytest.raises(UsageError, match=said):
+            read_server(connection, log=Said())
+    finally:
+        mariadb.sql(f"SET GLOBAL {variable} = '{before}'")
+    assert read_server(connection, log=Said()).has_full_images
+
+
+@pytest.mark.heavy
+def test_tables_that_are_not_there_or_whose_rows_the_key_does_not_name(connection: Any, mariadb: MariaDb) -> None:
+    mariadb.sql("CREATE TABLE shop.a (id int, v varchar(9), UNIQUE KEY (v(3)), UNIQUE KEY (id))")
+    with pytest.raises(UsageError, match=r"shop\.b: the server has no such table.*did you mean 'shop\.a'"):
+        read_table(connection, "shop.b")
+    with pytest.raises(UsageError, match="does not name one row of the table"):
+        check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=False)
+    check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=True)
+    mariadb.sql("ALTER TABLE shop.a MODIFY id int NOT NULL")
+    check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=False)
+    minimal = catalog.Server("11.4.5-MariaDB", 0, "MINIMAL", ignores_case=False)
+    with pytest.raises(UsageError, match="changes name rows by the primary key"):
+        check_table(read_table(connection, "shop.a"), KEYED, minimal, allows_unkeyed=False)
+    mariadb.sql("ALTER TABLE shop.a DROP COLUMN id")
+    with pytest.raises(UsageError, match="the table has no column id, which is the schema file's key"):
+        check_table(read_table(connection, "shop.a"), KEYED, SERVER, allows_unkeyed=True)
+
+
+@pytest.mark.heavy
+def test_foreign_keys_that_change_rows_are_told(connection: Any, mariadb: MariaDb) -> None:
+    mariadb.sql(
+        "CREATE TABLE shop.p (id int PRIMARY KEY)",
+        "CREATE TABLE shop.c (id int PRIMARY KEY, p int, CONSTRAINT goes FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
+        "CREATE TABLE shop.d (id int PRIMARY KEY, p int, CONSTRAINT stays FOREIGN KEY (p) REFERENCES p (id))",
+    )
+    log = Said()
+    for name in ("shop.p", "shop.c", "shop.d"):
+        warn_of_cascades(connection, read_table(connection, name), log=log)
+    assert [line[:60] for line in log.lines] == ["warning: shop.c: foreign key goes changes rows by itself (CASCADE), an"[:60]]
+
+
+@pytest.mark.heavy
+def test_a_user_without_grants_is_told_which(connection: Any, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    mariadb.sql("CREATE OR REPLACE USER few IDENTIFIED BY 'x'", "CREATE TABLE shop.a (id int PRIMARY KEY)")
+    mariadb.sql("GRANT SELECT ON shop.* TO few")
+    monkeypatch.setenv("CDC_VIEWS_MARIADB_USER", "few")
+    monkeypatch.setenv("CDC_VIEWS_MARIADB_PASSWORD", "x")
+    access = Access.of_environment()
+    few = connect(access)
+    try:
+        read_table(few, "shop.a")
+        with pytest.raises(UsageError, match="BINLOG MONITOR"):
+            check_filters(few, ["shop"])
+        with pytest.raises(UsageError, match="REPLICATION SLAVE"):
+            BinlogStream(access, 4711, 1.0).open([])
+    finally:
+        few.close()
+        mariadb.sql("DROP USER few")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("is_null", [False, True])
+def test_a_zero_date_is_no_date(is_null: bool, connection: Any, mariadb: MariaDb) -> None:
+    mariadb.sql(
+        "CREATE TABLE shop.a (id int PRIMARY KEY, d date, t datetime(3), s timestamp NULL, z int(5) unsigned zerofill)",
+        "SET sql_mode = ''",
+        "INSERT INTO shop.a VALUES (1, '0000-00-00', '2024-00-01 00:00:00', 0, 7)",
+    )
+    (row,) = read_rows(connection, read_table(connection, "shop.a"), nulls_zero_dates=is_null)
+    zero = ['"0000-00-00"', '"2024-00-01 00:00:00.000"', '"0000-00-00 00:00:00"']
+    assert row == ["1", *(["null"] * 3 if is_null else zero), "7"]
+
+
+class MySql:
+    """A connection to a server that says it is MySQL."""
+
+    def cursor(self) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    description = True
+
+    def execute(self, text: str) -> None:
+        return None
+
+    def fetchall(self) -> list[tuple[str, str]]:
+        return [("version", "8.4.2"), ("log_bin", "ON")]
+
+
+def test_mysql_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"the server is not MariaDB but 8\.4\.2") as told:
+        read_server(MySql(), log=Said())
+    assert "Debezium's MySQL connector" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"name": ""}, "--name is empty"),
+        ({"server_id": -1}, "--server-id is -1"),
+        ({"gtid_domain": 1 << 32}, "--gtid-domain is 4294967296"),
+        ({"skips_snapshot": True, "snapshots_again": True}, "exclude each other"),
+        ({"heartbeat_seconds": 0}, "--heartbeat is 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Options.of(options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PORT", "x", "_PORT is 'x'"),
+        ("HOST", "db:99999", "_PORT is '99999'"),
+        ("HOST", ",", "_HOST names no host"),
+        ("TLS", "maybe", "_TLS is 'maybe'; off, on or verify was expected"),
+        ("TLS_CA", "missing.pem", "_TLS_CA is set, and CDC_VIEWS_MARIADB_TLS is off"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_refused(name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", value)
+    with pytest.raises(UsageError, match=said):
+        Access.of_environment()
+    monkeypatch.setenv(f"CDC_VIEWS_MARIADB_{name}", "")
+    monkeypatch.setenv("CDC_VIEWS_MARIADB_HOST", "[::1]:3307,db,other:3308")
+    access = Access.of_environment()
+    assert access.hosts == (("::1", 3307), ("db", 3306), ("other", 3308))
+    assert access.turned().hosts == (("db", 3306), ("other", 3308), ("::1", 3307))

@@ -1,0 +1,132 @@
+"""Where snapshots begin, go on and begin anew, without a server."""
+
+from __future__ import annotations
+
+import json
+from threading import Event
+from typing import Any
+
+import pytest
+from captured import Said
+from cdc_producers.mariadb import snapshotting
+from cdc_producers.mariadb.catalog import SourceColumn, SourceTable
+from cdc_producers.mariadb.gtids import Gtid, Mark
+from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.snapshot import Snapshot
+from cdc_producers.mariadb.snapshotting import Snapshots
+from cdc_producers.mariadb.source import MariaDbSource
+from cdc_producers.metrics import Metrics
+from cdc_producers.source import Emitted
+
+from cdc_views.landing import Position
+from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.types import Kind, Scalar
+
+SCHEMA = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
+COLUMNS = (SourceColumn("id", "int", "int(11)"), SourceColumn("v", "text", "text"))
+KEYED = SourceTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
+TEXT_KEYED = SourceTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
+ROWS = {-5: ["-5", '"a"'], 7: ["7", '"b"'], 9: ["9", '"c"']}
+SNAPSHOT = Snapshot(None, "binlog.000007", 4242, Gtid(0, 1, 99))
+
+
+class Lander:
+    def __init__(self, target: Target, stream: str) -> None:
+        self.target, self.stream = target, stream
+
+    def position(self) -> Position | None:
+        return self.target.positions.get(self.stream)
+
+
+class Target:
+    """A table whose positions are what a test says."""
+
+    name, schema = "shop.a", SCHEMA
+
+    def __init__(self, **positions: Position) -> None:
+        self.positions = {name.replace("_", ":"): position for name, position in positions.items()}
+
+    def lander(self, stream: str) -> Any:
+        return Lander(self, stream)
+
+    def version(self) -> object:
+        return 0
+
+    def follow(self) -> None:
+        raise NotImplementedError
+
+
+def snapshot_of(
+    target: Target, table: SourceTable, monkeypatch: pytest.MonkeyPatch, *, epoch: int = 0, stop_after: int = 99
+) -> list[Emitted]:
+    """What a snapshot of the table emits."""
+    items: list[Emitted] = []
+    stop = Event()
+
+    def read_rows(connection: Any, table: SourceTable, *, after: int | None, nulls_zero_dates: bool) -> Any:
+        for key, row in ROWS.items():
+            if after is None or key > after:
+                if len(items) >= stop_after:
+                    stop.set()
+                yield row
+
+    monkeypatch.setattr(snapshotting, "read_rows", read_rows)
+    made = Snapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    made.read("shop.a", SNAPSHOT, epoch=epoch, emit=items.append, stop=stop)
+    return items
+
+
+def orders(items: list[Emitted]) -> list[list[int]]:
+    return [json.loads(item.content)["source"]["order"] for item in items if item.content]
+
+
+def test_rows_stand_at_the_snapshots_gtid_and_the_last_item_says_that_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = snapshot_of(Target(), KEYED, monkeypatch)
+    assert orders(items) == [[0, 99, 0]] * 3
+    assert [item.position for item in items] == sorted({item.position for item in items})
+    whole = {"n:0:snapshot": items[-1].position}
+    made = Snapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    made.targets["shop.a"].positions = whole
+    assert made.wanted({"shop.a": Mark(0, 100, 1)}) == []
+    assert made.wanted({"shop.a": Mark(1, 100, 1)}) == ["shop.a"]
+
+
+def test_a_snapshot_that_stopped_goes_on_after_its_last_integer_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = snapshot_of(Target(), KEYED, monkeypatch, stop_after=1)
+    assert len(part) == 1
+    rest = snapshot_of(Target(n_0_snapshot=part[-1].position), KEYED, monkeypatch)
+    assert [json.loads(item.content)["after"]["id"] for item in rest if item.content] == [7, 9]
+    anew = snapshot_of(Target(n_0_snapshot=part[-1].position), TEXT_KEYED, monkeypatch)
+    assert len(orders(anew)) == 3
+
+
+def test_an_epoch_begins_with_an_empty_table_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Target(n_0_snapshot=Position(120, (1 << 63) - 1))
+    first = snapshot_of(before, KEYED, monkeypatch, epoch=1)
+    assert json.loads(first[0].content or b"")["op"] == "t"
+    assert orders(first) == [[0, 1 << 48, 0], *[[1, 99, 0]] * 3]
+    again = snapshot_of(Target(n_0_snapshot=first[0].position), KEYED, monkeypatch, epoch=1)
+    assert orders(again) == [[1, 99, 0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("landed", "again", "expected"),
+    [
+        (None, False, Mark(0, 51, 1)),
+        (Mark(0, 40, 3, 2), False, Mark(0, 40, 3, 2)),
+        (Mark(0, 90, 3, 2), True, Mark(1, 51, 1)),
+        (Mark(2, 40, 1), True, Mark(3, 51, 1)),
+    ],
+)
+def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
+    landed: Mark | None, again: bool, expected: Mark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Target() if landed is None else Target(n_0=landed.position)
+    source = MariaDbSource({"shop.a": target}, Options(snapshots_again=again), Said(), Metrics("mariadb"))
+    monkeypatch.setattr(source, "_current", lambda connection: {0: Gtid(0, 1, 50)})
+    items: list[Emitted] = []
+    for _ in range(2):  # a second attempt of the same run goes on, whether or not the first one's mark has landed
+        source._begin(None, 0, name="n:0", emit=items.append)
+        assert source._marks == {"shop.a": expected}
+    assert [item.position for item in items] == ([] if landed and not again else [expected.position])
+    assert source._start(0) == Gtid(0, expected.previous, expected.sequence - 1)
