@@ -18,7 +18,7 @@ from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
 
 if TYPE_CHECKING:
-    from cdc_views.landing.targets import ProducerOrder
+    from cdc_views.landing.targets import Destination, ProducerOrder
 
 produce = typer.Typer(help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True)
 produce.command("http", context_settings=SETTINGS)(http)
@@ -50,6 +50,12 @@ ListenOption = Annotated[
         help="Where /healthz and /metrics are; port 0: any free one, told at start; none: nowhere.",
     ),
 ]
+ToOption = Annotated[
+    str,
+    typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish there instead of landing in raw tables: rows by their key."),
+]
+TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
+OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: of keys and rows.")]
 
 
 @produce.command("postgres")
@@ -70,6 +76,9 @@ def postgres(
         bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     ] = False,
     heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
+    to: ToOption = "",
+    topic_prefix: TopicPrefixOption = "",
+    output_format: OutputFormatOption = "json",
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -87,7 +96,19 @@ def postgres(
     name = _default_slot(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}
     order = _order(project, table, on_error=on_error, listen=listen)
-    _run("postgres", replace(order, options=options))
+    _run("postgres", replace(order, options=options, to=destination_of(to, topic_prefix, output_format)))
+
+
+def destination_of(to: str, topic_prefix: str, output_format: str) -> Destination | None:
+    """Return where `--to` and its options say that events go; None: into raw tables."""
+    from cdc_views.errors import UsageError
+    from cdc_views.landing.targets import Destination
+
+    if to:
+        return Destination(to, topic_prefix, output_format)
+    if topic_prefix or output_format != "json":
+        raise UsageError("--topic-prefix and --output-format go with --to, which says where topics are")
+    return None
 
 
 def _default_slot(project: Path) -> str:
@@ -112,10 +133,10 @@ def _order(
 
 
 def _run(source: str, order: ProducerOrder) -> None:
-    from cdc_views.producing import open_producer
+    from cdc_views.producing import open_producer, with_destination
     from cdc_views.scheduling import run_until_stopped
 
-    run = open_producer(source)
+    run, order = open_producer(source), with_destination(order)
 
     def say() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
