@@ -210,6 +210,14 @@ class Kafka:
         finally:
             reader.close()
 
+    def landed(self, group: str, topic: str) -> bool:
+        """Whether a group has committed all that can be read: what lies behind it are a transaction's markers."""
+        read = dict.fromkeys(self.ends(topic), -1)
+        for message in self.read(topic):
+            read[message.partition()] = max(read[message.partition()], message.offset())
+        committed = self.committed(group, topic)
+        return all(committed[number] > last for number, last in read.items())
+
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """The offsets that a group has committed, by partition; -1001: none."""
         reader = Consumer({"bootstrap.servers": self.address, "group.id": group})
