@@ -25,7 +25,7 @@ from services.account import free_port, stop
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-_READY_WITHIN = 40.0
+_READY_WITHIN = 90.0
 _HEAP = "-Xmx320m"
 _SETTINGS = {
     "process.roles": "broker,controller",

@@ -22,7 +22,8 @@ from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
-_COMMITS_WITHIN = 15.0
+_BEGINS_WITHIN, _COMMITS_WITHIN = 60.0, 15.0
+"""Beginning waits for the broker to end what a predecessor left open."""
 _READS_WITHIN = 60.0
 _FULL_WAIT = 0.1
 
@@ -116,7 +117,7 @@ class Publisher:
             }
             producer = client(Producer, settings)
             with kafka_errors("beginning to publish"):
-                producer.init_transactions(_COMMITS_WITHIN)
+                producer.init_transactions(_BEGINS_WITHIN)
             self._positions = self._read_back()
             self._producer = producer
         return self._producer
