@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from services.account import free_port, stop
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
-_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _READY_WITHIN = 90.0
 _HEAP = "-Xmx320m"
 _SETTINGS = {
@@ -55,7 +55,7 @@ def classpath() -> str:
     """The broker's jars, fetched on the first call."""
     folders = [
         fetched(what, cache_folder() / f"{what[1].partition('_')[0]}-{what[2]}", finish=lambda _: None)
-        for what in (BROKER, _LOGGING)
+        for what in (BROKER, LOGGING)
     ]
     return ":".join(f"{folder}/*" for folder in folders)
 
