@@ -241,7 +241,7 @@ class Kafka:
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties))
         subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=self.folder)
 
     @staticmethod
