@@ -16,13 +16,17 @@ from cdc_views.raw_places import check_lands
 
 if TYPE_CHECKING:
     from cdc_views.landing.streams import StreamLander
-    from cdc_views.landing.targets import Produce, ProducerLog, ProducerOrder
+    from cdc_views.landing.targets import Produce, ProducerLog, ProducerOrder, Publish
+    from cdc_views.raw.base import RawFormat
     from cdc_views.relation import RawTable
     from cdc_views.schema import TableSchema
     from cdc_views.table import Table
 
 GROUP = "cdc_views.producers"
 """The entry points that are producers, by the source's name; each is a `Produce`."""
+
+TARGETS = "cdc_views.targets"
+"""The entry points that publish elsewhere, by the scheme of an address; each is a `Publish`."""
 
 
 def open_producer(source: str) -> Produce:
@@ -33,6 +37,18 @@ def open_producer(source: str) -> Produce:
     raise UnsupportedError(
         f"no producer of {source} is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
     )
+
+
+def with_destination(order: ProducerOrder) -> ProducerOrder:
+    """Return the order with the targets that its `to` names; raises `UnsupportedError` where nobody knows its scheme."""
+    if order.to is None:
+        return order
+    scheme, sign, _ = order.to.address.partition("://")
+    for entry in entry_points(group=TARGETS, name=scheme) if sign else ():
+        publish: Publish = entry.load()
+        return publish(order)
+    known = ", ".join(sorted({f"{entry.name}://…" for entry in entry_points(group=TARGETS)})) or "none is installed: make install"
+    raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=f"known are: {known}")
 
 
 @dataclass
@@ -63,6 +79,11 @@ class ProjectTarget:
     def raw(self) -> RawTable:
         """Where its events go."""
         return self._current().raw
+
+    @property
+    def format(self) -> RawFormat:
+        """See `StreamTarget.format`."""
+        return self._current().format
 
     def lander(self, stream: str) -> StreamLander:
         """See `StreamTarget.lander`."""
@@ -140,4 +161,4 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
     return targets
 
 
-__all__ = ["GROUP", "ProjectTarget", "open_producer", "receiving", "targets_of"]
+__all__ = ["GROUP", "TARGETS", "ProjectTarget", "open_producer", "receiving", "targets_of", "with_destination"]

@@ -12,8 +12,12 @@ from cdc_views.cli.commands_produce import (
     ListenOption,
     OnError,
     OnErrorOption,
+    OutputFormatOption,
     TablesOption,
+    ToOption,
+    TopicPrefixOption,
     default_name,
+    destination_of,
     order_of,
     run_source,
 )
@@ -55,6 +59,9 @@ def kafka(
         bool, typer.Option("--accept-gap", help="Go on where Kafka has deleted what had not landed. Give it once.")
     ] = False,
     heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often lag is measured.")] = 1.0,
+    to: ToOption = "",
+    topic_prefix: TopicPrefixOption = "",
+    output_format: OutputFormatOption = "json",
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -74,7 +81,7 @@ def kafka(
         "accepts_gap": accept_gap,
         "heartbeat_seconds": heartbeat,
     }
-    run_source("kafka", replace(order, options=options))
+    run_source("kafka", replace(order, options=options, to=destination_of(to, topic_prefix, output_format)))
 
 
 def _topics_of(project: Path, tables: list[str], given: list[str]) -> dict[str, Any]:

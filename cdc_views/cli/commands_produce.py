@@ -18,7 +18,7 @@ from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
 
 if TYPE_CHECKING:
-    from cdc_views.landing.targets import ProducerOrder
+    from cdc_views.landing.targets import Destination, ProducerOrder
 
 produce = typer.Typer(help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True)
 produce.command("http", context_settings=SETTINGS)(http)
@@ -50,6 +50,12 @@ ListenOption = Annotated[
         help="Where /healthz and /metrics are; port 0: any free one, told at start; none: nowhere.",
     ),
 ]
+ToOption = Annotated[
+    str,
+    typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish there instead of landing in raw tables: rows by their key."),
+]
+TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
+OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: of keys and rows.")]
 
 
 @produce.command("postgres")
@@ -75,6 +81,9 @@ def postgres(
         typer.Option("--echo", metavar="SECONDS", help="Write a message into the log so often, and take lag by what comes back."),
     ] = None,
     plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="Output plugin of the slot; pgoutput.")] = "pgoutput",
+    to: ToOption = "",
+    topic_prefix: TopicPrefixOption = "",
+    output_format: OutputFormatOption = "json",
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -94,7 +103,19 @@ def postgres(
     name = default_name(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}
     order = order_of(project, table, on_error=on_error, listen=listen)
-    run_source("postgres", replace(order, options=options))
+    run_source("postgres", replace(order, options=options, to=destination_of(to, topic_prefix, output_format)))
+
+
+def destination_of(to: str, topic_prefix: str, output_format: str) -> Destination | None:
+    """Return where `--to` and its options say that events go; None: into raw tables."""
+    from cdc_views.errors import UsageError
+    from cdc_views.landing.targets import Destination
+
+    if to:
+        return Destination(to, topic_prefix, output_format)
+    if topic_prefix or output_format != "json":
+        raise UsageError("--topic-prefix and --output-format go with --to, which says where topics are")
+    return None
 
 
 def default_name(project: Path) -> str:
@@ -122,10 +143,10 @@ def order_of(
 
 def run_source(source: str, order: ProducerOrder) -> None:
     """Run a source until a signal tells it to stop."""
-    from cdc_views.producing import open_producer
+    from cdc_views.producing import open_producer, with_destination
     from cdc_views.scheduling import run_until_stopped
 
-    run = open_producer(source)
+    run, order = open_producer(source), with_destination(order)
 
     def say() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
-from cdc_views.landing.streams import StreamLander
+from cdc_views.landing.streams import BatchReport, Position, StreamEvent
+from cdc_views.raw.base import RawFormat
 from cdc_views.relation import RawTable
 from cdc_views.schema import TableSchema
+
+
+class EventLander(Protocol):
+    """What lands one stream of one table: `StreamLander` into its raw table, or another elsewhere."""
+
+    @property
+    def raw(self) -> RawTable | None:
+        """The raw table; None where events land elsewhere."""
+
+    def position(self) -> Position | None:
+        """Return the position that has landed, itself included; None where nothing of the stream has."""
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+        """Land events, ascending, and record that all up to `through` has landed, as one; what had landed is skipped."""
 
 
 class StreamTarget(Protocol):
@@ -29,10 +45,14 @@ class StreamTarget(Protocol):
         """The file that `schema` was read from, as the project file names it."""
 
     @property
-    def raw(self) -> RawTable:
-        """Its raw table, which need not be there yet."""
+    def raw(self) -> RawTable | None:
+        """Its raw table, which need not be there yet; None where events land elsewhere."""
 
-    def lander(self, stream: str) -> StreamLander:
+    @property
+    def format(self) -> RawFormat:
+        """The raw format of its events, as the project file has it now."""
+
+    def lander(self, stream: str) -> EventLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""
 
     def version(self) -> object:
@@ -63,6 +83,18 @@ def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = Fa
     """Show nothing; a `SnapshotProgress`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where events are published instead of landing in raw tables: `scheme://…`, by a `Publish` of that scheme's name.
+
+    `topic_prefix` precedes each table's name; `output_format` is what messages are written in.
+    """
+
+    address: str
+    topic_prefix: str = ""
+    output_format: str = "json"
+
+
 @dataclass(frozen=True)
 class ProducerOrder:
     """What a producer is asked to do.
@@ -75,6 +107,7 @@ class ProducerOrder:
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
         options: Of the source, by name.
         progress: Where snapshots say how far they are, as often as they like.
+        to: Where events go instead of the raw tables; None: into these.
     """
 
     targets: Sequence[StreamTarget]
@@ -84,6 +117,7 @@ class ProducerOrder:
     listen: str | None = "127.0.0.1:0"
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: SnapshotProgress = shown_nowhere
+    to: Destination | None = None
 
 
 Produce = Callable[[ProducerOrder], None]
@@ -95,4 +129,21 @@ Raises:
     EngineError: The source or the target failed for good.
 """
 
-__all__ = ["Produce", "ProducerLog", "ProducerOrder", "SnapshotProgress", "StreamTarget", "shown_nowhere"]
+Publish = Callable[[ProducerOrder], ProducerOrder]
+"""What an entry point of group `cdc_views.targets` is: the order with the targets that its `to` names.
+
+Raises:
+    UsageError: The destination cannot be.
+"""
+
+__all__ = [
+    "Destination",
+    "EventLander",
+    "Produce",
+    "ProducerLog",
+    "ProducerOrder",
+    "Publish",
+    "SnapshotProgress",
+    "StreamTarget",
+    "shown_nowhere",
+]

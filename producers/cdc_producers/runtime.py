@@ -19,8 +19,8 @@ from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander, exists
-from cdc_views.landing.targets import ProducerOrder, StreamTarget
+from cdc_views.landing import BatchReport, Position, StreamEvent, exists
+from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.relation import RawTable
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
@@ -45,7 +45,7 @@ class _Landing:
     target: StreamTarget
     stream: str
     landed: dict[str, RawTable]
-    lander: StreamLander | None = None
+    lander: EventLander | None = None
     version: object = None
 
     def land(self, events: list[StreamEvent], through: Position) -> BatchReport:
@@ -56,7 +56,8 @@ class _Landing:
         version = self.target.version()
         if self.lander is None or version != self.version:
             self.lander, self.version = self.target.lander(self.stream), version
-        self.landed[self.target.name] = self.lander.raw
+        if self.lander.raw is not None:
+            self.landed[self.target.name] = self.lander.raw
         return self.lander.land(events, through=through, now=datetime.now(timezone.utc))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from services.registry import running as running_registry
 
 pytestmark = pytest.mark.live
 TOPIC = TOPICS[USERS]
+KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "20"))
 
 
 def all_landed(kafka: Kafka) -> bool:
@@ -177,7 +179,7 @@ def test_a_registry_that_is_away_is_waited_for(kafka: Kafka, run: CommandLine, t
 def test_kills_at_random_lose_nothing(kafka_producer: Producer, kafka: Kafka, run: CommandLine) -> None:
     producer, writer, chance = kafka_producer.start(), Writer(kafka, seed=4), random.Random(4)
     with writer.writing(pause=0.05):
-        for _ in range(20):
+        for _ in range(KILLS):
             time.sleep(2 + chance.random() * 6)
             producer.kill()
             producer.start()

@@ -24,8 +24,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from services.account import free_port, stop
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
-_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
-_READY_WITHIN = 40.0
+LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+_READY_WITHIN = 90.0
 _HEAP = "-Xmx320m"
 _SETTINGS = {
     "process.roles": "broker,controller",
@@ -55,7 +55,7 @@ def classpath() -> str:
     """The broker's jars, fetched on the first call."""
     folders = [
         fetched(what, cache_folder() / f"{what[1].partition('_')[0]}-{what[2]}", finish=lambda _: None)
-        for what in (BROKER, _LOGGING)
+        for what in (BROKER, LOGGING)
     ]
     return ":".join(f"{folder}/*" for folder in folders)
 
@@ -210,6 +210,14 @@ class Kafka:
         finally:
             reader.close()
 
+    def landed(self, group: str, topic: str) -> bool:
+        """Whether a group has committed all that can be read: what lies behind it are a transaction's markers."""
+        read = dict.fromkeys(self.ends(topic), -1)
+        for message in self.read(topic):
+            read[message.partition()] = max(read[message.partition()], message.offset())
+        committed = self.committed(group, topic)
+        return all(committed[number] > last for number, last in read.items())
+
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """The offsets that a group has committed, by partition; -1001: none."""
         reader = Consumer({"bootstrap.servers": self.address, "group.id": group})
@@ -233,7 +241,7 @@ class Kafka:
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+        command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties))
         subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=self.folder)
 
     @staticmethod

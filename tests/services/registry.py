@@ -49,7 +49,7 @@ class Registry:
     def start(self) -> None:
         server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
         server.daemon_threads = True
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         self._server = server
 
     def stop(self) -> None:

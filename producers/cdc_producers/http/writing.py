@@ -48,7 +48,7 @@ class TableWriter:
         Raises:
             UsageError: The raw table is another table's, of another format, or of a newer version.
         """
-        if exists(self.table.raw):
+        if self.table.raw is not None and exists(self.table.raw):
             self._lander = self._opened()
 
     def land(self, events: Sequence[Arrival]) -> dict[int, str]:
@@ -87,6 +87,7 @@ class TableWriter:
     def _opened(self) -> StreamLander:
         self._version = self.table.version()
         lander = self.table.lander(self.stream)
+        assert isinstance(lander, StreamLander), "the receiver lands in raw tables alone"
         lander.shown = sys.maxsize
         known = lander.position()
         self._last = max(self._last, known.at if known else 0)

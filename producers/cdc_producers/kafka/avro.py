@@ -62,7 +62,7 @@ def codec(schema: Json) -> Codec:
     compiler = _Compiler()
     write, connect = compiler.compile(schema, namespace="")
     try:
-        parsed = fastavro.parse_schema(_physical(schema))
+        parsed = fastavro.parse_schema(physical(schema))
     except Exception as error:
         raise UnsupportedError(f"an Avro schema that cannot be read: {error}", remedy="register a valid one") from error
     return Codec(_reader(parsed), write, json.dumps(connect, separators=(",", ":")) if connect else "")
@@ -82,18 +82,18 @@ def _reader(parsed: Any) -> Callable[[bytes], Any]:
     return read
 
 
-def _physical(schema: Json) -> Json:
-    """The schema without logical types, which fastavro would turn into Python's own."""
+def physical(schema: Json) -> Json:
+    """Return a schema without logical types, which fastavro would turn into Python's own."""
     if isinstance(schema, list):
-        return [_physical(part) for part in schema]
+        return [physical(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {name: part for name, part in schema.items() if name not in ("logicalType", "default")}
     for name in ("type", "items", "values"):
         if name in kept:
-            kept[name] = _physical(kept[name])
+            kept[name] = physical(kept[name])
     if isinstance(kept.get("fields"), list):
-        kept["fields"] = [_physical(part) for part in kept["fields"]]
+        kept["fields"] = [physical(part) for part in kept["fields"]]
     return kept
 
 

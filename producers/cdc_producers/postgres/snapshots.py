@@ -133,13 +133,13 @@ class Snapshots:
         return count
 
     def _after(self, connection: Any, table: SourceTable, target: StreamTarget, landed: Landed) -> tuple[str | None, ...] | None:
-        """Return the key that rows are left after, None where the raw table cannot tell.
+        """Return the key that rows are left after, None where no raw table can tell.
 
         Rows landed in the order of the key, so whatever comes before one that landed has landed, too, as it was then;
         what changed since comes from the slot, which began before.
         """
         raw = target.lander(self._stream).raw
-        if landed.snapshot is None or not _can_resume(table, target) or not exists(raw):
+        if raw is None or landed.snapshot is None or not _can_resume(table, target) or not exists(raw):
             return None
         keys = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
         return greatest(connection, table, [tuple(map(str, key)) for key in keys])

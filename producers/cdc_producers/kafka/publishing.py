@@ -1,0 +1,179 @@
+"""Kafka as the target of any source: each table's events into a topic, each once.
+
+A lander here is to the runtime what a raw table's is: it knows how far its stream has come, and takes events and
+position as one. What cannot be published goes to `<topic>__quarantine` in the same transaction, with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cdc_producers.kafka.registry import Registry
+from cdc_producers.kafka.rows import Encoder, JsonEncoder, Record, Write, writer
+from cdc_producers.kafka.rows_avro import AvroEncoder
+from cdc_producers.kafka.settings import connection
+from cdc_producers.kafka.transactions import Outgoing, Publisher
+from cdc_views.errors import CdcViewsError, MalformedEventError, UsageError
+from cdc_views.landing import BatchReport, Position, Rejection, StreamEvent
+from cdc_views.landing.targets import ProducerOrder, StreamTarget
+from cdc_views.raw.base import RawFormat, SourceLine
+from cdc_views.relation import RawTable
+from cdc_views.schema import TableSchema
+
+_SCHEME = "kafka://"
+_FORMATS = ("json", "avro")
+_SHOWN = 5
+_MUTATION = "cassandra-mutation"
+
+
+def published(order: ProducerOrder) -> ProducerOrder:
+    """Return the order with topics as its targets; an entry point of group `cdc_views.targets`.
+
+    Raises:
+        UsageError: The address, the format or a setting cannot be.
+    """
+    to = order.to
+    if to is None or not to.address.startswith(_SCHEME):
+        raise UsageError(f"--to is {'' if to is None else to.address!r}; kafka://HOST:PORT,… was expected")
+    if to.output_format not in _FORMATS:
+        raise UsageError(f"--output-format is {to.output_format!r}; {' or '.join(_FORMATS)} was expected")
+    registry = Registry.of("") if to.output_format == "avro" else None
+    if to.output_format == "avro" and registry is None:
+        raise UsageError("--output-format avro needs a schema registry; set CDC_VIEWS_SCHEMA_REGISTRY_URL")
+    topics = {target.name: ".".join(filter(None, (to.topic_prefix, target.name))) for target in order.targets}
+    digest = hashlib.sha256("\0".join(sorted(topics.values())).encode()).hexdigest()[:16]
+    settings = connection(to.address.removeprefix(_SCHEME).rstrip("/"))
+    offsets = ".".join(filter(None, (to.topic_prefix, "cdc_views_offsets")))
+    publisher = Publisher(settings, offsets, f"cdc_views_{digest}", order.log)
+    return replace(order, targets=[TopicTarget(target, topics[target.name], publisher, registry) for target in order.targets])
+
+
+@dataclass
+class TopicTarget:
+    """One table's topic, for `cdc_views.landing.targets.StreamTarget`."""
+
+    table: StreamTarget
+    topic: str
+    publisher: Publisher
+    registry: Registry | None
+    _write: Write | None = None
+    _version: object = None
+
+    @property
+    def name(self) -> str:
+        """See `StreamTarget.name`."""
+        return self.table.name
+
+    @property
+    def schema(self) -> TableSchema:
+        """See `StreamTarget.schema`."""
+        return self.table.schema
+
+    @property
+    def schema_file(self) -> Path:
+        """See `StreamTarget.schema_file`."""
+        return self.table.schema_file
+
+    @property
+    def raw(self) -> None:
+        """None: events land in a topic."""
+
+    @property
+    def format(self) -> RawFormat:
+        """See `StreamTarget.format`."""
+        return self.table.format
+
+    def lander(self, stream: str) -> TopicLander:
+        """See `StreamTarget.lander`."""
+        return TopicLander(self, stream)
+
+    def version(self) -> object:
+        """See `StreamTarget.version`."""
+        return self.table.version()
+
+    def follow(self) -> None:
+        """Nothing: there is no view of a topic."""
+
+    def write(self) -> Write:
+        """Return how an event becomes records, by the schema as it is; makes the topic, and registers its schemas."""
+        if self._write is None or self._version != self.version():
+            self._version = self.version()
+            policy = "delete" if self.format.name == _MUTATION else "compact"
+            self.publisher.create(self.topic, cleanup_policy=policy)
+            self._write = writer(self.format, self.schema, self._encoder())
+        return self._write
+
+    def _encoder(self) -> Encoder:
+        if self.registry is None or self.format.name == _MUTATION:
+            return JsonEncoder(self.schema)
+        return AvroEncoder(self.schema, self.topic, self.registry)
+
+
+@dataclass
+class TopicLander:
+    """One stream of one table; see `cdc_views.landing.targets.EventLander`."""
+
+    target: TopicTarget
+    stream: str
+    raw: RawTable | None = field(default=None, init=False)
+
+    @property
+    def _name(self) -> str:
+        return json.dumps({"table": self.target.name, "stream": self.stream}, sort_keys=True)
+
+    def position(self) -> Position | None:
+        """See `EventLander.position`."""
+        return self.target.publisher.position(self._name)
+
+    def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
+        """See `EventLander.land`."""
+        known = self.position()
+        if known is not None and known >= through:
+            return BatchReport(skipped=len(events))
+        fresh = [event for event in events if known is None or event.position > known]
+        messages: list[Outgoing] = []
+        bad: list[tuple[StreamEvent, str]] = []
+        for event in fresh:
+            try:
+                messages += [Outgoing(self.target.topic, *record) for record in self._records(event)]
+            except MalformedEventError as error:
+                bad.append((event, str(error)))
+        count = len(messages)
+        if bad:
+            self.target.publisher.create(f"{self.target.topic}__quarantine")
+            messages += [self._dead(event, reason) for event, reason in bad]
+        self.target.publisher.commit(self._name, through, messages)
+        return BatchReport(
+            events=len(fresh) - len(bad),
+            facts=count,
+            skipped=len(events) - len(fresh),
+            quarantined=len(bad),
+            rejections=tuple(Rejection(event.position.nth, reason) for event, reason in bad[:_SHOWN]),
+        )
+
+    def _records(self, event: StreamEvent) -> list[Record]:
+        write = self.target.write()
+        try:
+            text = event.content.decode()
+        except UnicodeDecodeError as error:
+            raise MalformedEventError(f"not UTF-8: {error.reason} at byte {error.start}") from error
+        try:
+            return write(SourceLine(text, event.position.nth, event.position.at))
+        except (MalformedEventError, MemoryError):
+            raise
+        except CdcViewsError as error:
+            raise MalformedEventError(str(error)) from error
+        except Exception as error:
+            # as when landing: a hole in a decoder costs one event
+            raise MalformedEventError(f"it cannot be written as a row: {type(error).__name__}: {error}") from error
+
+    def _dead(self, event: StreamEvent, reason: str) -> Outgoing:
+        place: dict[str, Any] = {"stream": self.stream, "at": event.position.at, "nth": event.position.nth}
+        headers = (("reason", reason.encode()), ("table", self.target.name.encode()))
+        return Outgoing(f"{self.target.topic}__quarantine", json.dumps(place).encode(), event.content, headers)

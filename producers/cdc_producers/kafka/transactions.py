@@ -1,0 +1,183 @@
+"""The transactional producer: messages and the position that they reach, in one transaction.
+
+Positions are messages of a compacted topic of their own, read back at each start: key `{table, stream}`, value
+`{at, nth}`. A transactional id fences whoever wrote under it before, so what that left open is over before they are read.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, kafka_errors
+from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog
+
+_BEGINS_WITHIN, _COMMITS_WITHIN = 60.0, 15.0
+"""Beginning waits for the broker to end what a predecessor left open."""
+_READS_WITHIN = 60.0
+_FULL_WAIT = 0.1
+
+
+class Outgoing(NamedTuple):
+    """One message on its way."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass
+class Publisher:
+    """Writes transactions under one transactional id; used by two threads, one at a time.
+
+    What fails is begun anew with a new producer, which reads back how far its predecessor came.
+    """
+
+    settings: dict[str, Any]
+    offsets_topic: str
+    identity: str
+    log: ProducerLog
+    _producer: Any = None
+    _positions: dict[str, Position] = field(default_factory=dict)
+    _topics: set[str] = field(default_factory=set)
+    _one_at_a_time: RLock = field(default_factory=RLock)
+
+    def position(self, name: str) -> Position | None:
+        """Return how far a stream has been published; None where nothing of it has."""
+        with self._one_at_a_time:
+            self._connected()
+            return self._positions.get(name)
+
+    def create(self, topic: str, **config: str) -> None:
+        """Make a topic where there is none."""
+        with self._one_at_a_time:
+            if topic in self._topics:
+                return
+            admin = client(AdminClient, self.settings)
+            with kafka_errors(f"making topic {topic}"):
+                if topic not in admin.list_topics(timeout=ANSWERS_WITHIN).topics:
+                    self._create(admin, topic, config)
+            self._topics.add(topic)
+
+    def _create(self, admin: AdminClient, topic: str, config: dict[str, str]) -> None:
+        count = 1 if topic == self.offsets_topic else -1
+        given = {name.replace("_", "."): value for name, value in config.items()}
+        try:
+            admin.create_topics([NewTopic(topic, count, -1, config=given)])[topic].result(ANSWERS_WITHIN + 5)
+            self.log.info(f"made topic {topic}", topic=topic)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+
+    def commit(self, name: str, through: Position, messages: Sequence[Outgoing]) -> None:
+        """Write messages and that the stream has come `through`, all or nothing.
+
+        Raises:
+            UsageError: Another producer writes under the same transactional id.
+            TransientError: It did not work, or nobody knows; `position` tells.
+        """
+        with self._one_at_a_time:
+            producer = self._connected()
+            offset = json.dumps({"at": through.at, "nth": through.nth}).encode()
+            try:
+                with kafka_errors("publishing"):
+                    producer.begin_transaction()
+                    for message in (*messages, Outgoing(self.offsets_topic, name.encode(), offset)):
+                        _produce(producer, message)
+                    producer.commit_transaction(_COMMITS_WITHIN)
+            except BaseException as error:
+                self._forget()
+                if _is_fenced(error):
+                    raise UsageError(
+                        f"another producer publishes under {self.identity} and has taken over; stop one of the two"
+                    ) from error
+                raise
+            self._positions[name] = through
+
+    def _connected(self) -> Any:
+        if self._producer is None:
+            self.create(self.offsets_topic, cleanup_policy="compact")
+            settings = {
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                **self.settings,
+                "transactional.id": self.identity,
+                "enable.idempotence": True,
+            }
+            producer = client(Producer, settings)
+            with kafka_errors("beginning to publish"):
+                producer.init_transactions(_BEGINS_WITHIN)
+            self._positions = self._read_back()
+            self._producer = producer
+        return self._producer
+
+    def _forget(self) -> None:
+        producer, self._producer = self._producer, None
+        with suppress(KafkaException):
+            producer.purge()
+            producer.abort_transaction(ANSWERS_WITHIN)
+
+    def _read_back(self) -> dict[str, Position]:
+        """Return the newest position of each stream: the topic up to where it ended when this began.
+
+        Another producer's open transaction hides what was committed behind it, so its end is waited for.
+        """
+        reading = {"group.id": self.identity, "enable.auto.commit": False, "enable.partition.eof": True}
+        end = self._end()
+        reader = client(Consumer, {**self.settings, **reading, "isolation.level": "read_committed", "auto.offset.reset": "error"})
+        found: dict[str, Position] = {}
+        deadline = time.monotonic() + _READS_WITHIN
+        try:
+            with kafka_errors("reading back what has been published"):
+                first, _ = reader.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
+                reader.assign([TopicPartition(self.offsets_topic, 0, first)])
+                reached = first
+                while reached < end:
+                    if time.monotonic() > deadline:
+                        raise TransientError(f"topic {self.offsets_topic} could not be read to its end; does a transaction hang?")
+                    message = reader.poll(1.0)
+                    if message is None:
+                        continue
+                    reached = message.offset() + (0 if message.error() else 1)
+                    if message.error() is None and message.value() is not None:
+                        kept = json.loads(message.value())
+                        found[message.key().decode()] = Position(kept["at"], kept["nth"])
+        finally:
+            reader.close()
+        return found
+
+    def _end(self) -> int:
+        asking = client(Consumer, {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"})
+        try:
+            with kafka_errors("asking where the offsets end"):
+                _, end = asking.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
+            return int(end)
+        finally:
+            asking.close()
+
+
+def _produce(producer: Any, message: Outgoing) -> None:
+    while True:
+        try:
+            producer.produce(message.topic, message.value, message.key, headers=list(message.headers))
+            producer.poll(0)
+            return
+        except BufferError:
+            producer.poll(_FULL_WAIT)
+
+
+def _is_fenced(error: BaseException) -> bool:
+    cause = error.__cause__
+    fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
+    return isinstance(cause, KafkaException) and cause.args[0].code() in fenced
