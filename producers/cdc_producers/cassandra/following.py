@@ -16,7 +16,7 @@ from cdc_producers.cassandra.reader import Bad, Ended, Read, Reader
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
 from cdc_producers.source import Emit, Emitted, LostError
-from cdc_views.errors import MalformedEventError, TransientError
+from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
@@ -204,10 +204,13 @@ class Follower:
             raise TransientError(
                 f"a mutation of table id {unknown} waits for the node's schema, which has it: {error}"
             ) from error
+        if unknown in self._gone_tables:
+            raise EngineError(f"the reader asks for table id {unknown} again; what it was given of it is not enough")
         if unknown not in self.schemas.current.ids:
             if self.schemas.file is not None:
                 raise TransientError(
-                    f"a mutation of table id {unknown} waits: {self.schemas.file} has no such table; add it there"
+                    f"a mutation of table id {unknown} waits: {self.schemas.file} has no such table; add it there, "
+                    f"or a line `-- known: {unknown}` where it is of another keyspace"
                 )
             # the node wrote the mutation, so it had the table: asked later, it has it no more
             self._gone_tables[unknown] = ""

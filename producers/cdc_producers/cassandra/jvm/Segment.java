@@ -144,10 +144,36 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
             // all of them before any is written: a mutation that cannot be read leaves nothing of itself
             List<PartitionUpdate> updates = new ArrayList<>(count);
             for (int i = 0; i < count; i++) {
-                updates.add(PartitionUpdate.serializer.deserialize(in, segment.getMessagingVersion(), DeserializationHelper.Flag.LOCAL));
+                if (!deserialize(in, segment, updates)) {
+                    checkPassedOver(content, size);
+                    return;
+                }
             }
             for (PartitionUpdate update : updates) {
                 update(update, segment.id, end, size);
+            }
+        }
+    }
+
+    /** Returns false for an update of a table that is passed over and has no definition: what follows it cannot be found. */
+    private boolean deserialize(DataInputBuffer in, CommitLogDescriptor segment, List<PartitionUpdate> updates) throws IOException {
+        try {
+            updates.add(PartitionUpdate.serializer.deserialize(in, segment.getMessagingVersion(), DeserializationHelper.Flag.LOCAL));
+            return true;
+        } catch (UnknownTableException error) {
+            if (error.id != null && catalog.isKnown(error.id)) {
+                return false;
+            }
+            throw error;
+        }
+    }
+
+    /** Refuses to pass over a batch in which the id of a wanted table occurs. */
+    private void checkPassedOver(byte[] content, int size) {
+        ByteBuffer bytes = ByteBuffer.wrap(content, 0, size);
+        for (int at = 1; at + 16 <= size; at++) {
+            if (catalog.number(TableId.fromUUID(new UUID(bytes.getLong(at), bytes.getLong(at + 8)))) >= 0) {
+                throw new Unreadable("a batch in which an update of a dropped table stands beside one of this table");
             }
         }
     }
