@@ -146,7 +146,7 @@ class StreamLander:
         told = [event for event in bad if not event.is_settled]
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(
-            events=len(good) - len(misfits) + of_made,
+            events=sum(map(_events, (event for event, _ in good))) - len(misfits) + of_made,
             facts=rows.num_rows,
             skipped=len(events) - len(fresh),
             quarantined=len(told),
@@ -214,6 +214,10 @@ class StreamLander:
         identity = hashlib.sha256(f"{self.stream}\0{at}\0{nth}".encode()).hexdigest()
         content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
         return BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled)
+
+
+def _events(event: StreamEvent) -> int:
+    return event.content.events if isinstance(event.content, DecodedRows) else 1
 
 
 def _after(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:

@@ -23,7 +23,6 @@ from cdc_producers.metrics import Health, Metrics
 from cdc_producers.source import Emit, Emitted, LostError, Standing
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
-from cdc_views.relation import Relation
 
 _WATCH_EVERY = 1.0
 
@@ -158,11 +157,13 @@ class _Work:
     held: int = 0
     _emitted: deque[Landmark] = field(default_factory=deque)
     _watched: float = 0.0
+    _pushed: list[object] = field(default_factory=list)
 
     def push(self) -> None:
         """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
         schema = self.schemas.current
         wanted = []
+        self._pushed = self._versions
         for name, target in self.targets.items():
             table = schema.table(name)
             if table is None:
@@ -170,8 +171,14 @@ class _Work:
             if table.columns:
                 schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
             wanted.append(table.id)
-        plans = [ColumnPlan(Relation(target.schema), self.follower.node) for target in self.targets.values()]
+        relations = [target.lander(self.follower.stream).raw.relation for target in self.targets.values()]
+        plans = [ColumnPlan(relation, self.follower.node) for relation in relations]
         self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
+
+    @property
+    def _versions(self) -> list[object]:
+        """Of the project's files: rows are made by the schema that they land by."""
+        return [target.version() for target in self.targets.values()]
 
     def restart(self) -> None:
         """Start the reader anew."""
@@ -188,7 +195,7 @@ class _Work:
             emit(item)
 
         while not stop.is_set():
-            if self.schemas.look():
+            if self.schemas.look() or self._versions != self._pushed:
                 self.push()
             self.health.set("node", self.schemas.trouble)
             was_new = self.follower.round(note, stop)
