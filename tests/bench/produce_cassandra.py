@@ -153,9 +153,8 @@ def main(segments: int) -> None:
         seen = agent(folder, folder / "work")
         used = seen.python_cpu + seen.java_cpu
         print(f"agent, landed      : {seen.events / seen.seconds:9,.0f} /s, {seen.events / used:9,.0f} a CPU second", end=" ")
-        print(
-            f"(Python {seen.python_cpu:.1f} s, Java {seen.java_cpu:.1f} s)   Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB"
-        )
+        print(f"(Python {seen.python_cpu:.1f} s, Java {seen.java_cpu:.1f} s)", end="   ")
+        print(f"Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
