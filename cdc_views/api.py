@@ -20,6 +20,7 @@ from cdc_views.table import FidelityLine, Table
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
+    from cdc_views.engines.warehouses import WarehouseEngine
     from cdc_views.project import ProjectConfig
     from cdc_views.report import RunReport
 
@@ -62,6 +63,7 @@ class Project:
         """The local folder of views and state."""
         from cdc_views.project.paths import is_url
 
+        self.check_raw_tables_are_local()
         if is_url(self.config.warehouse):
             raise UnsupportedError(
                 f"{self.file}: warehouse {self.config.warehouse} is not a local path", remedy="name a local folder for now"
@@ -72,12 +74,17 @@ class Project:
         return folder
 
     def check_raw_tables_are_local(self) -> None:
-        """Raise `UnsupportedError` where raw tables belong into BigQuery: landing beside it would mislead."""
-        if self.config.engine.value == "bigquery":
+        """Raise `UnsupportedError` where raw tables are in BigQuery, for what only works with Delta tables."""
+        if self.is_remote:
             raise UnsupportedError(
-                f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, where events cannot be landed yet",
-                remedy="use engine duckdb or spark",
+                f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, and this works on Delta tables alone",
+                remedy="use engine duckdb or spark for it; docs/bigquery.md lists what runs in BigQuery",
             )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether raw tables, views and state are in a warehouse that is not on this machine."""
+        return self.config.engine.value == "bigquery"
 
     def report(self, out: str | Path, **options: Any) -> RunReport:
         """Write a static site of the project into a folder, and return what it tells; see `cdc_views.report.report_of`."""
@@ -90,13 +97,40 @@ class Project:
     @contextmanager
     def engine(self, name: str | None = None) -> Iterator[Engine]:
         """Open an engine, by default the project's; closed at the end."""
-        from cdc_views.engines import open_engine
-
-        engine = open_engine(self.config.engine.value if name is None else name, warehouse=self.warehouse)
+        engine = self._opened(self.config.engine.value if name is None else name)
         try:
             yield engine
         finally:
             engine.close()
+
+
+    @contextmanager
+    def remote(self) -> Iterator[WarehouseEngine]:
+        """Open the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
+        from cdc_views.engines.warehouses import warehouse
+
+        if not self.is_remote:
+            raise UnsupportedError(
+                f"{self.file}: this is of engine bigquery, and the project's is {self.config.engine.value}",
+                remedy="set `engine: bigquery` and `warehouse: project.dataset`",
+            )
+        engine = warehouse(self.config.engine.value).open(self.config)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def _opened(self, name: str) -> Engine:
+        from cdc_views.engines import ENGINES, open_engine
+        from cdc_views.engines.warehouses import warehouse
+
+        if self.is_remote and name == self.config.engine.value:
+            return warehouse(name).open(self.config)
+        if self.is_remote and name in ENGINES:
+            raise UnsupportedError(
+                f"{self.file}: the raw tables are in BigQuery, which engine {name} does not read", remedy="leave --engine out"
+            )
+        return open_engine(name, warehouse=self.root if self.is_remote else self.warehouse)
 
 
 __all__ = ["FidelityLine", "Project", "Table"]

@@ -6,6 +6,7 @@ What was applied last is kept as SQL text under the warehouse, which is what `pl
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from cdc_views.retention import check_raw_is_whole
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
+    from cdc_views.engines.warehouses import Estimate
     from cdc_views.table import Table
 
 _APPLIED = "_cdc_views/applied"
@@ -39,13 +41,22 @@ class TablePlan:
     raw_rows: int
     raw_bytes: int
     diff: str = ""
+    schema: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    """What a read of the view costs, where the engine can say."""
+    is_remote: bool = False
+    """Whether the raw table is in a warehouse that is not on this machine."""
 
 
 def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
     from cdc_views.sql import ViewSql, generate
 
-    definition = _definition(table, strategy=strategy)
+    definition = definition_of(table, strategy=strategy)
+    if table.project.is_remote and dialect == table.project.config.engine.value:
+        from cdc_views.engines.warehouses import warehouse
+
+        return warehouse(dialect).view_sql(table.project.config, definition)
     if dialect == "duckdb" and definition.sources is not None:
         from cdc_views.engines.duckdb import view_statement
 
@@ -56,10 +67,45 @@ def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
 
 
-def _definition(table: Table, *, strategy: Strategy) -> ViewDefinition:
+def sql_folder(tables: Sequence[Table], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str]:
+    """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
+
+    Of a project whose raw tables are on this machine, raw tables go beside a keyspace's views, in a dataset of their own.
+    """
+    from cdc_views.engines.warehouses import warehouse
+
+    definitions = [_taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
+    return dict(warehouse(dialect).folder(tables[0].project.config, definitions))
+
+
+def _taken_away(table: Table, *, strategy: Strategy) -> ViewDefinition:
+    from cdc_views.engines.warehouses import SCHEME
+
+    if table.project.is_remote:
+        return definition_of(table, strategy=strategy)
+    dataset = table.config.keyspace or table.project.config.name
+    name = default_raw_table(table.name).removeprefix("raw/")
+    raw = RawTable(f"{SCHEME}{dataset}_raw.{name}", table.relation)
+    return ViewDefinition(dataset, table.config.view_name, raw, strategy)
+
+
+def definition_of(table: Table, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as engines take it; `strategy` by default the project file's."""
     from cdc_views.materializing import view_sources
 
+    strategy = strategy or table.config.view.strategy
+    if table.project.is_remote:
+        return ViewDefinition(_remote_dataset(table), table.config.view_name, table.raw, strategy)
+
     return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
+
+
+def _remote_dataset(table: Table) -> str:
+    """Full name of the dataset that views of a project live in."""
+    from cdc_views.project.bigquery import place_of
+
+    place = place_of(table.project.config.warehouse, table.project.config.bigquery)
+    return place.dataset(place.views)
 
 
 def _source(raw: RawTable, dialect: str) -> str:
@@ -80,8 +126,11 @@ def apply_table(table: Table, *, engine: str | None) -> str:
 
     DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
     """
+    if table.project.is_remote:
+        with table.project.engine(engine) as remote:
+            return remote.apply(definition_of(table))
     raw = create_raw(table.raw, format_name=table.format.name)
-    definition = _definition(table, strategy=table.config.view.strategy)
+    definition = definition_of(table, strategy=table.config.view.strategy)
     with table.project.engine(engine) as opened:
         if opened.name != "duckdb":
             check_raw_is_whole(table, what="a view of raw alone")
@@ -100,6 +149,8 @@ def was_applied(table: Table) -> bool:
 
 def plan_table(table: Table) -> TablePlan:
     """Return what `apply_table` would change, and the raw table's rows and bytes."""
+    if table.project.is_remote:
+        return _plan_remote(table)
     record = _applied_file(table)
     before = record.read_text(encoding="utf-8") if record.exists() else ""
     after = _planned(table)
@@ -109,6 +160,16 @@ def plan_table(table: Table) -> TablePlan:
     version, rows, size = _extent(table.raw)
     view = f"{table.config.keyspace}.{table.config.view_name}"
     return TablePlan(table.name, view, change, version, rows, size, diff)
+
+
+def _plan_remote(table: Table) -> TablePlan:
+    definition = definition_of(table)
+    with table.project.remote() as opened:
+        found = opened.plan(definition)
+    view = f"{definition.schema}.{definition.name}"
+    return TablePlan(
+        table.name, view, found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate, True
+    )
 
 
 def _planned(table: Table) -> str:

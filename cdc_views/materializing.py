@@ -64,6 +64,8 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     from cdc_views.raw_places import state_location
     from cdc_views.retention import check_raw_is_whole
 
+    if table.project.is_remote:
+        return None
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None

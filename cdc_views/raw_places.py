@@ -25,16 +25,27 @@ _DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgott
 
 def location_of(table: Table) -> str:
     """Return the path or URI of the raw table that the project file names."""
+    if table.project.is_remote:
+        return _remote(table)
     path = table.config.raw_table
     return path if is_url(path) else _local(table, str(table.project.root / path))
 
 
 def raw_of(table: Table) -> RawTable:
     """Return the raw table in the canonical layout; of a found table the derived one, in a folder of its own."""
-    if not table.is_found:
+    if not table.is_found or table.project.is_remote:
         return RawTable(location_of(table), table.relation)
     name = default_raw_table(table.name).removeprefix("raw/")
     return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
+
+
+def _remote(table: Table) -> str:
+    """Where BigQuery has the raw table."""
+    from cdc_views.engines.warehouses import SCHEME
+    from cdc_views.project.bigquery import place_of
+
+    config = table.project.config
+    return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(table.config.raw_table)
 
 
 def generations_of(table: Table) -> Generations:
@@ -67,9 +78,8 @@ def adapted(table: Table) -> Adaptation | None:
     """Bring the derived raw table of a found one up to date; None for a table that we land."""
     from cdc_views.found import adapt
 
-    if not table.is_found:
+    if not table.is_found or table.project.is_remote:
         return None
-    table.project.check_raw_tables_are_local()
     return adapt(location_of(table), table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
 
 
@@ -90,6 +100,7 @@ def check_landed(table: Table) -> None:
     """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all."""
     from cdc_views.landing import exists
 
+    table.project.check_raw_tables_are_local()
     adapted(table)
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
@@ -98,7 +109,8 @@ def check_landed(table: Table) -> None:
 def _setting(table: Table) -> str:
     """Whatever decides how an event of the table reads."""
     raw = table.config.raw
-    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), raw.model_dump_json(exclude={"table"}), repr(table.schema)])
+    configured = raw.model_dump_json(exclude={"table", "topics"})
+    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 
 def quarantine_note(table: Table) -> str:
@@ -106,6 +118,8 @@ def quarantine_note(table: Table) -> str:
     from cdc_views.landing import quarantine_location
     from cdc_views.landing.quarantine import waiting
 
+    if table.project.is_remote:
+        return ""
     count, first = waiting(table.raw) if table.is_found else (0, "")
     if not count:
         return ""
@@ -128,6 +142,9 @@ def readable(table: Table) -> Iterator[tuple[RawTable, str]]:
     """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it."""
     from cdc_views.landing import create_raw, exists, open_raw
 
+    if table.project.is_remote:
+        yield table.raw, ""
+        return
     adapted(table)
     if exists(table.raw):
         open_raw(table.raw, format_name=table.format.name)

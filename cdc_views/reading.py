@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
     "AnalysisException", "NumberFormatException", "ParseException",  # Spark
+    "InvalidQueryError",  # BigQuery
 }  # fmt: skip
 """What engines raise for a condition they cannot evaluate."""
 _MOST_ROWS = (1 << 63) - 1

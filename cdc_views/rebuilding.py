@@ -33,9 +33,7 @@ class Rebuilt:
     late: int = 0
 
 
-def rebuild_table(
-    table: Table, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False
-) -> Rebuilt:
+def rebuild_table(table: Table, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False) -> Rebuilt:
     """Build a new generation of the table's state from raw, compare, and switch to it where nothing differs.
 
     Args:

@@ -14,7 +14,9 @@ from cdc_views.cli import (
     commands_erasure,
     commands_events,
     commands_history,
+    commands_kafka,
     commands_late,
+    commands_mariadb,
     commands_materialize,
     commands_produce,
     commands_project,
@@ -25,6 +27,8 @@ from cdc_views.cli import (
     commands_state,
     commands_tail,
     commands_validate,
+    commands_warehouse,
+    commands_workload,
 )
 
 app = typer.Typer(
@@ -35,7 +39,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
 
 
 def _print_version(asked: bool) -> None:
@@ -60,6 +63,7 @@ app.command("tail")(commands_tail.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)
 app.command("apply")(commands_project.apply)
+app.command("status")(commands_warehouse.status)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
 app.command("late")(commands_late.late)
@@ -76,4 +80,7 @@ app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
+commands_kafka.add_to(commands_produce.produce)
+commands_mariadb.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")
+app.command("workload")(commands_workload.workload)

@@ -61,6 +61,20 @@ def cassandra(
         float,
         typer.Option("--warn-at", metavar="PART", help="Part of cdc_total_space that is held when it is said to be nearly full."),
     ] = 0.7,
+    snapshot: Annotated[
+        str,
+        typer.Option(
+            "--snapshot",
+            metavar="initial|only|never",
+            help="Read rows from before the log: where a table needs it, alone and of every table, or never.",
+        ),
+    ] = "initial",
+    snapshot_consistency: Annotated[
+        str, typer.Option("--snapshot-consistency", metavar="LEVEL", help="The consistency level a snapshot reads at.")
+    ] = "LOCAL_QUORUM",
+    snapshot_rate: Annotated[
+        int, typer.Option("--snapshot-rate", metavar="ROWS", help="Rows a second a snapshot reads at most; 0: no limit.")
+    ] = 0,
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -83,6 +97,9 @@ def cassandra(
         "poll_seconds": poll,
         "heap": heap,
         "warns_at": warn_at,
+        "snapshot": snapshot,
+        "snapshot_consistency": snapshot_consistency,
+        "snapshot_rate": snapshot_rate,
     }
     order = order_of(project, table, on_error=on_error, listen=listen, format_name=_FORMAT)
     run_source("cassandra", replace(order, options=options))

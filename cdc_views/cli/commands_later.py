@@ -8,7 +8,7 @@ import typer
 
 from cdc_views.errors import UnsupportedError
 
-_LATER = ("mysql", "mariadb", "kafka")
+_LATER = ("mysql",)
 
 
 def add_to(produce: typer.Typer) -> None:

@@ -15,6 +15,7 @@ from cdc_views.cli import commands_later
 from cdc_views.cli.commands_http import SETTINGS, http
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption, ProjectOption
+from cdc_views.cli.progress import shown_snapshots
 
 if TYPE_CHECKING:
     from cdc_views.landing.targets import ProducerOrder
@@ -69,6 +70,11 @@ def postgres(
         bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     ] = False,
     heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
+    echo: Annotated[
+        float | None,
+        typer.Option("--echo", metavar="SECONDS", help="Write a message into the log so often, and take lag by what comes back."),
+    ] = None,
+    plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="Output plugin of the slot; pgoutput.")] = "pgoutput",
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -82,23 +88,26 @@ def postgres(
         "snapshots_again": snapshot_again,
         "allows_unkeyed": allow_unkeyed,
         "heartbeat_seconds": heartbeat,
+        "echo_seconds": echo,
+        "plugin": plugin,
     }
-    name = _default_slot(project) if slot is None else slot
+    name = default_name(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}
     order = order_of(project, table, on_error=on_error, listen=listen)
     run_source("postgres", replace(order, options=options))
 
 
-def _default_slot(project: Path) -> str:
+def default_name(project: Path) -> str:
+    """Return the name of a project's slot, publication or positions, where none is given."""
     from cdc_views.api import Project
 
     return "cdc_views_" + re.sub(r"[^a-z0-9_]", "_", Project.load(project).config.name.lower())[:50]
 
 
 def order_of(
-    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str = "debezium"
+    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str | None = "debezium"
 ) -> ProducerOrder:
-    """Return what a source is asked to do, without its own options; its tables are those of that raw format."""
+    """Return what a source is asked to do, without its own options; its tables are those of that raw format, None: of any."""
     from cdc_views.landing.targets import ProducerOrder
     from cdc_views.producing import targets_of
 
@@ -121,7 +130,8 @@ def run_source(source: str, order: ProducerOrder) -> None:
     def say() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
 
-    run_until_stopped(lambda stop: run(replace(order, stop=stop)), on_stop=say)
+    with shown_snapshots() as progress:
+        run_until_stopped(lambda stop: run(replace(order, stop=stop, progress=progress)), on_stop=say)
     log.info("stopped")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, StrategyOption
+from cdc_views.cli.plans import print_plans
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
 from cdc_views.errors import UsageError
@@ -17,7 +19,6 @@ from cdc_views.errors import UsageError
 if TYPE_CHECKING:
     from cdc_views.table import Table
 
-_PLAN_COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
 _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
@@ -70,10 +71,14 @@ def generate(
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.api import Project
+    from cdc_views.engines.warehouses import is_warehouse
 
     check_format(format)
     # all texts before the first is written: a table that fails leaves nothing behind
     tables = Project.load(project).select(select or ())
+    if out is not None and is_warehouse(dialect or tables[0].project.config.engine.value):
+        _write_folder(out, tables, dialect=dialect or tables[0].project.config.engine.value, strategy=strategy)
+        return
     texts = [(table, table.sql(dialect, strategy=strategy)) for table in tables]
     warn_of_quarantine(*tables)
     for table, text in texts:
@@ -83,12 +88,24 @@ def generate(
             _write_view(out, table, text=text)
 
 
+def _write_folder(out: Path, tables: Sequence[Table], *, dialect: str, strategy: str | None) -> None:
+    from cdc_views.applying import sql_folder
+    from cdc_views.reading import strategy_of
+
+    files = sql_folder(tables, dialect, strategy=None if strategy is None else strategy_of(tables[0], strategy))
+    for path, text in files.items():
+        _write(out, out / path, text=text)
+
+
 def _write_view(out: Path, table: Table, *, text: str) -> None:
     from cdc_views.project import default_raw_table
 
-    file = out / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
+    _write(out, out / f"{default_raw_table(table.name).removeprefix('raw/')}.sql", text=text)
+
+
+def _write(out: Path, file: Path, *, text: str) -> None:
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out {out}: {file.name} cannot be written there ({error.strerror}); name a folder") from error
@@ -108,27 +125,12 @@ def plan(
     tables = Project.load(project).select(select or ())
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)
-    records = [
-        {
-            "table": planned.table,
-            "view": planned.view,
-            "change": planned.change,
-            "raw_version": planned.raw_version,
-            "raw_rows": planned.raw_rows,
-            "raw_bytes": planned.raw_bytes,
-            "diff": planned.diff,
-        }
-        for planned in plans
-    ]
-    columns = _PLAN_COLUMNS if format == "table" else (*_PLAN_COLUMNS, "diff")
-    print_rows(columns, as_json_rows(records), format=format)
-    if format == "table":
-        for planned in plans:
-            print(planned.diff, end="\n\n" if planned.diff else "")
+    print_plans(plans, format=format)
 
 
 def apply(
     engine: EngineOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what plan prints, and change nothing.")] = False,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
     format: FormatOption = "table",
@@ -139,6 +141,9 @@ def apply(
 
     check_format(format)
     loaded = Project.load(project)
+    if dry_run:
+        print_plans([table.plan() for table in loaded.select(select or ())], format=format)
+        return
     records = []
     for table in loaded.select(select or ()):
         state = "applied" if table.apply(engine=engine) else "waits for the first landing"

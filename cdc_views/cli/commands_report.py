@@ -50,9 +50,7 @@ def report(
         results=results,
     )
     index = write_site(found, out)
-    records = [
-        {"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables
-    ]
+    records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
     print_rows(_COLUMNS, as_json_rows(records), format=format)
     failed = found.failed()
     if failed:

@@ -16,6 +16,7 @@ from cdc_views.cli.printing import JsonRow, check_format, print_rows
 from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from cdc_views.api import Project
     from cdc_views.quality.checks import Check, Report
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
@@ -58,8 +59,13 @@ def validate(
     run = _validation(contract)
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in loaded.select(select or ())]
     print_rows(_COLUMNS, _rows(reports), format=format)
-    _write(reports, junit=junit, json_file=json_file, docs=loaded.warehouse / "quality" if docs else None)
+    _write(reports, junit=junit, json_file=json_file, docs=_documents(loaded) if docs else None)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
+
+
+def _documents(loaded: Project) -> Path:
+    """Where Data Docs go: into the warehouse, or beside the project file where that is not on this machine."""
+    return (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:

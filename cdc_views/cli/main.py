@@ -46,6 +46,16 @@ def produce_cassandra() -> int:
     return main(["produce", "cassandra", *sys.argv[1:]])
 
 
+def produce_kafka() -> int:
+    """Run `cdc-views produce kafka` with this process's arguments."""
+    return main(["produce", "kafka", *sys.argv[1:]])
+
+
+def produce_mariadb() -> int:
+    """Run `cdc-views produce mariadb` with this process's arguments."""
+    return main(["produce", "mariadb", *sys.argv[1:]])
+
+
 @cache  # typer reads every command's signature anew each time
 def _command() -> Any:
     return typer.main.get_command(app)

@@ -22,7 +22,10 @@ def open_engine(name: str, *, warehouse: Path) -> Engine:
 
         return DuckDbEngine(warehouse / "views.duckdb")
     if name == "bigquery":
-        raise UnsupportedError("engine bigquery does not run here yet", remedy="generate its SQL with --dialect bigquery")
+        raise UnsupportedError(
+            "engine bigquery reads raw tables that are in BigQuery, and this project's are not",
+            remedy="set `engine: bigquery` and `warehouse: project.dataset` in the project file",
+        )
     if name not in ENGINES:
         raise ConfigError(f"there is no engine {name!r}{did_you_mean(name, ENGINES)}")
     for entry in entry_points(group="cdc_views.engines"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from cdc_views.plan.compact import BASE
+from cdc_views.plan.compact import BASE, OVERLAY
 from cdc_views.plan.late import KnownBy
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.reduction import Split
@@ -28,10 +28,13 @@ class Sources:
         state: Location of the state, empty for none, and its version.
         base: Files of the state's base, in which each key occurs once.
         plain: Those of them that hold rows which show what is stored, whatever the clock says.
+        overlay: Files of the state's overlay: rows that stand in for the base's of the same keys.
+        overlay_plain: As `plain`, of the overlay.
         runs: Further files of the state.
         tail: Files of the raw table that the state does not cover.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
+        is_overlay_small: As `is_fresh_small`, of the overlay.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
@@ -44,10 +47,13 @@ class Sources:
     state_version: int = -1
     base: tuple[str, ...] = ()
     plain: tuple[str, ...] = ()
+    overlay: tuple[str, ...] = ()
+    overlay_plain: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     tail: tuple[str, ...] = ()
     is_raw: bool = False
     is_fresh_small: bool = True
+    is_overlay_small: bool = True
     has_scopes: bool = True
     has_truncates: bool = False
     purged: tuple[str, ...] = ()
@@ -71,18 +77,34 @@ class Sources:
             has_scopes=self.has_scopes,
             has_plain=bool(self.plain),
             has_judged=len(self.plain) < len(self.base),
+            has_overlay_plain=bool(self.overlay_plain),
+            has_overlay_judged=len(self.overlay_plain) < len(self.overlay),
+            is_overlay_small=self.is_overlay_small,
         )
 
     @property
     def judged(self) -> tuple[str, ...]:
         """Files of the base whose facts the clock decides about, or that are no rows."""
-        plain = set(self.plain)
-        return tuple(file for file in self.base if file not in plain)
+        return _without(self.base, self.plain)
+
+    @property
+    def overlay_judged(self) -> tuple[str, ...]:
+        """As `judged`, of the overlay."""
+        return _without(self.overlay, self.overlay_plain)
+
+    def as_runs(self) -> Sources:
+        """Return the same facts with those of the overlay among the runs, which they may be by rule M1."""
+        return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs)
 
     @property
     def files(self) -> tuple[str, ...]:
         """All of them."""
-        return self.base + self.runs + self.tail
+        return self.base + self.overlay + self.runs + self.tail
+
+
+def _without(files: tuple[str, ...], some: tuple[str, ...]) -> tuple[str, ...]:
+    left_out = set(some)
+    return tuple(file for file in files if file not in left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +137,11 @@ class StateWrite:
     def is_base(self) -> bool:
         """Whether `sources` are all facts there are, so that the result is a base."""
         return self.prefix == BASE
+
+    @property
+    def is_overlay(self) -> bool:
+        """Whether the result is what stands over the base of `sources`."""
+        return self.prefix == OVERLAY
 
     @property
     def purges(self) -> bool:
@@ -184,4 +211,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release what the engine holds."""
-

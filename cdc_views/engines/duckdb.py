@@ -154,9 +154,7 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 
 def _sql_over(snapshot: Snapshot, read: Read) -> str:
     tables = _tables(read, snapshot)
-    return query_sql(
-        ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=tables[Source.ALL], tables=tables
-    )
+    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=tables[Source.ALL], tables=tables)
 
 
 def _tables(asked: Read | ViewDefinition, snapshot: Snapshot) -> dict[Source, str]:

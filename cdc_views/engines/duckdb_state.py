@@ -40,10 +40,14 @@ def snapshot_of_files(sources: Sources, files: tuple[str, ...]) -> Snapshot:
 def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
     """Return what the scans of a plan read: the state's base, and the other files."""
     parts = {
-        Source.BASE: sources.base,
+        Source.BASE: sources.base + sources.overlay,
         Source.PLAIN: sources.plain,
         Source.JUDGED: sources.judged,
+        Source.OVERLAY: sources.overlay,
+        Source.OVERLAY_PLAIN: sources.overlay_plain,
+        Source.OVERLAY_JUDGED: sources.overlay_judged,
         Source.FRESH: sources.runs + sources.tail,
+        Source.SINCE: sources.overlay + sources.runs + sources.tail,
     }
     return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
 
@@ -52,12 +56,13 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
     """The columns that the files really have: those of Delta's schema may be younger than all of them.
 
     Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
-    are written together, and there may be hundreds of them: one tells of all.
+    are written together, as are those of an overlay, and there may be hundreds of them: one tells of all.
     """
-    base = set(sources.base)
-    of_base = [file for file in files if file in base]
-    wanted = (*of_base[:1], *(file for file in files if file not in base))
-    schemas = [_schema_of(file, is_of_state=file in base or file in sources.runs) for file in wanted]
+    base, overlay = set(sources.base), set(sources.overlay)
+    of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
+    wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
+    tail = set(sources.tail)
+    schemas = [_schema_of(file, is_of_state=file not in tail) for file in wanted]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]
@@ -103,6 +108,4 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
             write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=recorded)
         else:
             predicate = replaced_by(write)
-            write_deltalake(
-                target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded
-            )
+            write_deltalake(target, rows, mode="overwrite", predicate=predicate, schema_mode="merge", commit_properties=recorded)

@@ -17,6 +17,8 @@ from cdc_views.relation import RawTable
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 
+_ALIKE = {Source.PLAIN, Source.JUDGED, Source.OVERLAY, Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED}
+"""Parts whose files one commit wrote; what `forget` rewrites keeps its columns."""
 REGISTERED = "raw_events"
 """The name of a snapshot that has no files to name."""
 
@@ -26,14 +28,17 @@ def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dic
 
     See `plan.late.facts_in_time` for `drops_empty`.
     """
-    found = {Source.ALL: every, **{part: from_clause(files, sources.raw) for part, files in parts_of_sources(sources).items()}}
+    found = {Source.ALL: every}
+    for part, snapshot in parts_of_sources(sources).items():
+        found[part] = from_clause(snapshot, sources.raw, are_alike=part in _ALIKE)
     remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
     found |= {part: _of_files(sources, files) for part, files in remembered.items() if files}
     if sources.late_by is None:
         return found
     found[Source.TAIL] = every if sources.is_raw else _of_files(sources, sources.tail)
     counts = _in_time(sources, found, drops_empty=drops_empty)
-    stays = {Source.ALL: sources.base + sources.runs, Source.FRESH: sources.runs}
+    since = sources.overlay + sources.runs
+    stays = {Source.ALL: sources.base + since, Source.FRESH: sources.runs, Source.SINCE: since}
     for part, files in stays.items():
         if part in found:
             found[part] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])
@@ -59,15 +64,17 @@ def _together(sources: Sources, clauses: list[str]) -> str:
     return f"({selects}) AS facts_that_count"
 
 
-def from_clause(snapshot: Snapshot, raw: RawTable) -> str:
+def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
     """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
 
-    A column that the schema gained since the files were written is null in them, a field of a struct too.
+    A column that the schema gained since the files were written is null in them, a field of a struct too. Files that
+    `are_alike` have the same columns, so that DuckDB need not look at each before it plans.
     """
     if snapshot.arrow is not None:
         return REGISTERED
     files = ", ".join(map(_literal, snapshot.files))
-    return _in_layout(f"read_parquet([{files}], union_by_name = true)", snapshot.stored, raw)
+    how = "" if are_alike else ", union_by_name = true"
+    return _in_layout(f"read_parquet([{files}]{how})", snapshot.stored, raw)
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:

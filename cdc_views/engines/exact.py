@@ -88,4 +88,3 @@ def _elements_reader(kind: ListOf | SetOf | MapOf) -> Reader:
     if isinstance(kind, ListOf):
         return lambda value: None if value is None else tuple(read(entry["v"]) for entry in value)
     return lambda value: None if value is None else tuple((path(entry), read(entry["v"])) for entry in value)
-

@@ -17,7 +17,15 @@ def plan_of(write: StateWrite) -> UnionAll:
     relation, sources = write.sources.raw.relation, write.sources
     part = part_of(relation, prefix=write.prefix, digits=write.digits)
     purge = Purge(write.horizon, remembers=bool(sources.purged)) if write.purges else None
-    state = compact(relation, part=part, is_base=write.is_base, split=sources.split, purge=purge, late=sources.late_by)
+    state = compact(
+        relation,
+        part=part,
+        is_base=write.is_base,
+        is_overlay=write.is_overlay,
+        split=sources.split,
+        purge=purge,
+        late=sources.late_by,
+    )
     plan = prune(lower(state, strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
@@ -43,6 +51,7 @@ def order_of(relation: Relation) -> tuple[str, ...]:
 
 def replaced_by(write: StateWrite) -> str | None:
     """Return the condition on the rows that the new ones stand in for; None for everything."""
-    if len(write.replaced) != 1:
-        return f"{PART} < '{LATE}'" if write.keeps_late else None
-    return f"{PART} >= '{write.replaced}' AND {PART} < '{chr(ord(write.replaced) + 1)}'"
+    first, last = write.replaced[0], write.replaced[-1]
+    if ord(last) - ord(first) == len(write.replaced) - 1:
+        return f"{PART} >= '{first}' AND {PART} < '{chr(ord(last) + 1)}'"
+    return f"{PART} < '{LATE}'" if write.keeps_late else None

@@ -196,5 +196,3 @@ def _nothing(location: str) -> str:
     if is_url(location) or Path(location).is_dir():
         return "is no Delta table (it has no _delta_log)"
     return "there is no such table"
-
-

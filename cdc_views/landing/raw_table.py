@@ -93,6 +93,12 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
     """
     with delta_errors(raw.location):
         table = DeltaTable(raw.location)
+    check_raw(raw, table, format_name=format_name)
+    return table
+
+
+def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = None) -> None:
+    """Refuse a Delta table that is not this raw table; raises as `open_raw` does."""
     metadata = table.metadata()
     _check_description(raw, str(metadata.description or ""), format_name)
     if metadata.name != raw.relation.schema.full_name:
@@ -101,7 +107,6 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
             "give each table its own `raw: {table: …}` in the project file"
         )
     _check_types(raw, pa.schema(table.schema().to_arrow()))
-    return table
 
 
 def _check_description(raw: RawTable, description: str, format_name: str | None) -> None:

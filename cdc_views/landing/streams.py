@@ -22,7 +22,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
@@ -31,9 +30,9 @@ from cdc_views.facts import Fact
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
+from cdc_views.landing.following import FollowedTable
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once
-from cdc_views.landing.raw_table import create_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.raw.base import RawFormat
@@ -91,15 +90,16 @@ class StreamLander:
     stream: str
     forgotten: Forgotten | None = None
     shown: int | None = None
-    _table: DeltaTable = field(init=False)
+    _table: FollowedTable = field(init=False)
 
     def __post_init__(self) -> None:
-        self._table = create_raw(self.raw, format_name=self.format.name)
+        self._table = FollowedTable(self.raw, self.format.name)
 
     def position(self) -> Position | None:
         """Return the position that has landed, itself included; None where nothing of the stream has."""
-        self._table = create_raw(self.raw, format_name=self.format.name)
-        return self._position()
+        table = self._table.newest()
+        at, nth = (recorded(table, self._name(part)) for part in Position._fields)
+        return None if at is None else Position(at, nth or 0)
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
         """Land events, ascending, and record that all up to `through` has landed, whether or not it was of this table.
@@ -120,10 +120,6 @@ class StreamLander:
                 decoder = decoder.reread()
         raise TransientError(f"{self.stream}: other writers kept committing to {self.raw.location}; run it again")
 
-    def _position(self) -> Position | None:
-        at, nth = (recorded(self._table, self._name(part)) for part in Position._fields)
-        return None if at is None else Position(at, nth or 0)
-
     def _name(self, part: str) -> str:
         return f"stream:{self.stream}:{part}"
 
@@ -136,13 +132,14 @@ class StreamLander:
         bad += [self._bad(good[i][0], reason) for i, reason in misfits.items()]
         put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
         commit(
-            self._table,
+            self._table.opened,
             rows,
             transactions={self._name("at"): through.at, self._name("nth"): through.nth},
             decoder=decoder,
             source=self.stream,
             check_forgotten=lambda: self._check_forgotten(decoder, good),
         )
+        self._table.note()
         told = [event for event in bad if not event.is_settled]
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(

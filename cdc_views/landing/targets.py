@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from cdc_views.landing.streams import StreamLander
+from cdc_views.relation import RawTable
 from cdc_views.schema import TableSchema
 
 
@@ -26,6 +27,10 @@ class StreamTarget(Protocol):
     @property
     def schema_file(self) -> Path:
         """The file that `schema` was read from, as the project file names it."""
+
+    @property
+    def raw(self) -> RawTable:
+        """Its raw table, which need not be there yet."""
 
     def lander(self, stream: str) -> StreamLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""
@@ -47,6 +52,17 @@ class ProducerLog(Protocol):
         """Say what deserves attention."""
 
 
+class SnapshotProgress(Protocol):
+    """Shows how far the snapshot of a table is."""
+
+    def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
+        """Take note of `done` rows of about `total` (None: not known); once `is_over`, no more come of this table."""
+
+
+def shown_nowhere(name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
+    """Show nothing; a `SnapshotProgress`."""
+
+
 @dataclass(frozen=True)
 class ProducerOrder:
     """What a producer is asked to do.
@@ -58,6 +74,7 @@ class ProducerOrder:
         exits_on_error: Whether an event that cannot be landed ends it; it goes to quarantine either way.
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
         options: Of the source, by name.
+        progress: Where snapshots say how far they are, as often as they like.
     """
 
     targets: Sequence[StreamTarget]
@@ -66,6 +83,7 @@ class ProducerOrder:
     exits_on_error: bool = False
     listen: str | None = "127.0.0.1:0"
     options: Mapping[str, Any] = field(default_factory=dict)
+    progress: SnapshotProgress = shown_nowhere
 
 
 Produce = Callable[[ProducerOrder], None]
@@ -77,4 +95,4 @@ Raises:
     EngineError: The source or the target failed for good.
 """
 
-__all__ = ["Produce", "ProducerLog", "ProducerOrder", "StreamTarget"]
+__all__ = ["Produce", "ProducerLog", "ProducerOrder", "SnapshotProgress", "StreamTarget", "shown_nowhere"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type
 from cdc_views.engines.base import Sources
-from cdc_views.materialize.state import File, StateTable
+from cdc_views.materialize.state import StateTable
 from cdc_views.naming import physical_name
-from cdc_views.plan.compact import BASE, PLAIN, RUN, is_bytes
+from cdc_views.plan.compact import is_bytes
 from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import Column, TableSchema
@@ -41,12 +41,24 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     of_all = [digest()] if relation.order is WriteOrder.LOG_POSITION else []
     wanted = [digest(*key), *of_all]
     files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
-    judged, plain, runs = (_paths(files, prefix) for prefix in (BASE, PLAIN, RUN))
-    return replace(sources, base=judged + plain, plain=plain, runs=runs)
+    kept = {file.path for file in files}
+    return only(sources, lambda path: path in kept)
 
 
-def _paths(files: list[File], prefix: str) -> tuple[str, ...]:
-    return tuple(file.path for file in files if file.part.startswith(prefix))
+def only(sources: Sources, keeps: Callable[[str], bool]) -> Sources:
+    """Return `sources` with those files of the state that `keeps` says; the raw table's stay."""
+
+    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path for path in paths if keeps(path))
+
+    return replace(
+        sources,
+        base=kept(sources.base),
+        plain=kept(sources.plain),
+        overlay=kept(sources.overlay),
+        overlay_plain=kept(sources.overlay_plain),
+        runs=kept(sources.runs),
+    )
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:

@@ -1,9 +1,11 @@
 """`materialize`: bring a state up to date, and keep it cheap to read.
 
 A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
-tail alone. Once the runs weigh a tenth of the base, they and the base are reduced to a new base; before that, many
-small runs are reduced to one. So a fact is rewritten about `1 / REBASE_SHARE` times on its way into the base, however
-large the base is (docs/materialize.md has the figures).
+tail alone. Once the runs weigh a hundredth of the base, the rows that they are about are reduced with what the base has of
+them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs a fifth of
+the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
+Each step is due when a share of the base came together, so that what a fact costs on its way into the base does not depend
+on how large the base is (docs/materialize.md has the figures).
 """
 
 from __future__ import annotations
@@ -20,11 +22,16 @@ from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
 from cdc_views.materialize.tail import Tail, rows_of, tail_of
 from cdc_views.materialize.wholeness import check_whole
-from cdc_views.plan.compact import BASE, LATE, PART, PLAIN, PURGED, RUN
+from cdc_views.plan.compact import BASE, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
-REBASE_SHARE = 0.1
-"""The runs' bytes, in parts of the base's, at which they are merged into it."""
+REBASE_SHARE = 0.2
+"""The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
+OVERLAY_SHARE = 0.01
+"""The runs' bytes, in parts of the base's, at which they become part of the overlay."""
+EVERYTHING = BASE + RUN
+"""All that a new base replaces; see `StateWrite.replaced`."""
+_SINCE_BASE = OVERLAY + RUN + OVERLAY_PLAIN
 MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
 MOST_BROADCAST = 2_000_000
@@ -44,7 +51,7 @@ class Materialization:
         raw_version: The version of the raw table that the state covers now.
         facts: Raw facts that were read; None where the raw table's log does not say.
         is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
-        merged: `""`, `runs` (several became one) or `base` (all became the new base).
+        merged: `""`, `runs` (several became one), `overlay` (they became part of it) or `base` (all became the new base).
         state_facts: Facts in the state now.
         state_bytes: Bytes of its files.
         told: The line for people where there is more to tell than of the state.
@@ -145,7 +152,8 @@ def _open(raw: RawTable) -> DeltaTable:
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     """The files there are; `_reaching` says of what is left of them how far their facts reach."""
-    judged, plain, runs = (tuple(file.path for file in state.of(prefix)) for prefix in (BASE, PLAIN, RUN))
+    judged, plain, over, over_plain, runs = (_paths(state, part) for part in (BASE, PLAIN, OVERLAY, OVERLAY_PLAIN, RUN))
+    has_plain = _has_every_column(raw, state)
     fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
     return Sources(
         raw,
@@ -153,10 +161,13 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         state.location,
         state.version,
         judged + plain,
-        plain if _has_every_column(raw, state) else (),
+        plain if has_plain else (),
+        over + over_plain,
+        over_plain if has_plain else (),
         runs,
         tail.files,
         is_fresh_small=fresh < MOST_BROADCAST,
+        is_overlay_small=fresh + _rows(state, OVERLAY) + _rows(state, OVERLAY_PLAIN) < MOST_BROADCAST,
         purged=_paths(state, PURGED),
     )
 
@@ -222,9 +233,7 @@ def _updated(
         return _built(engine, raw, table, state, name=name, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
         return Materialization(False, state.raw_version, 0)
-    sources = Sources(
-        raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED)
-    )
+    sources = Sources(raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED))
     write = StateWrite(
         sources,
         state.location,
@@ -261,7 +270,7 @@ def _built(
         purged, late = _paths(memory, PURGED), _paths(memory, LATE)
         sources = replace(sources, state=memory.location, state_version=memory.version, purged=purged, late=late)
     number = max(version * STEPS, (state.mark or 0) + 1)
-    replaced = BASE + RUN if state.files else ""
+    replaced = EVERYTHING if state.files else ""
     digits, horizon = digits_for(rows), forgetting.horizon
     write = StateWrite(sources, state.location, state.version, BASE, digits, replaced, (name, number), horizon=horizon)
     engine.write_state(write)
@@ -270,25 +279,40 @@ def _built(
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, horizon: int | None) -> str:
     """Reduce runs, or all, where it is due; returns what was merged."""
-    base, runs = state.of(BASE) + state.of(PLAIN), state.of(RUN)
     mark, raw_version = state.mark, state.raw_version
     assert mark is not None
     assert raw_version is not None
-    weight, base_weight = sum(file.size for file in runs), sum(file.size for file in base)
-    is_heavy = bool(runs) and weight >= REBASE_SHARE * base_weight
-    if not is_heavy and _side_by_side(runs) <= MOST_RUNS:
+    due = _due(state)
+    if not due:
         return ""
-    prefix = BASE if is_heavy else RUN
-    merging = base + runs if is_heavy else runs
     sources = _reaching(_files(raw, state, Tail(raw_version)))
-    if not is_heavy:
-        sources = replace(sources, base=(), plain=())
-    digits = digits_for(sum(file.rows for file in merging))
-    replaced = BASE + RUN if is_heavy else RUN
-    transaction = (name, mark + 1)
-    write = StateWrite(sources, state.location, state.version, prefix, digits, replaced, transaction)
+    if due == OVERLAY and sources.split is None:
+        due = BASE  # no row of the base stays as it is
+    if due == BASE:
+        sources = _reaching(sources.as_runs())
+    elif due == RUN:
+        sources = replace(sources.as_runs(), base=(), plain=(), runs=sources.runs)
+    merging = {BASE: EVERYTHING + OVERLAY + PLAIN + OVERLAY_PLAIN, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
+    digits = digits_for(sum(_rows(state, letter) for letter in merging))
+    replaced = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
+    write = StateWrite(sources, state.location, state.version, due, digits, replaced, (name, mark + 1))
     engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
-    return "base" if is_heavy else "runs"
+    return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]
+
+
+def _due(state: StateTable) -> str:
+    """What runs are to become part of: the base, the overlay, or one run; empty while they may stay as they are."""
+    runs, base = _size(state, RUN), _size(state, BASE + PLAIN)
+    since = _size(state, _SINCE_BASE)
+    if since and since >= REBASE_SHARE * base:
+        return BASE
+    if runs and base and runs >= OVERLAY_SHARE * base:
+        return OVERLAY
+    return RUN if _side_by_side(state.of(RUN)) > MOST_RUNS else ""
+
+
+def _size(state: StateTable, letters: str) -> int:
+    return sum(file.size for letter in letters for file in state.of(letter))
 
 
 def _side_by_side(runs: tuple[File, ...]) -> float:

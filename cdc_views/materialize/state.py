@@ -26,7 +26,7 @@ _MARK = "cdc-views state"
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 """How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
 their footers; Spark computes them row by row."""
-_SPLIT = 2
+_SPLIT = 3
 """How `_part` splits a state; one split in another way is built anew, as that of another raw table would be."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 

@@ -8,12 +8,12 @@ from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
 from cdc_views.plan.history import versions
-from cdc_views.plan.nodes import Node, Ordered, Select, Source, UnionAll
+from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import is_touched, untouched_rows
+from cdc_views.plan.split import PLAIN, is_touched, places, untouched_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
@@ -102,12 +102,10 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     if reduction.split is None:
         return []
     settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
-    plain, parts = replace(settled, is_plain=True), []
-    if reduction.split.has_plain:
-        parts.append(show(plain, rows=untouched_rows(reduction, Source.PLAIN), partitions=None, table=None))
-    if reduction.split.has_judged:
-        parts.append(show(settled, rows=untouched_rows(reduction, Source.JUDGED), partitions=None, table=None))
-    return parts
+    return [
+        show(replace(settled, is_plain=place in PLAIN), rows=untouched_rows(reduction, place), partitions=None, table=None)
+        for place in places(reduction.split)
+    ]
 
 
 def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:

@@ -54,22 +54,28 @@ from cdc_views.plan.reduce import (
 )
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import untouched_facts
+from cdc_views.plan.split import PLAIN as SHOWN_AS_STORED
+from cdc_views.plan.split import places, untouched_facts
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column
 from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 
 PART = "_part"
-"""The state's partition column: `BASE`, `PLAIN` or `RUN`, then the first binary digits of the partition key's digest."""
+"""The state's partition column: a letter, then the first binary digits of the partition key's digest."""
 BASE, PLAIN, RUN = "b", "p", "r"
 """The base holds each key once, its plain rows apart; runs are what was reduced since, one after the other."""
+OVERLAY, OVERLAY_PLAIN = "q", "s"
+"""The overlay holds the rows that something was about since the base, whole, its plain ones apart. The letters are beside
+that of runs, so that one range of `_part` is all that an overlay replaces."""
+_PLAIN_OF: dict[Expr, Expr] = {Lit(BASE): Lit(PLAIN), Lit(OVERLAY): Lit(OVERLAY_PLAIN)}
 PURGED, LATE = "g", "too_late"
 """What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
 FEWER_DIGITS = 4
 """By how many digits the base's other facts are split less than its plain rows: they are fewer."""
 
 IS_PLAIN = "_is_plain"
+_OVERLAID = (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)
 KEPT = "kept"
 """How the names of the parts of a plan begin whose rows stay where the base has them."""
 
@@ -79,6 +85,7 @@ def compact(
     *,
     part: Bucket,
     is_base: bool = False,
+    is_overlay: bool = False,
     split: Split | None = None,
     purge: Purge | None = None,
     late: KnownBy | None = None,
@@ -87,23 +94,25 @@ def compact(
 
     `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
     to read a row that nothing new is about. `split` says that there is a base already: its rows that nothing new is
-    about stay as they are. `purge` says what leaves a base; `late` how facts that come too late are known, if any can be.
+    about stay as they are. `is_overlay` asks for what facts since the base change of it: each row that they are about,
+    whole, to stand in for the base's. `purge` says what leaves a base; `late` how facts that come too late are known, if
+    any can be.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
-    parts = [_rows(request, is_base=is_base), *_statics(request), *_partitions(request), *_ranges(request), _tables(request)]
+    scoped = replace(request, others_from=Source.SINCE) if is_overlay else request
+    rows = _rows(request, is_settled=is_base or is_overlay, keeps_empty=is_overlay)
+    parts = [rows, *_statics(scoped), *_partitions(scoped), *_ranges(scoped), _tables(scoped)]
     columns = state_columns(relation)
     others: list[Select] = []
-    parts = [*_kept_rows(request), *parts]
+    parts = [*_kept_rows(request, is_overlay=is_overlay), *parts]
     if purge is not None:
         parts, purged = without_ended(request, parts, purge)
         others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(coarser(part), prefix=Lit(PURGED))))
     if late is not None:
         found = late_facts(relation, late)
         others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
-    few = coarser(part) if is_base else part
-    shaped = [
-        _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts
-    ]
+    few = coarser(part) if is_base or is_overlay else part
+    shaped = [_shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts]
     shaped += others
     return UnionAll("state", "fact of the state", tuple(shaped))
 
@@ -139,31 +148,36 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) ->
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have:
-        mine = Case(((col(IS_PLAIN), replace(part, prefix=Lit(PLAIN))),), coarser(part))
+        mine = Case(((col(IS_PLAIN), replace(part, prefix=_PLAIN_OF[part.prefix])),), coarser(part))
     values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
-def _kept_rows(request: Reduction) -> list[tuple[FactKind, Node]]:
-    """The base's rows that stay as they are, in the part of it that they are in."""
+def _kept_rows(request: Reduction, *, is_overlay: bool) -> list[tuple[FactKind, Node]]:
+    """The rows that stay as they are, in the part of the base that they are in; of an overlay, the rows that it had."""
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
-    places = [(Source.PLAIN, True)] * request.split.has_plain + [(Source.JUDGED, False)] * request.split.has_judged
-    return [
-        (FactKind.ROW, untouched_facts(request, f"{KEPT}_{source.value}_rows", (*stored, (IS_PLAIN, Lit(is_plain))), source))
-        for source, is_plain in places
-    ]
+    staying = _OVERLAID if is_overlay else tuple(Source)
+    kept: list[tuple[FactKind, Node]] = []
+    for place in places(request.split):
+        if place in staying:
+            columns = (*stored, (IS_PLAIN, Lit(place in SHOWN_AS_STORED)))
+            kept.append((FactKind.ROW, untouched_facts(request, f"{KEPT}_{place.value}_rows", columns, place)))
+    return kept
 
 
-def _rows(request: Reduction, *, is_base: bool) -> tuple[FactKind, Node]:
+def _rows(request: Reduction, *, is_settled: bool, keeps_empty: bool) -> tuple[FactKind, Node]:
+    """Reduced rows. Settled ones that nothing is left of are left out, unless they hide rows of the base."""
     rows = reduce_rows(request)
-    if is_base:
+    if is_settled:
         rows = _settled(request, rows)
     columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
-    if not is_base:
+    if not is_settled:
         return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
     shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
+    if keeps_empty:
+        return FactKind.ROW, shown
     says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
     kept = either(*(not_null(col(name)) for name in says))
     return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
@@ -320,9 +334,7 @@ def _stored(column: Column) -> Expr:
 
 def _fields(column: Column, kind: Udt) -> tuple[Expr, Expr]:
     fields = names.field_columns(column.name, kind)
-    stored = tuple(
-        (field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True)
-    )
+    stored = tuple((field, _cell(col(name), type_)) for (name, field), (_, type_) in zip(fields, kind.fields, strict=True))
     present = either(*(not_null(Field(col(name), WRITTEN)) for name, _ in fields))
     return when(present, Struct(stored)), present
 
@@ -340,4 +352,18 @@ def _element(kind: LogicalType) -> Expr:
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
 
 
-__all__ = ["BASE", "KEPT", "LATE", "PART", "PLAIN", "PURGED", "RUN", "compact", "is_bytes", "part_of", "state_columns"]
+__all__ = [
+    "BASE",
+    "KEPT",
+    "LATE",
+    "OVERLAY",
+    "OVERLAY_PLAIN",
+    "PART",
+    "PLAIN",
+    "PURGED",
+    "RUN",
+    "compact",
+    "is_bytes",
+    "part_of",
+    "state_columns",
+]

@@ -19,7 +19,7 @@ from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, 
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduce import display_folds, displayed
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Others, Uncovered, greatest, sifted
+from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Instant, Others, Uncovered, greatest, sifted
 from cdc_views.relation import Relation
 from cdc_views.schema import Column
 
@@ -38,11 +38,11 @@ class Purge:
     """What a new base leaves out.
 
     Attributes:
-        horizon: Seconds since the epoch; what ended at or before it goes. None: nothing goes.
+        horizon: Seconds since the epoch, or an expression of them; what ended at or before it goes. None: nothing goes.
         remembers: Whether the state has purged before.
     """
 
-    horizon: int | None
+    horizon: Instant | None
     remembers: bool = False
 
 
@@ -77,7 +77,7 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
     return {FactKind.ROW: request.schema.regulars, FactKind.STATIC: request.schema.statics}.get(kind, ())
 
 
-def _staying(request: Reduction, kind: FactKind, node: Node, horizon: int) -> Node:
+def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The fact without what leaves; no row where nothing stays that it says."""
     columns = _columns(request, kind)
     kept = dict(sifted(node.output(), columns, Others(Ended(horizon))))
@@ -88,7 +88,7 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: int) -> No
     return Select(f"{node.name}_left", node.grain, aged, tuple((n, col(n)) for n in aged.output()), present)
 
 
-def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: int) -> Node:
+def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The partition of each fact that something leaves from, with the largest write time of that."""
     columns, have = _columns(request, kind), node.output()
     leaves = greatest(have, columns, Ended(horizon))

@@ -185,9 +185,7 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
     """
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
-    gathered = Aggregate(
-        f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, collected(request, column)),)
-    )
+    gathered = Aggregate(f"{cells[1:]}", f"{owners.grain} with elements", elements, keys, ((cells, collected(request, column)),))
     columns = tuple((name, col(name, "l")) for name in owners.output())
     return Join(
         f"{owners.name}_with_{physical_name(column.name)}",

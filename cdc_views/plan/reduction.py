@@ -30,6 +30,7 @@ class Split:
     A fact about a row touches the row, any other the whole partition; none is about the whole table. `is_fresh_small`
     says that the touched keys fit into each worker's memory; `has_fresh` that there are facts besides the base at all;
     `has_scopes` that some of them may be about more than a row; `has_plain` and `has_judged` what the base consists of.
+    Rows of the base whose keys the overlay has, if there is one, are those of the overlay.
     """
 
     has_fresh: bool = True
@@ -37,6 +38,15 @@ class Split:
     has_scopes: bool = True
     has_plain: bool = True
     has_judged: bool = True
+    has_overlay_plain: bool = False
+    has_overlay_judged: bool = False
+    is_overlay_small: bool = True
+    """Whether the overlay's keys fit into each worker's memory."""
+
+    @property
+    def has_overlay(self) -> bool:
+        """Whether there is an overlay."""
+        return self.has_overlay_plain or self.has_overlay_judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,8 @@ class Reduction:
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
     split: Split | None = None
     """How facts are split by a state; None where they are all in one place."""
+    others_from: Source = Source.ALL
+    """Where facts are read that are about no row alone."""
     is_whole: bool = False
     """Keep what a state needs and a view does not: deletions' server times, and cells that W6 hides (the filter
     commutes with the maximum, so that a corrected drop time needs no new state)."""
@@ -95,7 +107,7 @@ class Reduction:
         """
         wanted = tuple(kinds)
         if self.split is None or FactKind.ROW not in wanted:
-            return self.scan(name, kinds=wanted, columns=columns, where=where)
+            return self.scan(name, kinds=wanted, columns=columns, where=where, source=self.others_from)
         from cdc_views.plan.split import touched_facts
 
         return touched_facts(self, name, kinds=wanted, columns=columns, where=where)

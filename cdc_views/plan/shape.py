@@ -120,5 +120,3 @@ def _exact_elements(kind: LogicalType, live: Expr) -> Expr:
     if value is not None:
         parts.append(("v", Field(Item(), BYTES if reads_from_bytes(value) else VALUE)))
     return Each(live, Struct(tuple(parts)))
-
-

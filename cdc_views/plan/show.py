@@ -34,7 +34,7 @@ from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
 from cdc_views.plan.shape import Shape
 from cdc_views.schema import Column, TableSchema
-from cdc_views.types import LogicalType, Udt, is_text
+from cdc_views.types import LogicalType, Scalar, Udt, is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,7 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
         return partitions
     beside = beside_table(partitions, table)
     both_deletions = Call(Op.GREATEST, (col(names.PARTITION_DELETED), col(names.TABLE_DELETED)))
-    columns = tuple(
-        (name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output()
-    )
+    columns = tuple((name, both_deletions if name == names.PARTITION_DELETED else col(name)) for name in partitions.output())
     return Select("covered_partitions", "partition", beside, columns)
 
 
@@ -210,7 +208,6 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
 
 
 def _branches(*branches: tuple[Expr, Expr], otherwise: Expr) -> Expr:
-
 
     return Case(tuple(branches), otherwise)
 
@@ -263,7 +260,11 @@ def _value(request: Showing, column: Column) -> Named:
     """The judged column in the wanted shape(s), null where nothing shows."""
     shape = request.shape
     if not column.type.is_multicell:
-        forms = shape.of_cell(column, col(physical_name(column.name)))
+        cell = col(physical_name(column.name))
+        forms = shape.of_cell(column, cell)
+        is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in forms)
+        if request.is_plain and is_value and isinstance(column.type, Scalar):
+            return forms  # of such a row a cell shows if it has a value, and null is shown as null
     elif isinstance(column.type, Udt):
         forms = shape.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
     else:

@@ -35,6 +35,8 @@ from cdc_views.schema import Column
 from cdc_views.types import Udt
 
 DELETION, CELLS, AT = "deletion", "cells", "at"
+Instant = int | Expr
+"""Seconds since the epoch."""
 
 
 class Sieve(Protocol):
@@ -105,10 +107,11 @@ class Until:
 class Ended:
     """Tombstones, deletions and expired parts whose server's time is at or before `horizon`, in seconds (rule M2).
 
-    A server's time of 0 means that the source had none (relational sources without clocks): it never passes.
+    The horizon is a constant, or an expression that is one for a whole run. A server's time of 0 means that the source
+    had none (relational sources without clocks): it never passes.
     """
 
-    horizon: int
+    horizon: Instant
 
     def marked(self, part: Expr) -> Expr:
         """See `Sieve`."""
@@ -119,7 +122,7 @@ class Ended:
         return self._dated(Field(part, AT))
 
     def _dated(self, at: Expr) -> Expr:
-        return Call(Op.AND, (Call(Op.GT, (at, Lit(0))), Call(Op.LE, (at, Lit(self.horizon)))))
+        return Call(Op.AND, (Call(Op.GT, (at, Lit(0))), Call(Op.LE, (at, instant(self.horizon)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class Others:
 class ExpiredBy:
     """Parts that expired at or before `horizon`, in seconds; nothing else."""
 
-    horizon: int
+    horizon: Instant
 
     def marked(self, part: Expr) -> Expr:
         """See `Sieve`."""
@@ -156,10 +159,15 @@ class ExpiredBy:
         return Lit(False)
 
 
-def expired(part: Expr, *, by: int) -> Expr:
+def instant(value: Instant) -> Expr:
+    """Return an instant as an expression."""
+    return value if isinstance(value, Expr) else Lit(value)
+
+
+def expired(part: Expr, *, by: Instant) -> Expr:
     """Whether a part carries an expiry at or before `by` (seconds); `cells.rank` says how ranks are packed."""
     rank = Field(part, RANK)
-    return Call(Op.AND, (has_expiry(rank), Call(Op.LT, (rank, now_rank(Lit(by))))))
+    return Call(Op.AND, (has_expiry(rank), Call(Op.LT, (rank, now_rank(instant(by))))))
 
 
 def sifted(node_columns: Iterable[str], columns: Iterable[Column], sieve: Sieve) -> Named:
@@ -228,4 +236,17 @@ def _greatest_of(column: Column, sieve: Sieve, of: str) -> Iterator[Expr]:
         yield Greatest(Each(Keep(Field(stored, CELLS), sieve.marked(Item())), Field(Item(), of)))
 
 
-__all__ = ["After", "Ended", "Every", "ExpiredBy", "Others", "Sieve", "Uncovered", "Until", "expired", "greatest", "sifted"]
+__all__ = [
+    "After",
+    "Ended",
+    "Every",
+    "ExpiredBy",
+    "Instant",
+    "Others",
+    "Sieve",
+    "Uncovered",
+    "Until",
+    "expired",
+    "greatest",
+    "sifted",
+]

@@ -1,8 +1,9 @@
 """Reading a state without reducing it again: keys that no fact since its base touches show as they are.
 
 The base holds each row key once, and in a row's deletion the largest that covers it (`compact`). So a row that is not
-touched needs no group-by, no join with its partition, and no shuffle. A partition with static cells counts as touched:
-its rows show them, and whether they show alone depends on the rows (rule W3).
+touched needs no group-by, no join with its partition, and no shuffle. The same holds of the overlay, whose rows stand in
+for the base's of the same keys. A partition with static cells counts as touched: its rows show them, and whether they
+show alone depends on the rows (rule W3).
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from cdc_views.plan.expr import Expr, Field, Named, col
 from cdc_views.plan.nodes import Join, JoinKind, Node, Source, UnionAll
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
-from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.schema import Column
+
+PLAIN = (Source.PLAIN, Source.OVERLAY_PLAIN)
+"""Where rows are that show what is stored."""
+JUDGED = (Source.JUDGED, Source.OVERLAY_JUDGED)
+"""Where the others are."""
 
 
 def is_touched(request: Reduction) -> bool:
@@ -25,9 +31,7 @@ def is_touched(request: Reduction) -> bool:
     return request.split is not None and (request.split.has_fresh or _has_statics(request))
 
 
-def touched_facts(
-    request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None
-) -> Node:
+def touched_facts(request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None) -> Node:
     """Return the facts about rows that need reducing: the fresh ones, and those of the base that they touch."""
     assert request.split is not None
     wanted = tuple(kinds)
@@ -44,8 +48,13 @@ def touched_facts(
     return UnionAll(name, base.grain, tuple(parts))
 
 
+def places(split: Split) -> list[Source]:
+    """Return the parts of the base and of the overlay that there are, those of plain rows first."""
+    return [place for place in (*PLAIN, *JUDGED) if getattr(split, f"has_{place.value}")]
+
+
 def untouched_rows(request: Reduction, source: Source) -> Node:
-    """Return rows of a part of the base that need no reducing, in the columns of `reduce_rows`."""
+    """Return rows of a part of the base or overlay that need no reducing, in the columns of `reduce_rows`."""
     return untouched_facts(request, f"{source.value}_rows", _columns(request), source)
 
 
@@ -61,11 +70,12 @@ def _columns(request: Reduction) -> Named:
 
 
 def untouched_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node:
-    """Return `columns`, row keys among them, of the rows in a part of the base that need no reducing."""
+    """Return `columns`, row keys among them, of the rows in a part of the base or overlay that need no reducing."""
     assert request.split is not None
     rows: Node = request.scan(name, kinds=[FactKind.ROW], columns=columns, source=source)
-    if request.split.has_fresh:
-        rows = _joined(request, rows, _touched_rows(request), kind=JoinKind.ANTI)
+    is_covered = request.split.has_overlay and source in (Source.PLAIN, Source.JUDGED)
+    if request.split.has_fresh or is_covered:
+        rows = _joined(request, rows, _touched_rows(request, is_covered=is_covered), kind=JoinKind.ANTI)
     if _has_touched_partitions(request):
         rows = _joined(request, rows, _touched_partitions(request), kind=JoinKind.ANTI)
     return rows
@@ -91,7 +101,12 @@ def _elements(request: Reduction, column: Column) -> Expr:
 def _has_statics(request: Reduction) -> bool:
     """Whether the base may hold static cells that rows show; a state's rows do not hold them."""
     assert request.split is not None
-    return bool(request.schema.statics) and request.split.has_judged and not request.is_whole
+    return bool(request.schema.statics) and bool(_judged(request)) and not request.is_whole
+
+
+def _judged(request: Reduction) -> list[Source]:
+    assert request.split is not None
+    return [place for place in places(request.split) if place in JUDGED]
 
 
 def _has_touched_partitions(request: Reduction) -> bool:
@@ -100,10 +115,14 @@ def _has_touched_partitions(request: Reduction) -> bool:
     return bool(request.schema.clustering) and (has_scopes or _has_statics(request))
 
 
-def _touched_rows(request: Reduction) -> Node:
-    """Row keys that fresh facts are about."""
+def _touched_rows(request: Reduction, *, is_covered: bool = False) -> Node:
+    """Row keys that fresh facts are about; `is_covered`: and those of the overlay."""
+    assert request.split is not None
     kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
-    return _keys(request, "touched_rows", [(kinds, Source.FRESH)], request.identities(FactKind.ROW))
+    scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
+    scans += [([FactKind.ROW], Source.OVERLAY)] if is_covered else []
+    name = "covered_or_touched_rows" if is_covered else "touched_rows"
+    return _keys(request, name, scans, request.identities(FactKind.ROW))
 
 
 def _touched_partitions(request: Reduction) -> Node:
@@ -112,13 +131,11 @@ def _touched_partitions(request: Reduction) -> Node:
     has_statics = _has_statics(request)
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
-    scans += [([FactKind.STATIC], Source.JUDGED)] if has_statics else []
+    scans += [([FactKind.STATIC], place) for place in _judged(request) if has_statics]
     return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
-def _keys(
-    request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]
-) -> Node:
+def _keys(request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]) -> Node:
     """Keys of facts, as often as there are facts: what joins them only asks whether there is one."""
     columns = tuple((key, col(key)) for key in keys)
     found = [
@@ -134,6 +151,7 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
     # partitions with static cells may be as many as there are partitions
     is_small = request.split.is_fresh_small and not (touched.name == "touched_partitions" and _has_statics(request))
+    is_small = is_small and (request.split.is_overlay_small or touched.name != "covered_or_touched_rows")
     return Join(
         name,
         rows.grain,
@@ -147,4 +165,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["is_touched", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["PLAIN", "is_touched", "places", "touched_facts", "untouched_facts", "untouched_rows"]

@@ -47,7 +47,6 @@ def window(node: LatestCells, *, source: Node) -> Node:
 
 def _is_first(index: int, column: CellColumn) -> Expr | None:
 
-
     return both(Call(Op.EQ, (col(f"_rank_{index}"), Lit(1))), _is_present(column))
 
 

@@ -27,7 +27,7 @@ def parse_where(schema: TableSchema, text: str) -> UserSql:
     except SqlglotError as error:
         raise UsageError(f"--where {text!r} is not a SQL expression: {_first_line(error)}") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Select) or set(_parts(trees[0])) != {"expressions", "where"}:
-        raise UsageError(f"--where {text!r} is not one expression; give a single condition such as \"amount > 10\"")
+        raise UsageError(f'--where {text!r} is not one expression; give a single condition such as "amount > 10"')
     condition = trees[0].args["where"].this
     for refused in _REFUSED:
         if condition.find(refused) is not None:

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictBool,
     StrictInt,
@@ -23,6 +21,8 @@ from pydantic import (
 
 from cdc_views.cron import Cron
 from cdc_views.overrides import parse_override
+from cdc_views.project.bigquery import BigQueryConfig, split_place
+from cdc_views.project.parts import Name, Part
 from cdc_views.project.paths import default_raw_table, split_name
 from cdc_views.raw.connect_hints import Binary, Decimals
 from cdc_views.severity import Severity
@@ -67,18 +67,9 @@ def _cron(value: str) -> str:
     return value
 
 
-class _Part(BaseModel):
-    """What all parts share: unknown keys are refused, nothing changes after loading, no silent casts."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
 def _override(value: str) -> str:
     parse_override(value)
     return value
-
-
-Name = Annotated[str, Field(strict=True, min_length=1)]
 
 
 class TimeUnit(str, Enum):
@@ -89,7 +80,7 @@ class TimeUnit(str, Enum):
     NANOS = "nanos"
 
 
-class RawOptions(_Part):
+class RawOptions(Part):
     """What only the configuration of a Debezium connector says; not needed for events with schemas."""
 
     scales: dict[Name, Annotated[int, Field(strict=True)]] = Field(
@@ -100,7 +91,7 @@ class RawOptions(_Part):
     decimals: Decimals | None = Field(default=None, description="How decimals are written: decimal.handling.mode.")
 
 
-class RawConfig(_Part):
+class RawConfig(Part):
     """The raw table of one table."""
 
     format: RawFormatName = Field(description="How an event of the raw table reads.")
@@ -108,6 +99,9 @@ class RawConfig(_Part):
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
     table: Name | None = Field(default=None, description="Path of the raw Delta table; by default derived from the table's name.")
+    topics: tuple[Name, ...] = Field(
+        default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
+    )
     options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
 
     @model_validator(mode="after")
@@ -125,7 +119,7 @@ class RawConfig(_Part):
         return value
 
 
-class ViewConfig(_Part):
+class ViewConfig(Part):
     """The view of one table."""
 
     name: Name | None = Field(default=None, description="The view's name; by default the table's.")
@@ -138,7 +132,7 @@ def _folder(value: str) -> str:
     return value
 
 
-class ServingConfig(_Part):
+class ServingConfig(Part):
     """A serving table: the view's rows as plain columns."""
 
     name: Annotated[Name, AfterValidator(_folder)] | None = Field(
@@ -150,7 +144,7 @@ def _serving(value: Any) -> Any:
     return {} if value is True else None if value is False else value
 
 
-class MaterializeConfig(_Part):
+class MaterializeConfig(Part):
     """When state is brought up to date, how late an event may come, and whether there is a serving table."""
 
     schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
@@ -168,7 +162,7 @@ class MaterializeConfig(_Part):
 Span = Annotated[Name, AfterValidator(_lateness)]
 
 
-class DataTest(_Part):
+class DataTest(Part):
     """A data test of the user's; exactly one of `holds`, `not_null`, `one_of`, `fresh_within`, `lag_within` and `truth`."""
 
     name: Name | None = Field(default=None, description="What the test is called; needed with `holds`.")
@@ -199,13 +193,13 @@ class DataTest(_Part):
         return self
 
 
-class FidelityConfig(_Part):
+class FidelityConfig(Part):
     """What the fidelity check lets pass."""
 
     waive: dict[Name, Name] = Field(default_factory=dict, description="Column (`*`: whole rows) and why it may be UNSAFE.")
 
 
-class TableConfig(_Part):
+class TableConfig(Part):
     """One table: where its schema, its raw events and its view are."""
 
     name: Name = Field(description="`keyspace.table`, or `database.schema.table`; unquoted and case-sensitive.")
@@ -249,13 +243,22 @@ class TableConfig(_Part):
         return None if serving is None else serving.name or default_raw_table(self.name).removeprefix("raw/")
 
 
-class ProjectConfig(_Part):
+class ProjectConfig(Part):
     """A whole project file."""
 
     name: Name = Field(description="The project's name.")
     engine: EngineName = Field(description="Where views and state live.")
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
+    bigquery: BigQueryConfig = Field(default=BigQueryConfig(), description="How BigQuery is used; of engine bigquery only.")
     tables: tuple[TableConfig, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _has_a_place_in_bigquery(self) -> ProjectConfig:
+        if self.engine is EngineName.BIGQUERY:
+            split_place(self.warehouse)
+        elif "bigquery" in self.model_fields_set:
+            raise ValueError(f"`bigquery` goes with engine bigquery, not with {self.engine.value}")
+        return self
 
     @model_validator(mode="after")
     def _no_two_alike(self) -> ProjectConfig:

@@ -71,7 +71,9 @@ def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source,
         return {Source.ALL: of_facts}
     of_base = [*of_facts, *_base_checks(relation)]
     found = {Source.PLAIN: [*of_base, *_plain_checks(relation)], Source.JUDGED: of_base, Source.FRESH: of_facts}
+    found |= {Source.OVERLAY_PLAIN: found[Source.PLAIN], Source.OVERLAY_JUDGED: of_base}
     has = {Source.PLAIN: sources.plain, Source.JUDGED: sources.judged, Source.FRESH: sources.runs + sources.tail}
+    has |= {Source.OVERLAY_PLAIN: sources.overlay_plain, Source.OVERLAY_JUDGED: sources.overlay_judged}
     return {source: checks for source, checks in found.items() if has[source]}
 
 

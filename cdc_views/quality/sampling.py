@@ -8,7 +8,7 @@ one of them has is noticed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -26,7 +26,7 @@ from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize.buckets import digest
+from cdc_views.materialize.buckets import digest, only
 from cdc_views.oracle import Row, latest_rows
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
@@ -186,11 +186,7 @@ def _part(path: str) -> str | None:
 
 def _of_bucket(sources: Sources, prefix: str) -> Sources:
     """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
-
-    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(path for path in paths if (part := _part(path)) is None or _meets(part[1:], prefix))
-
-    return replace(sources, base=kept(sources.base), plain=kept(sources.plain), runs=kept(sources.runs))
+    return only(sources, lambda path: (part := _part(path)) is None or _meets(part[1:], prefix))
 
 
 def _meets(digits: str, prefix: str) -> bool:

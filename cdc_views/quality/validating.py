@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Engine, Sources
@@ -25,6 +26,7 @@ from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import SOUND, counts
 from cdc_views.quality.landed import landed
+from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
@@ -83,17 +85,26 @@ def validate_table(
     """
     from cdc_views.raw_places import check_landed
 
-    check_landed(table)
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     clock = present if as_of is None else epoch_seconds(as_of)
     raw = raw_of(table)
+    if table.project.is_remote:
+        return _remote(table, raw, engine=engine, clock=clock, start=start)
+    check_landed(table)
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
         run = _Run(table, opened, raw, state_of(table), clock, present, sample)
         checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
         name = opened.name
     return Report(table.name, name, clock, version, time.monotonic() - start, checks)
+
+
+def _remote(table: Table, raw: RawTable, *, engine: str | None, clock: int, start: float) -> Report:
+    with table.project.engine(engine) as opened:
+        agreeing = partial(_agreeing, table, opened)
+        checks = tuple(remote_checks(opened, raw, as_of=clock, wanted=_conditions(table), agreeing=agreeing))
+        return Report(table.name, opened.name, clock, None, time.monotonic() - start, checks)
 
 
 def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
@@ -112,7 +123,7 @@ def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
     else:
         yield from _sampled(run, sources, seed=seed)
     yield from _served(run, seed=seed)
-    yield from _agreeing(run)
+    yield from _agreeing(run.table, run.engine)
 
 
 def _kept(run: _Run) -> Iterator[Check]:
@@ -217,13 +228,13 @@ def _served(run: _Run, *, seed: int) -> Iterator[Check]:
     yield serving.compared(run.engine, table, run.state, at_rest(run.raw, run.state), seed=seed)
 
 
-def _agreeing(run: _Run) -> Iterator[Check]:
+def _agreeing(table: Table, engine: Engine) -> Iterator[Check]:
     """With each captured answer of the source."""
-    for test in run.table.config.tests:
+    for test in table.config.tests:
         if test.truth is None:
             continue
-        source = CapturedTruth.open(run.table.project.root / test.truth, as_of=test.as_of)
-        result = run.table.query(as_of=source.as_of, engine=run.engine.name)
-        check = agreement(run.raw.relation.schema, source, result.rows())
+        source = CapturedTruth.open(table.project.root / test.truth, as_of=test.as_of)
+        result = table.query(as_of=source.as_of, engine=engine.name)
+        check = agreement(table.schema, source, result.rows())
         named = f"{check.name}.{test.name or test.truth}"
         yield replace(check, name=named, severity=test.severity)

@@ -282,5 +282,3 @@ def _list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise MalformedEventError(f"{what} is {type(value).__name__} where an array was expected")
     return value
-
-

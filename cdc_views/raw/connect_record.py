@@ -75,6 +75,11 @@ class Record:
         return None if found is None else integer(found, what="offset", allowed=range(1 << 63))
 
     @property
+    def epoch(self) -> int:
+        """How often the topic was made anew before this event, 0 where the line does not say; its offsets began anew, too."""
+        return integer(self.members.get("epoch") or 0, what="epoch", allowed=range(1 << 30))
+
+    @property
     def seconds(self) -> int:
         """Kafka's timestamp of the record in seconds, 0 where the line has none."""
         found = self.members.get("timestamp")
@@ -91,7 +96,13 @@ def read_record(text: str) -> Record:
 
 
 def read_line(document: Mapping[str, Any]) -> Record:
-    """Return the event of a parsed `{key, value, …}` line."""
+    """Return the event of a parsed `{key, value, …}` line.
+
+    Raises `MalformedEventError` for one that its producer could not read: `_problem` says why.
+    """
+    problem = document.get("_problem")
+    if isinstance(problem, str):
+        raise MalformedEventError(problem)
     value, value_type = open_envelope(document["value"])
     key, key_type = open_envelope(document["key"])
     return Record(value, key, value_type, key_type, document)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
 
 
-
 def expected_of(table: Table, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> Expected:
     """Return what to count the copies of a table against.
 

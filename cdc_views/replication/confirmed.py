@@ -55,5 +55,3 @@ def _in_layout(reader: Reader, place: Place, factor: int) -> str:
     columns = (f"CAST({given.get(f.name, 'NULL')} AS {type_text(f.type)}) AS {quoted(f.name)}" for f in layout)
     facts = reader.statements.confirmed(place, quorum=quorum(factor))
     return f"SELECT {', '.join(columns)} FROM ({facts}) AS _confirmed"
-
-

@@ -61,9 +61,7 @@ def partial_facts(reader: Reader, wanted: Wanted, *, known: tuple[str, ...], fac
     with_owners = len(known) > factor
     with reader:
         for place in reader.places():
-            sql = reader.statements.listing(
-                place, fewer_than=wanted.fewer_than, only_on=wanted.only_on, with_owners=with_owners
-            )
+            sql = reader.statements.listing(place, fewer_than=wanted.fewer_than, only_on=wanted.only_on, with_owners=with_owners)
             for batch in reader.rows(sql).to_batches(max_chunksize=10_000):
                 for record in batch.to_pylist():
                     yield _fact(reader, place, record, known)

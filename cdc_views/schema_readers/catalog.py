@@ -69,9 +69,7 @@ class Catalog:
         return SchemaError(f"no table {full_name!r} in the file{hint}", where=self.where)
 
 
-def build_catalog(
-    builders: Mapping[str, Callable[[], TableSchema]], *, where: str, names_keyspaces: bool = True
-) -> Catalog:
+def build_catalog(builders: Mapping[str, Callable[[], TableSchema]], *, where: str, names_keyspaces: bool = True) -> Catalog:
     """Return the catalog of the tables that `builders` make; an error of one refuses that table only."""
     tables: dict[str, TableSchema] = {}
     refused: dict[str, UsageError] = {}

@@ -131,9 +131,7 @@ class _Message:
             )
         for column in key:
             if column not in fields:
-                raise SchemaError(
-                    f"{name} has no key column {column!r}{did_you_mean(column, fields)}", where=self._where
-                )
+                raise SchemaError(f"{name} has no key column {column!r}{did_you_mean(column, fields)}", where=self._where)
         others = [column for column in fields if column not in key]
         columns = [Column(column, self._column_type(fields[column]), Role.PARTITION) for column in key]
         columns += [Column(column, self._column_type(fields[column])) for column in others]

@@ -39,8 +39,7 @@ from cdc_views.schema_readers.written_types import WrittenType
 from cdc_views.types import LogicalType, Udt
 
 _DROP_ADVICE = (
-    "write `ALTER TABLE … DROP … USING TIMESTAMP <microseconds>`, "
-    "or take the schema from `DESCRIBE TABLE … WITH INTERNALS`"
+    "write `ALTER TABLE … DROP … USING TIMESTAMP <microseconds>`, or take the schema from `DESCRIBE TABLE … WITH INTERNALS`"
 )
 
 Fields = tuple[tuple[str, WrittenType], ...]

@@ -31,9 +31,7 @@ _POSTGRES_MARKS = re.compile(
     r"|character\s+varying|tsvector|search_path|replica\s+identity|float8|int8|interval|inet)\b",
     re.IGNORECASE,
 )
-_NOT_ADDED_TWICE = (
-    "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
-)
+_NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
 _TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
 _MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
 

@@ -78,8 +78,7 @@ class Cursor:
         """Whether these unquoted words (any case) come next."""
         ahead = self._tokens[self._next : self._next + len(words)]
         return len(ahead) == len(words) and all(
-            token.kind is TokenKind.WORD and token.text.lower() == word
-            for token, word in zip(ahead, words, strict=True)
+            token.kind is TokenKind.WORD and token.text.lower() == word for token, word in zip(ahead, words, strict=True)
         )
 
     def sees_symbol(self, symbol: str) -> bool:

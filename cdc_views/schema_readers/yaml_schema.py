@@ -106,16 +106,11 @@ class _Table:
         self._place.allow(_TABLE_KEYS)
         written = self._shared | _types(self._place, keyspace=self._keyspace)
         scope = TypeScope(self._keyspace, written=written, where=self._place.where, allows_relational=True)
-        columns = {
-            name: _column(place, name=name, scope=scope)
-            for name, place in self._place.child("columns").mapping().items()
-        }
+        columns = {name: _column(place, name=name, scope=scope) for name, place in self._place.child("columns").mapping().items()}
         ordered = [column for role in _KEY_ROLES for column in self._key(role, columns=columns)]
         ordered += [column for name, column in columns.items() if name not in {key.name for key in ordered}]
         dropped = self._place.child("dropped").items() if "dropped" in self._place else []
-        return TableSchema(
-            self._keyspace, self._name, tuple(ordered), tuple(_dropped(place, scope=scope) for place in dropped)
-        )
+        return TableSchema(self._keyspace, self._name, tuple(ordered), tuple(_dropped(place, scope=scope) for place in dropped))
 
     def _key(self, role: Role, *, columns: Mapping[str, Column]) -> list[Column]:
         """Return the key columns of one role, from whichever of the three ways the table uses."""

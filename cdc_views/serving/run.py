@@ -15,7 +15,7 @@ from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import UsageError
 from cdc_views.facts import FactKind
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
-from cdc_views.materialize.buckets import digest
+from cdc_views.materialize.buckets import digest, only
 from cdc_views.materialize.run import at_rest, digits_for
 from cdc_views.materialize.state import STEPS, StateTable, open_state
 from cdc_views.materialize.tail import tail_of
@@ -174,9 +174,7 @@ def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> S
     wanted = {part[1:] for part in parts}
     begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
     kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
-    all_of = (sources.base, sources.plain, sources.runs)
-    base, plain, runs = (tuple(path for path in paths if path in kept) for paths in all_of)
-    return replace(sources, base=base, plain=plain, runs=runs)
+    return only(sources, lambda path: path in kept)
 
 
 def _begins(text: str, wanted: set[str]) -> bool:

@@ -17,12 +17,10 @@ from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import create_view, named
 
-__all__ = ["ViewSql", "generate", "query_sql", "rows_sql"]
+__all__ = ["ViewSql", "check_names", "generate", "query_sql", "rows_sql"]
 
 
-def query_sql(
-    ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None
-) -> str:
+def query_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> str:
     """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it."""
     chosen = choose(strategy, engine=dialect_name).strategy
     plan = prune(lower(build(ask), strategy=chosen))
@@ -81,6 +79,11 @@ def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: s
     plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
     query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
     return query.sql(dialect=target.sqlglot_name, copy=False, pretty=True, max_text_width=110)
+
+
+def check_names(relation: Relation, dialect_name: str, *, others: tuple[str, ...] = ()) -> None:
+    """Raise `UnsupportedError` for names that a dialect's view cannot hold; `others` are those of views and schemas."""
+    _check_names(relation, dialect(dialect_name), others=others)
 
 
 def _check_names(relation: Relation, target: Dialect, *, others: tuple[str, ...] = ()) -> None:

@@ -120,9 +120,7 @@ class Renderer:
     def visit_unionall(self, node: UnionAll, names: dict[int, str]) -> exp.Select:
         """The parts, one after the other."""
         first = node.parts[0]
-        parts = [
-            exp.select(*self._part_columns(part, first)).from_(self._from(part, names), copy=False) for part in node.parts
-        ]
+        parts = [exp.select(*self._part_columns(part, first)).from_(self._from(part, names), copy=False) for part in node.parts]
         union: exp.Query = parts[0]
         for part in parts[1:]:
             union = exp.union(union, part, distinct=False, copy=False)
@@ -179,5 +177,3 @@ def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, st
         taken.add(name)
         names[id(node)] = name
     return names
-
-

@@ -33,6 +33,11 @@ def template_folder() -> str:
     return str(packaged) if packaged.is_dir() else str(beside)
 
 
+def envelope(template: str, **values: object) -> str:
+    """Return a statement from its template; relational logic and identifiers come rendered."""
+    return _environment().get_template(template).render(**values)
+
+
 def create_view(
     dialect: Dialect,
     relation: Relation,
@@ -50,15 +55,19 @@ def create_view(
     shown = named(query, names, casts=casts or {})
     target = exp.Table(this=identifier(view[1]), db=identifier(view[0]) if view[0] else None)
     schema = relation.schema
-    return _environment().get_template("create_view.sql.j2").render(
-        view=target.sql(dialect=dialect.sqlglot_name),
-        schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
-        query=shown.sql(dialect=dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110),
-        table=_comment(schema.full_name),
-        grain=_comment(", ".join(c.name for c in schema.row_key)),
-        has_statics=bool(schema.statics),
-        layout=LAYOUT_VERSION,
-        notes=[_comment(note) for note in notes if note],
+    return (
+        _environment()
+        .get_template("create_view.sql.j2")
+        .render(
+            view=target.sql(dialect=dialect.sqlglot_name),
+            schema_name=identifier(view[0]).sql(dialect=dialect.sqlglot_name) if view[0] else "",
+            query=shown.sql(dialect=dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110),
+            table=_comment(schema.full_name),
+            grain=_comment(", ".join(c.name for c in schema.row_key)),
+            has_statics=bool(schema.statics),
+            layout=LAYOUT_VERSION,
+            notes=[_comment(note) for note in notes if note],
+        )
     )
 
 

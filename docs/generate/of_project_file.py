@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from cdc_views.project import ProjectConfig
+from cdc_views.project.parts import Name
 
 PLACES: dict[str, str] = {}
 
@@ -57,7 +58,7 @@ def _of_part(annotation: Any) -> str:
     return docstring(found).splitlines()[0] if found is not None else ""
 
 
-_NAMES = {str: "text", int: "whole number", bool: "true or false", type(None): "null"}
+_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}
 
 
 def _type(annotation: Any) -> str:
@@ -71,7 +72,7 @@ def _type(annotation: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(dict.fromkeys(map(_type, parts)))
     if origin is dict:
-        return f"column: {_type(parts[1])}"
+        return f"{'column' if parts[0] == Name else 'name'}: {_type(parts[1])}"
     if origin is tuple:
         return f"list of {_type(parts[0])}"
     if hasattr(annotation, "__metadata__"):

@@ -39,7 +39,7 @@ class Metrics:
     def __init__(self, source: str) -> None:
         """Make them; `source` is a label of each."""
         self.registry = CollectorRegistry()
-        self._source = source
+        self.source = source
         self.events = self._counter("events", "Events landed", "table")
         self.facts = self._counter("facts", "Rows added to raw tables", "table")
         self.quarantined = self._counter("quarantined", "Events put into quarantine", "table")
@@ -47,6 +47,7 @@ class Metrics:
         self.failures = self._counter("failures", "Attempts that failed and were repeated", "part")
         self.lag_seconds = self._gauge("lag_seconds", "Age of the oldest change that was read and has not landed")
         self.lag_bytes = self._gauge("lag_bytes", "Bytes of the source's log that have not landed")
+        self.lag_events = self._gauge("lag_events", "Events of the source that have not been read")
         self.held_bytes = self._gauge("held_bytes", "Bytes of log that the source keeps for this producer")
         self.queue_rows = self._gauge("queue_rows", "Events that wait to be landed")
         self.queue_bytes = self._gauge("queue_bytes", "Bytes of events that wait to be landed")
@@ -55,11 +56,11 @@ class Metrics:
 
     def _counter(self, name: str, help: str, *labels: str) -> Callable[..., Counter]:
         made = Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self._source, *values)
+        return lambda *values: made.labels(self.source, *values)
 
     def _gauge(self, name: str, help: str, *labels: str) -> Callable[..., Gauge]:
         made = Gauge(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self._source, *values)
+        return lambda *values: made.labels(self.source, *values)
 
 
 @contextmanager

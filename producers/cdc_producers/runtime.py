@@ -6,6 +6,7 @@ the position moves only with the rows, so nothing is lost meanwhile and nothing 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from threading import Thread
 
 from cdc_producers.metrics import Health, Metrics, serving
 from cdc_producers.queue import BoundedQueue, Limits
+from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
 from cdc_views.landing import BatchReport, Position, StreamEvent, StreamLander, exists
@@ -75,12 +77,21 @@ class Runtime:
     _followed: float = 0.0
     _oldest: float = 0.0
     _failure: BaseException | None = None
+    _reports: Reports = field(default_factory=lambda: Reports(""))
 
     def __post_init__(self) -> None:
         self._queue = BoundedQueue(self.limits)
 
     def run(self) -> None:
         """Land until `order.stop` is set; what was read by then lands before it returns."""
+        with reporting(self.metrics.source, os.environ) as self._reports:
+            try:
+                self._run()
+            except BaseException as error:
+                self._reports.error(error, part="producer", is_fatal=True)
+                raise
+
+    def _run(self) -> None:
         with serving(self.order.listen, self.metrics, self.health, refresh=self._refresh) as address:
             if address:
                 self.order.log.info(f"metrics: {address}/metrics, health: {address}/healthz", address=address)
@@ -203,6 +214,7 @@ class Runtime:
         message = str(error).strip()
         self.health.set(part, message)
         self.metrics.failures(part).inc()
+        self._reports.error(error, part=part)
         self.order.log.warning(f"{message}; tried again in {pause:g} s, nothing is lost", part=part, kind=type(error).__name__)
         if self.order.stop.is_set():
             time.sleep(min(pause, 1.0))
@@ -223,6 +235,7 @@ class Runtime:
                 table=table,
                 quarantined=report.quarantined,
             )
+            self._reports.quarantined(table, report.quarantined)
 
     def _refresh(self) -> None:
         standing = self.source.standing()
@@ -231,6 +244,8 @@ class Runtime:
         self.metrics.lag_seconds().set(self._lag(standing.heard))
         if standing.behind_bytes is not None:
             self.metrics.lag_bytes().set(standing.behind_bytes)
+        if standing.behind_events is not None:
+            self.metrics.lag_events().set(standing.behind_events)
         if standing.held_bytes is not None:
             self.metrics.held_bytes().set(standing.held_bytes)
 

@@ -58,6 +58,7 @@ class Standing:
         position: Where its log was read to, as the source's tools print it.
         behind_bytes: Bytes of the log that were written and not yet read and landed; None: not known.
         held_bytes: Bytes the source's server keeps because this reader has not confirmed them; None: not known.
+        behind_events: Events that were written and not yet read; None: not known.
         heard: When the server last said anything, epoch seconds.
     """
 
@@ -65,6 +66,7 @@ class Standing:
     behind_bytes: int | None = None
     held_bytes: int | None = None
     heard: float = 0.0
+    behind_events: int | None = None
 
 
 class Source(Protocol):

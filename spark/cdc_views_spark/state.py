@@ -36,11 +36,17 @@ def parts_of_sources(
     of_all = partial(facts_of_sources, session, sources, drops_empty=drops_empty)
     if sources.split is None:
         return {Source.ALL: of_all}
+    state = replace(sources, runs=(), tail=())
+    overlay = replace(state, base=(), plain=())
     parts = {
-        Source.BASE: replace(sources, runs=(), tail=()),
-        Source.PLAIN: replace(sources, base=sources.plain, runs=(), tail=()),
-        Source.JUDGED: replace(sources, base=sources.judged, plain=(), runs=(), tail=()),
-        Source.FRESH: replace(sources, base=(), plain=()),
+        Source.BASE: state,
+        Source.PLAIN: replace(state, base=sources.plain, overlay=()),
+        Source.JUDGED: replace(state, base=sources.judged, plain=(), overlay=()),
+        Source.OVERLAY: overlay,
+        Source.OVERLAY_PLAIN: replace(overlay, overlay=sources.overlay_plain),
+        Source.OVERLAY_JUDGED: replace(overlay, overlay=sources.overlay_judged),
+        Source.FRESH: replace(sources, base=(), plain=(), overlay=()),
+        Source.SINCE: replace(sources, base=(), plain=()),
     }
     return {Source.ALL: of_all, **{part: partial(facts_of_sources, session, of_it) for part, of_it in parts.items()}}
 
@@ -60,7 +66,7 @@ def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bo
         return _in_time(session, sources, drops_empty=drops_empty)
     if sources.late_by is None:
         return _files(session, sources, sources.files)
-    in_time, others = _in_time(session, sources, drops_empty=drops_empty), sources.base + sources.runs
+    in_time, others = _in_time(session, sources, drops_empty=drops_empty), sources.base + sources.overlay + sources.runs
     return _files(session, sources, others).unionAll(in_time) if others else in_time
 
 

@@ -56,10 +56,11 @@ def run(code: str, *, site: Path, cwd: Path) -> str:
     return done.stdout.strip()
 
 
-def test_the_wheel_has_three_packages_and_nothing_else(wheel_names: list[str]) -> None:
+def test_the_wheel_has_four_packages_and_nothing_else(wheel_names: list[str]) -> None:
     tops = {name.partition("/")[0] for name in wheel_names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"cdc_views", "cdc_views_spark", "cdc_producers"}
-    assert len(tops) == 4
+    packages = {"cdc_views", "cdc_views_spark", "cdc_views_bigquery", "cdc_producers"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == packages
+    assert len(tops) == 5
 
 
 def test_the_wheel_has_templates_the_license_and_no_rubbish(wheel_names: list[str]) -> None:

@@ -12,6 +12,8 @@ from command_line import CommandLine
 if TYPE_CHECKING:
     from producing import Producer
     from services.cassandra import CassandraCluster
+    from services.kafka import Kafka
+    from services.mariadb import MariaDb
     from services.postgres import Postgres
 
 
@@ -59,6 +61,41 @@ def cassandra_cluster() -> Iterator[CassandraCluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[Kafka]:
+    """A Kafka of this run's own."""
+    pytest.importorskip("confluent_kafka")
+    from services.kafka import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def kafka(kafka_server: Kafka) -> Iterator[Kafka]:
+    """The same without topics."""
+    yield kafka_server
+    for topic in [name for name in kafka_server.admin.list_topics(timeout=10).topics if not name.startswith("__")]:
+        kafka_server.delete(topic)
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MariaDb]:
+    """A MariaDB of this run's own."""
+    pytest.importorskip("pymysql")
+    from services.mariadb import running
+
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def mariadb(mariadb_server: MariaDb) -> MariaDb:
+    """The same with an empty database `shop`."""
+    mariadb_server.sql("DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop")
+    return mariadb_server
+
+
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """The command line in an empty folder."""
@@ -75,9 +112,7 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
     postgres.sql(DDL + STORAGE)
     project(tmp_path)
     made = Producer(tmp_path, postgres.environment, ["postgres"])
-    yield made
-    if made.running is not None and made.running.poll() is None:
-        made.kill()
+    yield from _ended(made)
 
 
 @pytest.fixture
@@ -99,6 +134,34 @@ def agent(cassandra: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iter
     node = cassandra.nodes[0]
     where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
     made = Producer(tmp_path, {}, ["cassandra", *where])
+    yield from _ended(made)
+
+
+@pytest.fixture
+def kafka_producer(kafka: Kafka, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of three topics, which the broker has, empty; not started."""
+    from kafka_topics import create, project
+    from producing import Producer
+
+    create(kafka)
+    project(tmp_path)
+    made = Producer(tmp_path, kafka.environment, ["kafka"])
+    yield from _ended(made)
+
+
+@pytest.fixture
+def mariadb_producer(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
+    """A producer of a project of the tables of 40 types, which the server has, empty; not started."""
+    from mariadb_tables import DDL, project, statements
+    from producing import Producer
+
+    mariadb.sql(*statements(DDL))
+    project(tmp_path)
+    made = Producer(tmp_path, mariadb.environment, ["mariadb"])
+    yield from _ended(made)
+
+
+def _ended(made: Producer) -> Iterator[Producer]:
     yield made
     if made.running is not None and made.running.poll() is None:
         made.kill()

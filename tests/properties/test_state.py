@@ -79,18 +79,41 @@ class Growing:
         assert sources is not None, "there is no state to read"
         found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
         expected = latest_rows(self.subject.schema, self.landed, now=now)
-        counts = f"{len(sources.base)} base, {len(sources.runs)} run, {len(sources.tail)} raw files"
+        parts = (sources.base, sources.overlay, sources.runs, sources.tail)
+        counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
         assert_same(expected, found, of=self.made, how=f"{engine.name} {how} of {counts}")
 
 
-SHARES = {0.4: 0.1, 0.02: 100, 0.03: 100, 0.05: 100, 0.3: 0.1, 0.06: 100}
-"""Parts of the facts, and the share of the base at which runs are merged into it after each."""
+STEPS = (
+    (0.3, "base"),
+    (0.02, ""),
+    (0.03, ""),
+    (0.03, "runs"),
+    (0.05, "overlay"),
+    (0.04, ""),
+    (0.06, "overlay"),
+    (0.05, ""),
+    (0.2, "base"),
+    (0.05, "overlay"),
+    (0.06, ""),
+)
+"""Parts of the facts, and what the runs are merged into after each."""
+SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
+"""The shares of the base, of runs with overlay and of runs, that bring a merge about."""
+MERGES = set(SHARES)
 
 
 def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merge runs often, and split files finely, as large tables do."""
     monkeypatch.setattr(run, "MOST_RUNS", 2)
     monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
+
+
+def merge_next(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Let the next run merge into the base, into the overlay, or runs alone where there are several."""
+    rebase, overlay = SHARES[what]
+    monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+    monkeypatch.setattr(run, "OVERLAY_SHARE", overlay)
 
 
 @pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
@@ -100,14 +123,14 @@ def test_state_and_tail_show_what_raw_shows(
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=CASES // 4, seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
-    for share, rebase in SHARES.items():
-        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+    for share, what in STEPS:
+        merge_next(monkeypatch, what)
         growing.land(int(total * share))
         if (tmp_path / "state").exists():
             growing.check(duckdb_engine, how="state and tail")
         merged.add(materialize(duckdb_engine, growing.raw, growing.state).merged)
         growing.check(duckdb_engine, how="state at rest")
-    assert merged == {"", "runs", "base"}, "the test met no merge of some kind"
+    assert merged == MERGES, "the test met no merge of some kind"
     for now in (EARLIER, LATER):
         growing.check(duckdb_engine, now=now, how=f"at {now}")
 
@@ -180,8 +203,8 @@ def test_a_lookup_reads_few_files_and_the_same_rows(
         where = where.replace('"id" = \'a\'', "v = 1")
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=40, seed=SEED)
-    for share, rebase in SHARES.items():
-        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+    for share, what in STEPS:
+        merge_next(monkeypatch, what)
         growing.land(int(len(growing.made.facts) * share))
         materialize(duckdb_engine, growing.raw, growing.state)
     whole, some = (sources_of(growing.raw, growing.state, where=given) for given in (None, where))
@@ -220,15 +243,15 @@ def test_spark_state_and_tail_show_what_raw_shows(
     small_tables(monkeypatch)
     growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
-    engines: list[Engine] = [spark_engine, spark_engine, duckdb_engine, duckdb_engine, spark_engine]
-    for engine, (share, rebase) in zip(engines, list(SHARES.items()), strict=False):
-        monkeypatch.setattr(run, "REBASE_SHARE", rebase)
+    turns: tuple[Engine, ...] = (spark_engine, spark_engine, duckdb_engine, spark_engine, spark_engine, duckdb_engine)
+    for engine, (share, what) in zip((*turns, spark_engine, duckdb_engine, *turns), STEPS, strict=False):
+        merge_next(monkeypatch, what)
         growing.land(int(total * share))
         merged.add(materialize(engine, growing.raw, growing.state).merged)
     growing.land(int(total * 0.05))
     growing.check(spark_engine, how="state and tail")
     growing.check(duckdb_engine, how="state and tail, both engines' work")
-    assert merged == {"", "runs", "base"}
+    assert merged == MERGES
 
 
 def grown(*fields: str) -> Subject:

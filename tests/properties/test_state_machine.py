@@ -65,10 +65,10 @@ class Warehouse(RuleBasedStateMachine):
         self.kept.land(10)
         self.at_rest = False
 
-    @rule(share=st.sampled_from([0.0, 0.1, 100.0]))
-    def materialize(self, share: float) -> None:
+    @rule(rebase=st.sampled_from([0.0, 0.1, 100.0]), overlay=st.sampled_from([0.0, 0.1, 100.0]))
+    def materialize(self, rebase: float, overlay: float) -> None:
         """State and serving table, merging never, now and then, or always."""
-        with patch.object(run, "REBASE_SHARE", share):
+        with patch.multiple(run, REBASE_SHARE=rebase, OVERLAY_SHARE=overlay):
             self.kept.run(self._engine, self.now)
         self.at_rest = True
 

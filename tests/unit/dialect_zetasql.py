@@ -6,9 +6,10 @@ The module's 28 MB take a core-minute to compile, so the compiled form is cached
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2 as service
 from zetasql.wasi._pb2.zetasql.proto import options_pb2 as language
 from zetasql.wasi._pb2.zetasql.public import options_pb2 as features
 from zetasql.wasi._pb2.zetasql.public import type_pb2 as types
+from zetasql.wasi._pb2.zetasql.resolved_ast import resolved_node_kind_pb2 as node_kinds
 
 _SCALE = 10**38
 """A BIGNUMERIC is stored as an integer multiple of 10^-38, little-endian two's complement."""
@@ -32,10 +34,12 @@ class _CachedModule:
         folder = Path(os.environ.get("CDC_VIEWS_CACHE", Path.home() / ".cache" / "cdc-views"))
         folder.mkdir(parents=True, exist_ok=True)
         cached = folder / f"zetasql-{version('zetasql')}-wasmtime-{version('wasmtime')}.cwasm"
-        if not cached.exists():
-            part = cached.with_suffix(f".{os.getpid()}")
-            part.write_bytes(wasmtime.Module.from_file(engine, str(path)).serialize())
-            part.replace(cached)
+        with (folder / "zetasql.lock").open("w") as lock:  # one of several processes compiles, the others wait
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not cached.exists():
+                part = cached.with_suffix(f".{os.getpid()}")
+                part.write_bytes(wasmtime.Module.from_file(engine, str(path)).serialize())
+                part.replace(cached)
         return wasmtime.Module.deserialize_file(engine, str(cached))
 
 
@@ -49,8 +53,15 @@ class _Client(wasm_client.WasmClient):
         return ctypes.string_at(ctypes.addressof(self.memory.data_ptr().contents) + ptr, size)
 
 
+Columns = list[tuple[str, Any]]
+"""Name and `TypeProto` of each."""
+
+_NOT_IN_MAXIMUM = ("CREATE_TABLE_CLONE", "CLONE_DATA", "CREATE_VIEWS_WITH_COLUMN_OPTIONS", "ALTER_COLUMN_SET_DATA_TYPE")
+"""Features of BigQuery that zetasql's largest set lacks."""
+
+
 class GoogleSql:
-    """Tables of Arrow rows, and queries over them; values come back as plain Python, instants as µs, days as int."""
+    """Tables of rows, and statements over them; values come back as plain Python, instants as µs, days as int."""
 
     def __init__(self) -> None:
         wasm_client.Module = _CachedModule
@@ -58,45 +69,101 @@ class GoogleSql:
         everything = service.LanguageOptionsRequest(maximum_features=True)
         self._options = self._call("GetLanguageOptions", everything, language.LanguageOptionsProto)
         self._options.product_mode = features.PRODUCT_EXTERNAL  # BigQuery's names: FLOAT64, no INT32
-        self._tables: dict[str, tuple[pa.Schema, Any]] = {}
+        self._options.ClearField("supported_statement_kinds")  # SELECT alone, by default
+        kinds = node_kinds.ResolvedNodeKind.items()
+        self._options.supported_statement_kinds.extend(kind for name, kind in kinds if name.endswith("Stmt"))
+        for name in _NOT_IN_MAXIMUM:
+            self._options.enabled_language_features.append(getattr(features, f"FEATURE_{name}"))
+        self._tables: dict[str, tuple[Columns, Any]] = {}
 
     def _call(self, method: str, request: Any, response: Any) -> Any:
         return self._client.call_grpc_func(f"ZetaSqlLocalService_{method}", request, response)
 
     def register(self, name: str, rows: pa.Table) -> None:
         """Make the rows a table."""
+        columns = [(field.name, _type(field.type)) for field in rows.schema]
+        self.define(name, columns)
+        self.append(name, rows.to_pylist())
+
+    def define(self, name: str, columns: Columns) -> None:
+        """Make an empty table, in place of one of that name; rows that it has stay away."""
         content = service.TableContent()
         content.table_data.SetInParent()
-        kinds = [_type(field.type) for field in rows.schema]
-        for record in rows.to_pylist():
+        self._tables[name] = (columns, content)
+
+    def append(self, name: str, records: Iterable[dict[str, Any]]) -> None:
+        """Add rows to a table; a column that a record lacks is null."""
+        columns, content = self._tables[name]
+        for record in records:
             row = content.table_data.row.add()
-            for field, kind in zip(rows.schema, kinds, strict=True):
-                _fill(row.cell.add(), kind, record[field.name])
-        self._tables[name] = (rows.schema, content)
+            for column, kind in columns:
+                _fill(row.cell.add(), kind, record.get(column))
+
+    def fill(self, name: str, rows: Iterable[Any]) -> None:
+        """Add rows as `evaluate` returns them."""
+        self._tables[name][1].table_data.row.extend(rows)
+
+    def columns(self, name: str) -> Columns:
+        """The columns of a table."""
+        return self._tables[name][0]
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table as plain Python."""
+        columns, content = self._tables[name]
+        return [_record(columns, row.cell) for row in content.table_data.row]
+
+    def count(self, name: str) -> tuple[int, int]:
+        """How many rows a table has, and bytes of them as serialized."""
+        data = self._tables[name][1].table_data
+        return len(data.row), data.ByteSize()
+
+    def drop(self, name: str) -> None:
+        """Remove a table."""
+        del self._tables[name]
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a SELECT."""
+        columns, rows = self.evaluate(sql)
+        return [_record(columns, row.cell) for row in rows]
+
+    def evaluate(self, sql: str, *, reads: Iterable[str] | None = None) -> tuple[Columns, list[Any]]:
+        """Return columns and rows of a SELECT as the engine has them; `reads` are the tables it needs, default all."""
+        names = list(self._tables if reads is None else reads)
         request = service.PrepareQueryRequest(sql=sql)
         request.options.language_options.CopyFrom(self._options)
         request.options.default_timezone = "UTC"
-        self._describe(request.simple_catalog)
-        for name, (_, content) in self._tables.items():
-            request.table_content[name].CopyFrom(content)
+        self._describe(request.simple_catalog, names)
+        for name in names:
+            request.table_content[name].CopyFrom(self._tables[name][1])
         prepared = self._call("PrepareQuery", request, service.PrepareQueryResponse).prepared
         run = service.EvaluateQueryRequest(prepared_query_id=prepared.prepared_query_id)
         answer = self._call("EvaluateQuery", run, service.EvaluateQueryResponse)
         done = service.UnprepareQueryRequest(prepared_query_id=prepared.prepared_query_id)
         self._call("UnprepareQuery", done, service.UnprepareQueryRequest)
-        columns = [(column.name, column.type) for column in prepared.columns]
-        return [_record(columns, row.cell) for row in answer.content.table_data.row]
+        return [(column.name, column.type) for column in prepared.columns], list(answer.content.table_data.row)
 
-    def _describe(self, catalog: Any) -> None:
+    def analyze(self, sql: str) -> Any:
+        """Return a statement of any kind, resolved, as a protocol buffer."""
+        request = service.AnalyzeRequest(sql_statement=sql)
+        request.options.language_options.CopyFrom(self._options)
+        request.options.default_timezone = "UTC"
+        self._describe(request.simple_catalog, self._tables)
+        return self._call("Analyze", request, service.AnalyzeResponse).resolved_statement
+
+    def names_in(self, sql: str) -> set[str]:
+        """The names of the tables that a statement reads, parts joined by dots."""
+        request = service.ExtractTableNamesFromStatementRequest(sql_statement=sql)
+        request.options.CopyFrom(self._options)
+        found = self._call("ExtractTableNamesFromStatement", request, service.ExtractTableNamesFromStatementResponse)
+        return {".".join(name.table_name_segment) for name in found.table_name}
+
+    def _describe(self, catalog: Any, names: Iterable[str]) -> None:
         catalog.name = "catalog"
         catalog.builtin_function_options.language_options.CopyFrom(self._options)
-        for name, (schema, _) in self._tables.items():
+        for name in names:
             table = catalog.table.add(name=name)
-            for field in schema:
-                table.column.add(name=field.name).type.CopyFrom(_type(field.type))
+            for column, kind in self._tables[name][0]:
+                table.column.add(name=column).type.CopyFrom(kind)
 
 
 def _type(arrow: pa.DataType) -> Any:
@@ -127,6 +194,7 @@ def _scalar(arrow: pa.DataType) -> int:
     return next(kind for is_one, kind in checks if is_one(arrow))
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIMPLE = {
     types.TYPE_INT64: "int64_value",
     types.TYPE_DOUBLE: "double_value",
@@ -147,12 +215,13 @@ def _fill(cell: Any, kind: Any, value: Any) -> None:
         case types.TYPE_STRUCT:
             cell.struct_value.SetInParent()
             for field in kind.struct_type.field:
-                _fill(cell.struct_value.field.add(), field.field_type, value[field.field_name])
+                _fill(cell.struct_value.field.add(), field.field_type, value.get(field.field_name))
         case types.TYPE_BIGNUMERIC:
             scaled = int(value) * _SCALE
             cell.bignumeric_value = scaled.to_bytes(scaled.bit_length() // 8 + 1, "little", signed=True)
         case types.TYPE_TIMESTAMP:
-            cell.timestamp_value.seconds = int(value.timestamp())
+            micros = value if isinstance(value, int) else (value - _EPOCH) // timedelta(microseconds=1)
+            cell.timestamp_value.seconds, cell.timestamp_value.nanos = micros // 10**6, micros % 10**6 * 1000
         case simple:
             setattr(cell, _SIMPLE[simple], value)
 

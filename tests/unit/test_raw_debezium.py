@@ -302,6 +302,20 @@ def test_binlog_order_is_file_then_position_then_row() -> None:
     assert order == sorted(set(order))
 
 
+def test_an_order_that_the_event_gives_comes_before_file_and_position() -> None:
+    def written(order: Any) -> int:
+        source = {"connector": "mariadb", "db": "lab", "table": "t", "file": "bin.000009", "pos": 1, "row": 0, "order": order}
+        event = {"before": None, "after": {"id": 1}, "source": source, "op": "c"}
+        (fact,) = Debezium().decode(SourceLine(json.dumps(event)), _table("lab.t", {"id": Kind.INT}))
+        return _written(fact)
+
+    ascending = [[0, 5, 0], [0, 5, 1], [0, 1 << 48, 0], [1, 1, 0], [1, 1, 3]]
+    assert [written(order) for order in ascending] == sorted(order_key(p, ordinal=o, epoch=e) for e, p, o in ascending)
+    for wrong in ([0, 5], [0, -1, 0], [1 << 30, 0, 0], "0-1-5", [0, 1, 1.5]):
+        with pytest.raises(MalformedEventError, match=r"source\.order"):
+            written(wrong)
+
+
 def test_an_unwrapped_event_without_metadata_is_ordered_by_offset_and_else_by_line() -> None:
     def event(line: int, offset: int | None, value: Any) -> list[Fact]:
         text = json.dumps({"key": {"id": 1}, "value": value, "offset": offset})

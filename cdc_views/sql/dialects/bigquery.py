@@ -82,6 +82,10 @@ class BigQuery(StructDialect):
         """`UNIX_SECONDS` rounds down, and the clock is fixed for a query."""
         return function("UNIX_SECONDS", function("CURRENT_TIMESTAMP"))
 
+    def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
+        """The user's expression; what BigQuery cannot evaluate, its analysis refuses before a row is read."""
+        return exp.paren(node.tree.copy(), copy=False)
+
     def struct(self, parts: list[tuple[str, Sql]]) -> Sql:
         """`STRUCT(value AS name, …)`."""
         return function("STRUCT", *(exp.alias_(part, identifier(name)) for name, part in parts))
@@ -168,9 +172,7 @@ def _unnest(array: Sql, alias: str = "_item") -> Sql:
 
 def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
     """`ARRAY(SELECT … FROM UNNEST(…) AS _item WITH OFFSET … ORDER BY _offset)`: without ORDER BY, no order is promised."""
-    source = exp.Unnest(
-        expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset")
-    )
+    source = exp.Unnest(expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset"))
     query = exp.select(value).from_(source)
     query = query.where(where) if where is not None else query
     ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))

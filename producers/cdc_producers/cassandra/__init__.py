@@ -9,14 +9,23 @@ from cdc_views.landing.targets import ProducerOrder
 def produce(order: ProducerOrder) -> None:
     """Land the changes of a node's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
     try:
+        from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
+        from cdc_producers.cassandra.snapshot import SnapshotSource
         from cdc_producers.cassandra.source import CassandraSource
         from cdc_producers.metrics import Health, Metrics
         from cdc_producers.runtime import Runtime
+        from cdc_producers.source import Source
     except ImportError as error:
         raise UsageError(f"`produce cassandra` needs {error.name}; pip install 'cdc-views[producers]'") from error
-    from cdc_producers.cassandra.options import Options
+    from cdc_producers.cassandra.options import Options, Snapshot
 
     metrics, health = Metrics("cassandra"), Health()
     targets = {target.name: target for target in order.targets}
-    source = CassandraSource(targets, Options.of(order.options), order.log, metrics, health)
+    options = Options.of(order.options)
+    snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress)
+    source: Source = CassandraSource(targets, options, order.log, metrics, health)
+    if options.snapshot is Snapshot.ONLY:
+        source = SnapshotOnly(snapshot)
+    elif options.snapshot is Snapshot.INITIAL:
+        source = SnapshotAndLog(snapshot, source, order.log, health)
     Runtime(source, order, metrics, health=health).run()

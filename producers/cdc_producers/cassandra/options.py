@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_views.errors import UsageError
 
 
@@ -26,7 +27,15 @@ class FollowSchema(str, Enum):
     WARN = "warn"
 
 
-_CHOICES: dict[str, type[Enum]] = {"after": After, "follow_schema": FollowSchema}
+class Snapshot(str, Enum):
+    """Whether rows from before the commit log are read."""
+
+    INITIAL = "initial"
+    ONLY = "only"
+    NEVER = "never"
+
+
+_CHOICES: dict[str, type[Enum]] = {"after": After, "follow_schema": FollowSchema, "snapshot": Snapshot}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +55,33 @@ class Options:
     poll_seconds: float = 0.1
     heap: str = "256m"
     warns_at: float = 0.7
+    snapshot: Snapshot = Snapshot.INITIAL
+    snapshot_consistency: str = "LOCAL_QUORUM"
+    snapshot_rate: int = 0
 
     def __post_init__(self) -> None:
         if self.poll_seconds <= 0:
             raise UsageError("--poll: more than 0 seconds were expected")
         if (self.after is After.ARCHIVE) != bool(self.archive):
             raise UsageError("--after archive and --archive URL come together; give both, or neither")
+        _ = self.of_snapshot
         if not 0 < self.warns_at <= 1:
             raise UsageError("--warn-at: a part of cdc_total_space was expected, more than 0 and at most 1")
         if self.cassandra_lib is not None and not _has_cassandra(self.cassandra_lib):
             raise UsageError(f"--cassandra-lib {self.cassandra_lib}: has no apache-cassandra-*.jar; name the node's lib folder")
+
+    @property
+    def of_snapshot(self) -> SnapshotOptions:
+        """How the snapshot reads: beside the log only this node's part, alone everything."""
+        is_beside = self.snapshot is Snapshot.INITIAL
+        return SnapshotOptions(
+            hosts=(self.host,),
+            port=self.port,
+            consistency=self.snapshot_consistency.upper(),
+            rows_per_second=self.snapshot_rate,
+            own_ranges=is_beside,
+            passes_over_logged=is_beside,
+        )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Options:

@@ -1,0 +1,235 @@
+"""Jobs and tables through `google-cloud-bigquery`: the only module that sends anything.
+
+Every job has a limit of bytes, labels, a location and a time; every error names the job, and never a row's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cdc_views.errors import UnsupportedError
+from cdc_views.instants import span_seconds
+from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views_bigquery.telling import told
+from cdc_views_bigquery.types import Field, Fields, standard
+
+if TYPE_CHECKING:
+    from google.cloud import bigquery
+
+_PREFIX = "cdc_views_"
+_OURS = {"tool": "cdc-views"}
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What BigQuery says of a statement without running it: bytes it would read, and the columns of its result."""
+
+    reads: int
+    fields: Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """A table or view as it is in BigQuery; `query` is a view's text, empty for a table; rows and bytes are logical."""
+
+    name: str
+    fields: Fields
+    query: str
+    description: str
+    labels: Mapping[str, str]
+    rows: int
+    bytes: int
+    descriptions: Mapping[str, str]
+
+
+class Connection:
+    """A client of one project, opened by the first call. Raises `EngineError`s that `telling` words."""
+
+    def __init__(self, project: str, config: BigQueryConfig) -> None:
+        self.project, self.config = project, config
+        self.jobs: list[str] = []
+        """Ids of the jobs that ran, in order."""
+
+    @cached_property
+    def client(self) -> bigquery.Client:
+        """The client, with credentials by its own rules, or none for a server of this machine."""
+        try:
+            from google.api_core.client_options import ClientOptions
+            from google.auth.credentials import AnonymousCredentials
+            from google.cloud import bigquery
+        except ImportError as error:
+            raise UnsupportedError("engine bigquery is not installed", remedy="pip install 'cdc-views[bigquery]'") from error
+        endpoint = self.config.endpoint
+        is_here = endpoint is not None and endpoint.startswith("http://")
+        with told("connecting"):
+            return bigquery.Client(
+                project=self.project,
+                location=self.config.location,
+                credentials=AnonymousCredentials() if is_here else None,  # type: ignore[no-untyped-call]
+                client_options=ClientOptions(api_endpoint=endpoint) if endpoint is not None else None,
+            )
+
+    def rows(self, sql: str, *, what: str) -> pa.Table:
+        """Run a query and return its rows; BigQuery's results tell no null array from an empty one: both are empty."""
+        job = self._job(sql, what=what)
+        with told(what, job=job):
+            answer = job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
+            return answer.to_arrow(create_bqstorage_client=False)
+
+    def run(self, sql: str, *, what: str) -> str:
+        """Run a statement and return the job's id."""
+        job = self._job(sql, what=what)
+        with told(what, job=job):
+            job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
+        return str(job.job_id)
+
+    def dry_run(self, sql: str, *, what: str) -> DryRun:
+        """Ask what a statement would do; costs nothing and reads no rows."""
+        job = self._job(sql, what=what, dry_run=True)
+        schema = job.schema or ()
+        return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, schema)))
+
+    def load(self, rows: pa.Table, table: str, *, what: str) -> str:
+        """Append rows to a table by one load job, which bills nothing and lands all of them or none; returns its id."""
+        from io import BytesIO
+
+        import pyarrow.parquet as pq
+        from google.cloud import bigquery
+
+        options = bigquery.ParquetOptions()  # type: ignore[no-untyped-call]
+        options.enable_list_inference = True
+        config = bigquery.LoadJobConfig(
+            source_format=bigquery.SourceFormat.PARQUET,
+            parquet_options=options,
+            decimal_target_types=[bigquery.DecimalTargetType.BIGNUMERIC],
+            write_disposition=bigquery.WriteDisposition.WRITE_APPEND,
+            create_disposition=bigquery.CreateDisposition.CREATE_NEVER,
+            labels=self._labels,
+        )
+        file = BytesIO()
+        pq.write_table(rows, file)
+        file.seek(0)
+        with told(what):
+            size = file.getbuffer().nbytes
+            job = self.client.load_table_from_file(
+                file, table, size=size, job_id_prefix=_PREFIX, job_config=config, timeout=self._timeout
+            )
+        self.jobs.append(str(job.job_id))
+        with told(what, job=job):
+            job.result(retry=self._retry, timeout=self._timeout)
+        return str(job.job_id)
+
+    def deployed(self, name: str) -> Deployed | None:
+        """Return a table or view as it is; None where there is none."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"reading what {name} is"):
+            try:
+                table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
+            except NotFound:
+                return None
+        return Deployed(
+            name,
+            tuple(map(_field, table.schema)),
+            table.view_query or "",
+            table.description or "",
+            dict(table.labels or {}),
+            int(table.num_rows or 0),
+            int(table.num_bytes or 0),
+            {field.name: field.description or "" for field in table.schema},
+        )
+
+    def extend(self, name: str, fields: Fields) -> None:
+        """Give a table these columns; they hold all that it has."""
+        with told(f"adding columns to {name}"):
+            table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
+            had = {field.name: field.description for field in table.schema}
+            table.schema = [_api_field(field, description=had.get(field.name)) for field in fields]
+            self.client.update_table(table, ["schema"], retry=self._retry, timeout=self._timeout)
+
+    def authorize(self, view: str, *, reads: str) -> bool:
+        """Let a view read a dataset for everybody who may read the view; returns whether that is new."""
+        from google.cloud import bigquery
+
+        with told(f"authorizing {view} to read {reads}"):
+            dataset = self.client.get_dataset(reads, retry=self._retry, timeout=self._timeout)
+            source = bigquery.TableReference.from_string(view, default_project=self.project).to_api_repr()
+            known = [entry.entity_id for entry in dataset.access_entries if entry.entity_type == "view"]
+            if source in known:
+                return False
+            entry = bigquery.AccessEntry(None, "view", source)
+            dataset.access_entries = [*dataset.access_entries, entry]
+            self.client.update_dataset(dataset, ["access_entries"], retry=self._retry, timeout=self._timeout)
+        return True
+
+    def has_dataset(self, name: str) -> bool:
+        """Whether there is a dataset."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"looking for dataset {name}"):
+            try:
+                self.client.get_dataset(name, retry=self._retry, timeout=self._timeout)
+            except NotFound:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Close the client's connections, if any were opened."""
+        if "client" in self.__dict__:
+            self.client.close()  # type: ignore[no-untyped-call]
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {**_OURS, **self.config.labels}
+
+    @property
+    def _timeout(self) -> float:
+        return float(span_seconds(self.config.timeout, option="timeout", example="10m", digits=6))
+
+    @property
+    def _retry(self) -> Any:
+        from google.cloud.bigquery.retry import DEFAULT_RETRY
+
+        return DEFAULT_RETRY.with_timeout(
+            float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6))
+        )
+
+    def _job(self, sql: str, *, what: str, dry_run: bool = False) -> bigquery.QueryJob:
+        """Start a job; nothing else starts one that reads, so that none goes out without its limit."""
+        from google.cloud import bigquery
+
+        config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self._labels, dry_run=dry_run)
+        if (limit := self.config.byte_limit) is not None:
+            config.maximum_bytes_billed = limit
+        if dry_run:
+            config.use_query_cache = False
+        with told(what, is_analysis=dry_run):
+            job = self.client.query(
+                sql, job_config=config, job_id_prefix=_PREFIX, retry=self._retry, timeout=self._timeout, job_retry=None
+            )
+        if not dry_run:
+            self.jobs.append(str(job.job_id))
+        return job
+
+
+def _field(found: Any) -> Field:
+    fields = tuple(map(_field, found.fields))
+    return Field(found.name, standard(found.field_type), repeats=found.mode == "REPEATED", fields=fields)
+
+
+def _api_field(field: Field, *, description: str | None = None) -> Any:
+    from google.cloud import bigquery
+
+    mode = "REPEATED" if field.repeats else "NULLABLE"
+    fields = tuple(map(_api_field, field.fields))
+    if not description:
+        return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields)
+    return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields, description=description)
+
+
+__all__ = ["Connection", "Deployed", "DryRun"]

@@ -1,0 +1,204 @@
+"""The engine: reads and views are jobs in BigQuery, over raw tables that are there."""
+
+from __future__ import annotations
+
+import difflib
+from types import TracebackType
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_views.engines.asking import ask_of
+from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.warehouses import SCHEME, Estimate, Standing, ViewChange
+from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.plan.nodes import Node
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.project.bigquery import BigQueryConfig, Place
+from cdc_views.relation import LAYOUT_VERSION, RawTable, Relation
+from cdc_views.sql import query_sql
+from cdc_views.sql.dialects import dialect
+from cdc_views.sql.render import Renderer
+from cdc_views_bigquery import ddl
+from cdc_views_bigquery.client import Connection, Deployed
+from cdc_views_bigquery.ddl import DIALECT, Statement, Target, reference
+from cdc_views_bigquery.limits import check_statement
+from cdc_views_bigquery.money import price
+from cdc_views_bigquery.types import Fields, differences, merged
+
+
+def target_of(view: ViewDefinition) -> Target:
+    """Return the places of a view and its raw table."""
+    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value)
+
+
+def full_name(raw: RawTable) -> str:
+    """Return the full name of a raw table in BigQuery."""
+    return raw.location.removeprefix(SCHEME)
+
+
+class BigQueryEngine:
+    """Runs plans as query jobs; makes datasets, raw tables, views and table functions. Nothing is sent before its use."""
+
+    name = DIALECT
+
+    def __init__(self, place: Place, config: BigQueryConfig) -> None:
+        self.place, self.config = place, config
+        self.connection = Connection(place.project, config)
+
+    def __enter__(self) -> BigQueryEngine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def read(self, read: Read) -> pa.Table:
+        """See `Engine.read`."""
+        return _arrays_or_null(self.connection.rows(self.sql(read), what=f"reading {read.raw.relation.schema.full_name}"))
+
+    def sql(self, read: Read) -> str:
+        """See `Engine.sql`."""
+        table = reference(full_name(read.raw))
+        text = query_sql(ask_of(read), dialect_name=DIALECT, strategy=read.strategy.value, table=table)
+        check_statement(text, what=f"the query of {read.raw.relation.schema.full_name}")
+        return text
+
+    def rows(self, plan: Node, sources: Sources) -> pa.Table:
+        """See `Engine.rows`; `sources` is all of a raw table."""
+        renderer = Renderer(dialect(DIALECT), table=reference(full_name(sources.raw)))
+        text = renderer.sql(prune(lower(plan, strategy="aggregate")))
+        check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
+        return _arrays_or_null(self.connection.rows(text, what=f"reading {sources.raw.relation.schema.full_name}"))
+
+    def apply(self, view: ViewDefinition) -> str:
+        """See `Engine.apply`; makes datasets and the raw table where they are not there, and lets the view read it."""
+        target = target_of(view)
+        statements = self.statements(target)
+        for made in statements:
+            self._make(made, target.relation)
+        dataset = target.raw.rpartition(".")[0]
+        if self.config.authorize_views and dataset != target.view.rpartition(".")[0]:
+            self.connection.authorize(target.view, reads=dataset)
+        return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
+
+    def statements(self, target: Target) -> list[Statement]:
+        """Return what makes one table's datasets, raw table, view and function, in order; all are checked first."""
+        names = [name.rpartition(".")[0] for name in (target.view, target.raw)]
+        made = [ddl.dataset(name, self.config) for name in dict.fromkeys(names)]
+        return [*made, ddl.raw_table(target, self.config), ddl.view(target, self.config), ddl.function(target)]
+
+    def _make(self, made: Statement, relation: Relation) -> None:
+        if made.kind is ddl.Kind.RAW and (found := self.connection.deployed(made.name)) is not None:
+            self._complete(found, relation)
+            return
+        if made.kind is ddl.Kind.DATASET and self.connection.has_dataset(made.name):
+            return
+        self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
+
+    def _complete(self, found: Deployed, relation: Relation) -> None:
+        """Add what a raw table lacks; raises `EngineError` where it is something else."""
+        _check_layout(found, relation)
+        wanted = ddl.raw_fields(relation)
+        additions, conflicts = differences(found.fields, wanted)
+        if conflicts:
+            raise EngineError(
+                f"raw table {found.name} does not hold events of {relation.schema.full_name}: {'; '.join(conflicts)}; "
+                "name another one (`raw.table`), or move this one away"
+            )
+        if additions:
+            self.connection.extend(found.name, merged(found.fields, wanted))
+
+    def plan(self, view: ViewDefinition) -> ViewChange:
+        """See `WarehouseEngine.plan`."""
+        target = target_of(view)
+        self.statements(target)  # what is too large for BigQuery is said before anything is asked
+        raw, deployed = self.connection.deployed(target.raw), self.connection.deployed(target.view)
+        query = ddl.view_query(target)
+        before = "" if deployed is None else deployed.query.strip()
+        names = (f"{target.view} (deployed)", f"{target.view} (planned)")
+        diff = "\n".join(difflib.unified_diff(before.splitlines(), query.strip().splitlines(), *names, lineterm=""))
+        lines = _raw_lines(target, raw)
+        asked = None if raw is None or lines else self.connection.dry_run(query, what=f"planning {target.view}")
+        if asked is not None and deployed is not None:
+            lines += _view_lines(target, deployed, asked.fields)
+        change = "create" if deployed is None else "replace" if diff or lines else "none"
+        estimate = None if asked is None else self._estimate(asked.reads)
+        rows, size = (raw.rows, raw.bytes) if raw is not None else (0, 0)
+        return ViewChange(change, diff, tuple(lines), rows, size, estimate)
+
+    def _estimate(self, reads: int) -> Estimate:
+        return Estimate(reads, price(reads, self.config), self.config.currency, self.config.byte_limit)
+
+    def standing(self, view: ViewDefinition) -> Standing:
+        """See `WarehouseEngine.standing`."""
+        target = target_of(view)
+        raw, deployed = self.connection.deployed(target.raw), self.connection.deployed(target.view)
+        if deployed is None:
+            state = "missing"
+        else:
+            state = "current" if deployed.query.strip() == ddl.view_query(target).strip() else "differs"
+        rows, size = (None, None) if raw is None else (raw.rows, raw.bytes)
+        return Standing(target.raw, rows, size, target.view, state)
+
+    def load(self, raw: RawTable, rows: pa.Table) -> str:
+        """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""
+        return self.connection.load(rows, full_name(raw), what=f"loading into {full_name(raw)}")
+
+    def write_state(self, write: StateWrite) -> None:
+        """State in BigQuery is not kept in files; see docs/bigquery.md."""
+        _refuse("keep a state in Delta files")
+
+    def write_serving(self, write: ServingWrite) -> None:
+        """As `write_state`."""
+        _refuse("keep a serving table in Delta files")
+
+    def close(self) -> None:
+        """Close the client."""
+        self.connection.close()
+
+
+def _raw_lines(target: Target, raw: Deployed | None) -> list[str]:
+    """What `apply` adds to the raw table; while there is any, BigQuery cannot be asked about the planned query."""
+    wanted = ddl.raw_fields(target.relation)
+    if raw is None:
+        return [f"+ {target.raw} with {len(wanted)} columns"]
+    additions, conflicts = differences(raw.fields, wanted)
+    return [f"{line[0]} {target.raw}:{line[1:]}" for line in additions + conflicts]
+
+
+def _view_lines(target: Target, view: Deployed, shown: Fields) -> list[str]:
+    """How the columns of the planned view differ from those of the deployed one."""
+    additions, conflicts = differences(view.fields, shown)
+    gone, _ = differences(shown, view.fields)
+    lines = [f"{line[0]} {target.view}:{line[1:]}" for line in additions + conflicts]
+    return lines + [f"- {target.view}:{line[1:]}" for line in gone]
+
+
+def _check_layout(found: Deployed, relation: Relation) -> None:
+    """Raise `UnsupportedError` for a raw table of a newer layout than this version knows."""
+    _, marked, rest = found.description.partition("raw layout ")
+    number = rest.rstrip(")")
+    if marked and number.isdigit() and int(number) > LAYOUT_VERSION:
+        raise UnsupportedError(
+            f"raw table {found.name} has layout {number}, and this version knows {LAYOUT_VERSION}", remedy="upgrade cdc-views"
+        )
+
+
+def _arrays_or_null(rows: pa.Table) -> pa.Table:
+    """Multi-cell collections of exact form, which are null when empty; BigQuery's results hold empty arrays for null."""
+    for index, column in enumerate(rows.schema):
+        if pa.types.is_list(column.type):
+            values = rows.column(index)
+            is_filled = pc.greater(pc.list_value_length(values), 0)
+            shown = pc.if_else(is_filled, values, pa.scalar(None, column.type))
+            rows = rows.set_column(index, column, shown)
+    return rows
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedError(f"engine bigquery does not {what}", remedy="see docs/bigquery.md")
+
+
+__all__ = ["BigQueryEngine", "full_name", "target_of"]

@@ -1,0 +1,50 @@
+"""A folder of SQL that people can take away: numbered files and a README, which need no cdc-views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views.relation import LAYOUT_VERSION
+from cdc_views.sql.statements import envelope
+from cdc_views_bigquery import ddl
+from cdc_views_bigquery.ddl import Kind, Statement, Target
+
+_FOLDERS = {Kind.RAW: "2_raw", Kind.VIEW: "3_views", Kind.FUNCTION: "4_functions"}
+DATASETS = "1_datasets.sql"
+README = "README.md"
+
+
+def folder(name: str, targets: Sequence[Target], config: BigQueryConfig) -> dict[str, str]:
+    """Return files, path → text, that make what `targets` need; `name` is the project's."""
+    made = [statement for target in targets for statement in (ddl.raw_table(target, config), ddl.view(target, config))]
+    made += [ddl.function(target) for target in targets]
+    places = dict.fromkeys(s.name.rpartition(".")[0] for s in made)
+    datasets = [ddl.dataset(place, config).sql for place in places]
+    files = {DATASETS: ";\n\n".join(datasets) + ";\n"}
+    listed = [(DATASETS, "the datasets")]
+    for statement in sorted(made, key=lambda s: (_FOLDERS[s.kind], s.name)):
+        path = f"{_FOLDERS[statement.kind]}/{_file(statement)}.sql"
+        files[path] = statement.sql + ";\n"
+        listed.append((path, f"{statement.kind.value} `{statement.name}`"))
+    first = targets[0]
+    files[README] = envelope(
+        "bigquery_folder.md.j2",
+        project=name,
+        files=listed,
+        limit=config.byte_limit or 10**11,
+        is_placed=first.view.count(".") > 1,
+        example=first.view,
+        function=first.function,
+        layout=LAYOUT_VERSION,
+    )
+    return files
+
+
+def _file(statement: Statement) -> str:
+    """Name of a file: the dataset and the table, fit for any file system."""
+    name = ".".join(statement.name.split(".")[-2:])
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)
+
+
+__all__ = ["folder"]

@@ -1,0 +1,100 @@
+"""What is said of a call that BigQuery refused: which job, why, what to do; no credentials, no row's value.
+
+BigQuery's messages about running statements quote values ("Bad int64 value: …"). So they are passed on only where they
+cannot: of a dry run, which reads no rows, of reasons that are about the job and not its data, and of what analysis finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cdc_views.errors import ConfigError, EngineError, TransientError
+
+_REMEDIES = {
+    "accessDenied": "ask for the rights that it names",
+    "bytesBilledLimitExceeded": "narrow the read, or raise `bigquery.maximum_bytes_billed` of the project file",
+    "notFound": "check `warehouse` and `bigquery.location` of the project file, or run `cdc-views apply`",
+    "quotaExceeded": "wait for the quota, or ask for more",
+    "rateLimitExceeded": "try again later",
+    "jobRateLimitExceeded": "try again later",
+    "backendError": "try again later",
+    "internalError": "try again later",
+    "resourcesExceeded": "materialize the table, or read fewer columns",
+    "billingNotEnabled": "enable billing for the project, or use another one",
+    "responseTooLarge": "read fewer rows: --where, --limit, --columns",
+    "timeout": "read less, or raise `bigquery.timeout` of the project file",
+    "stopped": "somebody stopped the job; run it again",
+}
+"""Reasons whose messages speak of the job and not of rows."""
+_LATER = frozenset({"rateLimitExceeded", "jobRateLimitExceeded", "backendError", "internalError", "quotaExceeded"})
+_ANALYSIS = re.compile(
+    r"(Syntax error|Unrecognized name|Name \S+ not found|No matching signature|Function not found|Table not found"
+    r"|Not found|Duplicate column|Column \S+ (already|in|name)|Query error: (Syntax|Unrecognized)|Invalid field name|Field name)"
+)
+
+
+class InvalidQueryError(Exception):
+    """BigQuery refused a statement, or a value in it; stands in for an error whose text may hold that value."""
+
+
+@contextmanager
+def told(what: str, *, job: Any = None, is_analysis: bool = False) -> Iterator[None]:
+    """Turn the client's errors into `EngineError`s.
+
+    Args:
+        what: What was being done, for the message.
+        job: The job it was done by, where there is one.
+        is_analysis: No row was read, so that messages hold none.
+    """
+    try:
+        from google.api_core.exceptions import GoogleAPICallError, RetryError
+        from google.auth.exceptions import GoogleAuthError
+        from requests.exceptions import RequestException
+    except ImportError:  # without the client nothing below can be raised
+        yield
+        return
+    from concurrent.futures import TimeoutError as FutureTimeoutError
+
+    try:
+        yield
+    except GoogleAuthError as error:
+        raise ConfigError(f"BigQuery, {what}: no usable credentials ({_credentials(error)}); "
+                          "see Application Default Credentials of Google Cloud") from None  # fmt: skip
+    except GoogleAPICallError as error:
+        raise _worded(error, what=what, job=job, is_analysis=is_analysis) from InvalidQueryError(type(error).__name__)
+    except (FutureTimeoutError, TimeoutError) as error:
+        raise TransientError(f"BigQuery, {what}: no answer in time{_of(job)}; {_REMEDIES['timeout']}") from error
+    except (RetryError, RequestException, ConnectionError) as error:
+        raise TransientError(f"BigQuery, {what}: the server cannot be reached ({type(error).__name__}){_of(job)}") from None
+
+
+def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineError:
+    first = dict(error.errors[0]) if error.errors else {}
+    reason = str(first.get("reason") or type(error).__name__)
+    said = str(first.get("message") or error.message or "").strip().splitlines()
+    text = said[0] if said else ""
+    is_safe = is_analysis or reason in _REMEDIES or bool(_ANALYSIS.match(text))
+    shown = f": {text}" if text and is_safe else "; its words may quote rows, and are kept with the job"
+    remedy = f"; {_REMEDIES[reason]}" if reason in _REMEDIES else ""
+    kind = TransientError if reason in _LATER else EngineError
+    return kind(f"BigQuery, {what}: {reason}{shown}{_of(job, error)}{remedy}")
+
+
+def _of(job: Any, error: Any = None) -> str:
+    """Which job; of one that was refused when it was sent, what its error says."""
+    found = job if job is not None else getattr(error, "query_job", None)
+    if found is None or not getattr(found, "job_id", None):
+        return ""
+    place = f"{found.project}:{found.location}." if found.location else f"{found.project}:"
+    return f" (job {place}{found.job_id})"
+
+
+def _credentials(error: Any) -> str:
+    """The kind of what is wrong with credentials; never their text."""
+    return re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
+
+
+__all__ = ["InvalidQueryError", "told"]

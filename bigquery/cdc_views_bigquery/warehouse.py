@@ -1,0 +1,31 @@
+"""What the entry point offers: an engine, and statements as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.base import ViewDefinition
+from cdc_views.project.bigquery import place_of
+from cdc_views_bigquery import ddl
+from cdc_views_bigquery.engine import BigQueryEngine, target_of
+from cdc_views_bigquery.folder import folder
+
+if TYPE_CHECKING:
+    from cdc_views.project import ProjectConfig
+
+
+class BigQueryWarehouse:
+    """See `cdc_views.engines.warehouses.Warehouse`."""
+
+    def open(self, config: ProjectConfig) -> BigQueryEngine:
+        """Return an engine; nothing is sent before its first use."""
+        return BigQueryEngine(place_of(config.warehouse, config.bigquery), config.bigquery)
+
+    def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str:
+        """Return the statement that creates the view."""
+        return ddl.view(target_of(view), config.bigquery).sql
+
+    def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
+        """Return files, path → text, of statements that make everything without this tool."""
+        return folder(config.name, [target_of(view) for view in views], config.bigquery)

@@ -1,0 +1,156 @@
+"""Columns of state and serving tables: names, BigQuery's types, and what identifies a row of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import pyarrow as pa
+from sqlglot import exp
+
+from cdc_views.engines.serving import column_types
+from cdc_views.errors import UnsupportedError
+from cdc_views.facts import FactKind
+from cdc_views.naming import held_name, physical_name
+from cdc_views.plan import names
+from cdc_views.plan.serving import CHANGES_AT
+from cdc_views.relation import LAYOUT_VERSION, Relation
+from cdc_views.schema import TableSchema
+from cdc_views.sql.casts import casts_of
+from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.bigquery import BigQuery
+
+PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
+"""Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
+_MOST_CLUSTERED = 4
+"""Source: BigQuery, Introduction to clustered tables, Limitations."""
+_CLUSTERABLE = ("INT64", "STRING", "BOOL", "BIGNUMERIC", "TIMESTAMP", "DATETIME", "DATE")
+"""Source: BigQuery, Introduction to clustered tables, Cluster column types; BYTES and FLOAT64 are none of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as DDL takes it; `type` is GoogleSQL's."""
+
+    name: str
+    type: str
+
+    @property
+    def quoted(self) -> str:
+        """The name in backquotes."""
+        return identifier(self.name).sql(dialect="bigquery")
+
+
+def raw_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of the raw layout."""
+    return tuple(Column(field.name, _type(field.type, field.name)) for field in relation.arrow_schema())
+
+
+def state_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a state: the raw layout's, and ours."""
+    return (*raw_columns(relation), Column(PART, "INT64"), Column(OWNER, "BYTES"), Column(FACT, "BYTES"))
+
+
+def shown_columns(relation: Relation) -> tuple[tuple[str, Column], ...]:
+    """Return, for each column that the view shows, the user's name and the serving table's column."""
+    kinds, shown = column_types(relation, field_name=held_name), shown_names(relation.schema)
+    casts = casts_of(relation)
+    return tuple(
+        (name, Column(shown[name], casts[name].sql(dialect="bigquery") if name in casts else _type(kind, name)))
+        for name, kind in kinds.items()
+    )
+
+
+def serving_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a serving table: the view's, and ours."""
+    ours = (Column(CHANGES_AT, "INT64"), Column(PART, "INT64"), Column(OWNER, "BYTES"), Column(ROW, "BYTES"))
+    return (*(column for _, column in shown_columns(relation)), *ours)
+
+
+def shown_names(schema: TableSchema) -> dict[str, str]:
+    """Return a serving table's column for each of the users': the own name where BigQuery takes it, else encoded."""
+    held = [held_name(column.name).casefold() for column in schema.columns]
+
+    def shown(name: str) -> str:
+        mine = held_name(name)
+        is_own = held.count(mine.casefold()) == 1 and BigQuery.column_name.match(mine) and len(mine) <= BigQuery.max_name_bytes
+        return mine if is_own else physical_name(name)
+
+    return {column.name: shown(column.name) for column in schema.columns}
+
+
+def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
+    """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
+    kinds = {column.name: column for column in columns}
+    return [kinds[name].quoted for name in wanted if kinds[name].type in _CLUSTERABLE][:_MOST_CLUSTERED]
+
+
+def owner_of(relation: Relation) -> Sql:
+    """Return the digest of a fact's partition key (rule K1)."""
+    return digest(_columns(names.identity(c) for c in relation.schema.partition))
+
+
+def fact_of(relation: Relation) -> Sql:
+    """Return the digest of what tells facts of a state apart: kind, keys, and a range's bounds.
+
+    Without clustering columns a partition is its row, so both kinds are about one.
+    """
+    schema = relation.schema
+    kind: Sql = exp.column(identifier(names.KIND))
+    if not schema.clustering:
+        is_partition = exp.EQ(this=kind.copy(), expression=exp.Literal.string(FactKind.PARTITION.value))
+        kind = function("IF", is_partition, exp.Literal.string(FactKind.ROW.value), kind)
+    bounds = (names.FROM, names.TO) if schema.clustering else ()
+    keys = _columns((*(names.identity(c) for c in schema.row_key), *bounds))
+    return digest([exp.alias_(kind, identifier(names.KIND)), *keys])
+
+
+def row_of(relation: Relation) -> Sql:
+    """Return the digest of what tells rows of a view apart: keys, and whether only static columns show (W3)."""
+    return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
+
+
+def digest(parts: Iterable[Sql]) -> Sql:
+    """Return the MD5 of values as JSON, in which null, order and names tell them apart."""
+    return function("MD5", function("TO_JSON_STRING", function("STRUCT", *parts)))
+
+
+def setting_of(relation: Relation) -> str:
+    """Return a digest of what rows of a serving table depend on besides facts: columns, types, drop times."""
+    casts = sorted((name, kind.sql()) for name, kind in casts_of(relation).items())
+    told = (LAYOUT_VERSION, relation.schema, relation.order, casts, serving_columns(relation))
+    return sha256(repr(told).encode()).hexdigest()
+
+
+def _columns(wanted: Iterable[str]) -> list[Sql]:
+    return [exp.column(identifier(name)) for name in wanted]
+
+
+def _type(kind: pa.DataType, column: str) -> str:
+    if pa.types.is_map(kind):
+        return f"ARRAY<STRUCT<`key` {_type(kind.key_type, column)}, `value` {_type(kind.item_type, column)}>>"
+    if pa.types.is_list(kind):
+        if pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type):
+            raise UnsupportedError(
+                f"column {column!r} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
+                remedy="leave the column out of the schema file",
+            )
+        return f"ARRAY<{_type(kind.value_type, column)}>"
+    if pa.types.is_struct(kind):
+        fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
+        return f"STRUCT<{', '.join(fields)}>"
+    return next(name for fits, name in _SCALARS if fits(kind))
+
+
+_SCALARS = (
+    (pa.types.is_integer, "INT64"),
+    (pa.types.is_floating, "FLOAT64"),
+    (pa.types.is_string, "STRING"),
+    (pa.types.is_binary, "BYTES"),
+    (pa.types.is_boolean, "BOOL"),
+    (pa.types.is_decimal, "BIGNUMERIC"),
+    (pa.types.is_date, "DATE"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "TIMESTAMP"),
+    (pa.types.is_timestamp, "DATETIME"),
+)

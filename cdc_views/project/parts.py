@@ -1,0 +1,19 @@
+"""What all parts of a project file share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(strict=True, min_length=1)]
+"""A text that is not empty."""
+
+
+class Part(BaseModel):
+    """Unknown keys are refused, nothing changes after loading, no silent casts."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+__all__ = ["Name", "Part"]

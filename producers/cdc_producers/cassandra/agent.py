@@ -1,0 +1,117 @@
+"""The agent as one source: the node's commit log, and beside it the snapshot of what was there before."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from threading import Event, Thread
+
+from cdc_producers.cassandra.snapshot import SnapshotSource
+from cdc_producers.metrics import Health
+from cdc_producers.runtime import pauses
+from cdc_producers.source import Emit, LostError, Source, Standing, StoppedError
+from cdc_views.errors import EngineError
+from cdc_views.landing.targets import ProducerLog
+
+_HEAD_START = 30.0
+"""Seconds that the log waits for the snapshot; a longer one goes on beside it, since an unread log fills the node's disk."""
+
+
+@dataclass
+class SnapshotAndLog:
+    """Both at once; see `cdc_producers.source.Source`."""
+
+    snapshot: SnapshotSource
+    log_source: Source
+    log: ProducerLog
+    health: Health
+    _thread: Thread | None = None
+    _failure: BaseException | None = None
+    _is_settled: Event = field(default_factory=Event)
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        if not self.snapshot.is_whole and (self._thread is None or not self._thread.is_alive()):
+            self._thread = Thread(target=self._read, args=(emit, stop), name="snapshot", daemon=True)
+            self._thread.start()
+            self._wait(stop)
+        if not stop.is_set():
+            self.log_source.run(emit, stop)
+        if self._thread is not None:
+            self._thread.join(1.0)
+        if self._failure is not None:
+            raise self._failure
+
+    def _wait(self, stop: Event) -> None:
+        deadline = time.monotonic() + _HEAD_START
+        while not self._is_settled.wait(0.05) and not stop.is_set() and time.monotonic() < deadline:
+            pass
+
+    def _read(self, emit: Emit, stop: Event) -> None:
+        """Read until it is whole; what waiting mends is tried again, anything else ends the agent."""
+        waits = pauses()
+        while not stop.is_set() and not self.snapshot.is_whole:
+            try:
+                self.snapshot.run(emit, stop)
+                self.health.set("snapshot", "")
+            except StoppedError:
+                return
+            except LostError as error:
+                self._fail(error, stop)
+            except EngineError as error:
+                pause = next(waits)
+                self.health.set("snapshot", str(error))
+                self.log.warning(f"{error}; tried again in {pause:g} s, nothing is lost", part="snapshot")
+                self._is_settled.set()
+                stop.wait(pause)
+            except BaseException as error:
+                self._fail(error, stop)
+        self._is_settled.set()
+
+    def _fail(self, error: BaseException, stop: Event) -> None:
+        self._failure = error
+        stop.set()
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`."""
+        self.log_source.keep_alive()
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`."""
+        self.log_source.landed(token)
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        return self.log_source.standing()
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        self.log_source.close()
+
+
+@dataclass
+class SnapshotOnly:
+    """A snapshot, and the end of the producer; see `cdc_producers.source.Source`."""
+
+    snapshot: SnapshotSource
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        self.snapshot.run(emit, stop)
+        stop.set()
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`."""
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`."""
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        return self.snapshot.standing()
+
+    def close(self) -> None:
+        """See `Source.close`."""
+
+
+__all__ = ["SnapshotAndLog", "SnapshotOnly"]

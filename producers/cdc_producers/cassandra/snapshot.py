@@ -1,0 +1,211 @@
+"""The snapshot of a Cassandra table: every row, with the write times and expiries of its cells, by token range.
+
+Run it beside the commit log's reader, or before it and after the log began to be kept: what changes while it reads comes
+from the log, and the two merge by write time. A snapshot that was stopped goes on at the partition it was at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+
+from cdc_producers.cassandra.snapshot_events import EventWriter
+from cdc_producers.cassandra.snapshot_options import SnapshotOptions
+from cdc_producers.cassandra.snapshot_query import RawRow, Selection
+from cdc_producers.cassandra.snapshot_ranges import (
+    FIRST_TOKEN,
+    WHOLE,
+    Place,
+    place_of,
+    position_of,
+    remaining,
+    split,
+)
+from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader
+from cdc_producers.metrics import Metrics
+from cdc_producers.source import Emit, Emitted, Standing
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
+from cdc_views.schema import TableSchema
+from cdc_views.types import ListOf
+
+_EVENT_ROWS = 100
+"""Rows of one partition in one event, at most."""
+
+
+@dataclass
+class SnapshotSource:
+    """Reads each table that has no whole snapshot yet; see `cdc_producers.source.Source`.
+
+    `run` returns once every table is whole (`is_whole`), or when it is told to stop.
+    """
+
+    targets: Mapping[str, StreamTarget]
+    options: SnapshotOptions
+    log: ProducerLog
+    metrics: Metrics
+    progress: SnapshotProgress = shown_nowhere
+    is_whole: bool = False
+    begun: int = field(default_factory=lambda: time.time_ns() // 1000)
+    _readings: dict[str, int] = field(default_factory=dict)
+    _emitted_whole: set[str] = field(default_factory=set)
+    _stream: str = ""
+    _standing: Standing = field(default_factory=Standing)
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        if not self.is_whole:
+            reader = SnapshotReader.connect(self.options)
+            try:
+                self._stream = self.options.stream_of(reader.host_id)
+                for name in self.targets:
+                    if not stop.is_set() and name not in self._emitted_whole and self._landed(name) != WHOLE:
+                        self._read(reader, name, emit, stop)
+            finally:
+                reader.close()
+            self.is_whole = not stop.is_set()
+
+    def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
+        if self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
+            self.log.info(
+                f"{name}: no snapshot: it has had CDC since it was created, so the log has everything; where segments of the log "
+                "were deleted before they landed here, run this once with --snapshot only",
+                table=name,
+            )
+        else:
+            _TableSnapshot(self, reader, name, emit, stop).read()
+        if not stop.is_set():
+            emit(Emitted(name, self._stream, WHOLE))
+            self._emitted_whole.add(name)
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`: the server keeps nothing for a snapshot."""
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`."""
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        return self._standing
+
+    def close(self) -> None:
+        """See `Source.close`."""
+
+    def stands(self, name: str, token: int) -> None:
+        """Note how far a table's snapshot has come."""
+        self._standing = Standing(f"{name} at token {token}", heard=time.time())
+
+    def next_reading(self, name: str) -> tuple[Place | None, int]:
+        """Return where a table's snapshot goes on, and a number above those of its earlier readings."""
+        landed = self._landed(name)
+        place = None if landed is None else place_of(landed)
+        reading = max(self._readings.get(name, -1), -1 if place is None else place.reading) + 1
+        self._readings[name] = reading
+        return place, reading
+
+    @property
+    def stream(self) -> str:
+        """The stream that positions are kept under."""
+        return self._stream
+
+    def _landed(self, name: str) -> Position | None:
+        return self.targets[name].lander(self._stream).position()
+
+
+@dataclass
+class _TableSnapshot:
+    """One reading of one table."""
+
+    source: SnapshotSource
+    reader: SnapshotReader
+    name: str
+    emit: Emit
+    stop: Event
+    rows: int = 0
+    _token: int = FIRST_TOKEN
+    _ordinal: int = 0
+    _events: int = 0
+    _partition: RawRow | None = None
+
+    def read(self) -> None:
+        source, options = self.source, self.source.options
+        table = source.targets[self.name].schema
+        place, reading = source.next_reading(self.name)
+        now = time.time_ns()
+        selection = Selection.of(table, tells_elements=self.reader.tells_elements)
+        writer = EventWriter(
+            selection,
+            node=source.stream,
+            segment=now // 1_000_000,
+            log_since=options.log_since or source.begun,
+            marks_rows=options.marks_rows,
+        )
+        self._tell_limits(table, place)
+        whole = self.reader.ranges()
+        done, total = _covered(whole, place), sum(through - after for after, through in whole)
+        for page in self.reader.pages(selection, remaining(split(whole, options.ranges), place), self.stop):
+            self._emit_page(page, writer, reading)
+            done = _covered(whole, Place(page.tokens.through)) if page.is_last else done
+            self._tell_progress(len(page.rows), done / total)
+        if not self.stop.is_set():
+            source.progress(self.name, done=self.rows, total=self.rows, is_over=True)
+            source.log.info(f"{self.name}: snapshot: read all {self.rows:,} rows", table=self.name, rows=self.rows)
+
+    def _emit_page(self, page: Page, writer: EventWriter, reading: int) -> None:
+        """Emit a page's rows, those of one partition together; a partition may go on in the next page."""
+        for rows in _by_partition(page.rows, writer):
+            partition, token = writer.partition_of(rows[0]), int.from_bytes(rows[0][0] or b"", "big", signed=True)
+            is_new = partition != self._partition
+            self._partition = partition
+            self._ordinal = 0 if token != self._token else self._ordinal + 1
+            self._token = token
+            self._events += 1
+            content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
+            position = position_of(Place(token, reading, self._ordinal))
+            self.emit(Emitted(self.name, self.source.stream, position, content))
+
+    def _tell_progress(self, rows: int, part: float) -> None:
+        self.rows += rows
+        self.source.metrics.snapshot_rows(self.name).inc(rows)
+        self.source.stands(self.name, self._token)
+        self.source.progress(self.name, done=self.rows, total=int(self.rows / part) if part else None)
+
+    def _tell_limits(self, table: TableSchema, place: Place | None) -> None:
+        log, name = self.source.log, self.name
+        log.info(f"{name}: snapshot {'begins' if place is None else 'goes on'} at {self.source.options.consistency}", table=name)
+        several = [column for column in (*table.statics, *table.regulars) if column.type.is_multicell]
+        if several and not self.reader.tells_elements:
+            names = ", ".join(column.name for column in several)
+            log.warning(
+                f"{name}: this server has no write times of the elements of {names}: they rank below any event", table=name
+            )
+        lists = ", ".join(column.name for column in several if isinstance(column.type, ListOf))
+        if lists:
+            log.warning(
+                f"{name}: CQL does not tell how the elements of {lists} are identified: where one that only the snapshot has is "
+                "later removed or set by itself, views show it until the list is written as a whole",
+                table=name,
+            )
+
+
+def _by_partition(rows: list[RawRow], writer: EventWriter) -> Iterator[list[RawRow]]:
+    part: list[RawRow] = []
+    for row in rows:
+        if part and (len(part) == _EVENT_ROWS or writer.partition_of(row) != writer.partition_of(part[0])):
+            yield part
+            part = []
+        part.append(row)
+    if part:
+        yield part
+
+
+def _covered(ranges: Iterable[tuple[int, int]], place: Place | None) -> int:
+    """How many tokens of the ranges are at or below a place."""
+    if place is None:
+        return 0
+    return sum(max(0, min(through, place.token) - after) for after, through in ranges)
+
+
+__all__ = ["SnapshotSource"]

@@ -1,0 +1,230 @@
+"""Rows that a SELECT gave as events of the format `cassandra-mutation/1`.
+
+What CQL does not tell is chosen so that the log's own events, which are exact, prevail wherever they are:
+
+- the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
+  but the log's. It expires with the last cell where every cell expires.
+- a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are
+  left to the log, which has them with their paths; older ones replace what the log may have of them (rule D3).
+- elements of collections on a server before 5.0: their write time is 0 and they do not expire.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection
+from cdc_views.codec.jsontext import quote, to_json
+from cdc_views.codec.serialized import deserialize
+from cdc_views.errors import MalformedEventError
+from cdc_views.schema import Column
+from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+
+UNTOLD = 0
+"""The write time of what CQL tells none of: below any event of the log."""
+_WRITTEN, _LEFT = ListOf(Scalar(Kind.BIGINT)), ListOf(Scalar(Kind.INT))
+_BETWEEN = 0x1B21DD213814000 + 1_262_304_000 * 10_000_000
+"""2010 in a timeuuid's 100 ns: paths of prepended elements count down from there (Cassandra's `Lists.java`)."""
+
+
+class Moment(NamedTuple):
+    """When a page was read: the second at the coordinator, and whether that is certain (else it may be one less)."""
+
+    seconds: int
+    is_certain: bool = True
+
+
+class _Cell(NamedTuple):
+    """A live cell; `left` are the seconds until it expires, None where it does not."""
+
+    written: int
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventWriter:
+    """Writes events of one table.
+
+    Attributes:
+        selection: What the rows hold.
+        node: What the events name as their node.
+        segment: Likewise; differs from run to run, so that (node, segment, position) is unique.
+        log_since: The log has the elements of lists written from here on (µs); see above.
+        marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
+    """
+
+    selection: Selection
+    node: str
+    segment: int
+    log_since: int
+    marks_rows: bool = True
+
+    def partition_of(self, row: RawRow) -> RawRow:
+        """Return what rows of one partition have in common."""
+        return row[2 : 2 + len(self.selection.table.partition)]
+
+    def event(self, rows: Sequence[RawRow], moment: Moment, *, number: int, with_static: bool) -> bytes:
+        """Return one event of rows of one partition; `number` is its position, `with_static` adds the static row."""
+        table = self.selection.table
+        written = [self._static(rows[0], moment)] if with_static else []
+        written += [self._row(row, moment) for row in rows if self._is_row(row)]
+        head = f'"format":"cassandra-mutation/1","node":{quote(self.node)},"segment":{self.segment},"position":{number}'
+        place = f'"keyspace":{quote(table.keyspace)},"table":{quote(table.name)}'
+        partition = _members(table.partition, rows[0][2:])
+        return f'{{{head},{place},"partition":{partition},"rows":[{",".join(filter(None, written))}]}}'.encode()
+
+    def _is_row(self, row: RawRow) -> bool:
+        """Whether it is more than a partition's static columns, which come without a clustering key (rule W3)."""
+        table = self.selection.table
+        at = 2 + len(table.partition)
+        return not table.clustering or row[at] is not None
+
+    def _row(self, row: RawRow, moment: Moment) -> str:
+        table = self.selection.table
+        clustering = _members(table.clustering, row[2 + len(table.partition) :])
+        cells, found = self._cells(self.selection.regulars, row, moment)
+        marker = _marker(found, moment) if self._is_marked(found) else ""
+        return f'{{"kind":"row","clustering":{clustering}{marker},"cells":[{",".join(cells)}]}}'
+
+    def _is_marked(self, cells: list[_Cell]) -> bool:
+        """Whether to say that the row was inserted: without a cell, nothing else can show it."""
+        return not cells or (self.marks_rows and any(cell.written < self.log_since for cell in cells))
+
+    def _static(self, row: RawRow, moment: Moment) -> str:
+        cells, _ = self._cells(self.selection.statics, row, moment)
+        return f'{{"kind":"static","cells":[{",".join(cells)}]}}' if cells else ""
+
+    def _cells(self, columns: Sequence[Selected], row: RawRow, moment: Moment) -> tuple[list[str], list[_Cell]]:
+        """Return a row's cells as text, and each live one, those left to the log included."""
+        texts: list[str] = []
+        found: list[_Cell] = []
+        for selected in columns:
+            value = row[selected.place]
+            if value is None:
+                continue
+            if selected.column.type.is_multicell:
+                self._elements(selected, row, value, moment, texts=texts, found=found)
+            else:
+                cell = _Cell(_number(row[selected.written], 8), _left(row[selected.ttl]))
+                found.append(cell)
+                texts.append(f"{_head(selected.column.name, cell, moment)}{_value(selected.column.type, value)}}}")
+        return texts, found
+
+    def _elements(
+        self, selected: Selected, row: RawRow, value: bytes, moment: Moment, *, texts: list[str], found: list[_Cell]
+    ) -> None:
+        name, elements = selected.column.name, list(_entries(selected.column.type, value))
+        cells = _element_cells(selected, row, len(elements))
+        found += [cell for cell, (_, kept) in zip(cells, elements, strict=True) if kept is not None]
+        if isinstance(selected.column.type, ListOf):
+            texts += self._list(selected, elements, cells, moment)
+            return
+        for (path, text), cell in zip(elements, cells, strict=True):
+            if text is not None:
+                texts.append(f'{_head(name, cell, moment)},"path":{path}{text}}}')
+
+    def _list(
+        self, selected: Selected, elements: list[tuple[str, str | None]], cells: list[_Cell], moment: Moment
+    ) -> Iterator[str]:
+        """Yield the elements the log does not have, after a deletion of what it may have of them."""
+        name = selected.column.name
+        old = [i for i, cell in enumerate(cells) if cell.written < self.log_since]
+        if not old:
+            return
+        newest = max(cells[i].written for i in old)
+        if selected.is_told:
+            deletion = f'{{"written":{newest},"deleted_at":{moment.seconds}}}'
+            yield f'{{"column":{quote(name)},"deletion":{deletion}}}'
+            newest += 1
+        for i in old:
+            path = uuid.UUID(fields=(*_time_fields(_BETWEEN + i), 0x80, 0, 0))
+            yield f'{_head(name, cells[i]._replace(written=newest), moment)},"path":"{path}"{elements[i][1]}}}'
+
+
+def _head(name: str, cell: _Cell, moment: Moment) -> str:
+    expiry = "" if cell.left is None else f',"ttl":{max(cell.left, 1)},"expires_at":{moment.seconds + cell.left}'
+    return f'{{"column":{quote(name)},"written":{cell.written}{expiry}'
+
+
+def _value(kind: LogicalType, data: bytes) -> str:
+    return f',"value":{to_json(kind, deserialize(kind, data))},"bytes":"{data.hex()}"'
+
+
+def _marker(cells: list[_Cell], moment: Moment) -> str:
+    left = [cell.left for cell in cells if cell.left is not None]
+    if not cells or len(left) < len(cells):
+        return f',"liveness":{{"written":{UNTOLD}}}'
+    longest = max(left)
+    return f',"liveness":{{"written":{UNTOLD},"ttl":{max(longest, 1)},"expires_at":{moment.seconds + longest}}}'
+
+
+def _members(columns: Sequence[Column], values: Sequence[bytes | None]) -> str:
+    pairs = zip(columns, values, strict=False)
+    return "{" + ",".join(f"{quote(c.name)}:{to_json(c.type, deserialize(c.type, data or b''))}" for c, data in pairs) + "}"
+
+
+def _entries(kind: LogicalType, value: bytes) -> Iterator[tuple[str, str | None]]:
+    """Yield the path and the value of each element, as JSON; a user type's missing fields too, without a value."""
+    match kind:
+        case SetOf():
+            for part in _parts(value[4:]):
+                yield _path(kind.element, part), ',"value":"","bytes":""'
+        case ListOf():
+            for part in _parts(value[4:]):
+                yield "", _value(kind.element, part or b"")
+        case MapOf():
+            parts = list(_parts(value[4:]))
+            for key, data in zip(parts[::2], parts[1::2], strict=True):
+                yield _path(kind.key, key), _value(kind.value, data or b"")
+        case Udt():
+            parts = list(_parts(value))
+            parts += [None] * (len(kind.fields) - len(parts))
+            for (name, field), data in zip(kind.fields, parts, strict=True):
+                yield quote(name), None if data is None else _value(field, data)
+        case _:
+            raise TypeError(f"{kind} has no elements")
+
+
+def _path(kind: LogicalType, data: bytes | None) -> str:
+    return to_json(kind, deserialize(kind, data or b""))
+
+
+def _parts(data: bytes) -> Iterator[bytes | None]:
+    start = 0
+    while start < len(data):
+        (size,) = struct.unpack_from(">i", data, start)
+        start += 4
+        yield None if size < 0 else data[start : start + size]
+        start += max(size, 0)
+
+
+def _element_cells(selected: Selected, row: RawRow, count: int) -> list[_Cell]:
+    if not selected.is_told:
+        return [_Cell(UNTOLD, None)] * count
+    written, left = deserialize(_WRITTEN, row[selected.written] or b""), deserialize(_LEFT, row[selected.ttl] or b"")
+    if len(written) > count or len(written) != len(left):
+        raise MalformedEventError(f"{selected.column.name!r}: {count} elements with {len(written)} write times")
+    pairs = [_Cell(UNTOLD if at is None else at, seconds) for at, seconds in zip(written, left, strict=True)]
+    # a field added to a user type later has neither
+    return pairs + [_Cell(UNTOLD, None)] * (count - len(pairs))
+
+
+def _number(data: bytes | None, width: int) -> int:
+    if data is None or len(data) != width:
+        raise MalformedEventError("the server gave a value without its write time")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _left(data: bytes | None) -> int | None:
+    return None if data is None else _number(data, 4)
+
+
+def _time_fields(moment: int) -> tuple[int, int, int]:
+    return moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF, moment >> 48 & 0x0FFF | 0x1000
+
+
+__all__ = ["UNTOLD", "EventWriter", "Moment"]

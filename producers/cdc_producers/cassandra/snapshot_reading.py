@@ -1,0 +1,240 @@
+"""The cluster as a snapshot reads it: one connection, pages of rows as the protocol carries them, one page ahead."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, NamedTuple
+
+from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, InvalidRequest, ProtocolVersion, Unauthorized
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResponseFuture, Session
+from cassandra.connection import ConnectionException
+from cassandra.policies import DCAwareRoundRobinPolicy
+from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
+from cassandra.query import SimpleStatement, tuple_factory
+
+from cdc_producers.cassandra.snapshot_events import Moment
+from cdc_producers.cassandra.snapshot_options import SnapshotOptions
+from cdc_producers.cassandra.snapshot_query import RawRow, Selection
+from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, whole_ring
+from cdc_views.errors import TransientError, UsageError
+from cdc_views.schema import TableSchema
+
+USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
+_REREADS = 5
+_NEVER = Moment(0)
+_EPOCH = 0x01B21DD213814000
+"""1970 in a timeuuid's 100 ns."""
+_CREATING = 1_000_000
+"""Microseconds between a table's id and what its CREATE wrote, at most."""
+_TELLS_ELEMENTS = 5
+"""The first version of Cassandra that has WRITETIME and TTL of a collection's elements."""
+
+
+class _RawResult(ResultMessage):  # type: ignore[misc]  # the driver has no types
+    """Rows undecoded: their bytes are what rule C2.6 compares, and the driver cannot decode nulls inside a list."""
+
+    def recv_results_rows(self, f: Any, protocol_version: int, user_type_map: Any, result_metadata: Any, policy: Any) -> None:
+        self.recv_results_metadata(f, user_type_map)
+        columns = self.column_metadata or result_metadata
+        self.parsed_rows = [tuple(self.recv_row(f, len(columns))) for _ in range(read_int(f))]
+        self.column_names = [column[2] for column in columns]
+        self.column_types = [column[3] for column in columns]
+
+
+class _RawHandler(ProtocolHandler):  # type: ignore[misc]
+    message_types_by_opcode = {**ProtocolHandler.message_types_by_opcode, ResultMessage.opcode: _RawResult}  # noqa: RUF012
+
+
+class Page(NamedTuple):
+    """Rows of one page, when they were read, and the range they are of; `is_last` of that range."""
+
+    rows: list[RawRow]
+    moment: Moment
+    tokens: TokenRange
+    is_last: bool
+
+
+@dataclass
+class SnapshotReader:
+    """Reads tables at the chosen consistency level; `close` it."""
+
+    options: SnapshotOptions
+    session: Session
+    major: int
+    host_id: str
+
+    @classmethod
+    def connect(cls, options: SnapshotOptions) -> SnapshotReader:
+        """Connect; raises `TransientError` where no node answers, `UsageError` where they refuse."""
+        user = os.environ.get(USER)
+        profile = ExecutionProfile(
+            load_balancing_policy=DCAwareRoundRobinPolicy(),
+            consistency_level=getattr(ConsistencyLevel, options.consistency),
+            request_timeout=options.timeout_seconds,
+            row_factory=tuple_factory,
+        )
+        cluster = Cluster(
+            list(options.hosts),
+            port=options.port,
+            auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+            protocol_version=ProtocolVersion.V4,  # every version from 4.0 on speaks it, and it is all that is needed
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            connect_timeout=options.timeout_seconds,
+            schema_metadata_enabled=False,
+        )
+        with _asking(options, "connecting"):
+            try:
+                session = cluster.connect()
+                version = str(session.execute("SELECT release_version FROM system.local").one()[0])
+                host_id = str(cluster.get_control_connection_host().host_id)
+            except BaseException:
+                cluster.shutdown()
+                raise
+        session.client_protocol_handler = _RawHandler
+        return cls(options, session, int(version.split(".")[0]), host_id)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with suppress(Exception):
+            self.session.cluster.shutdown()
+
+    @property
+    def tells_elements(self) -> bool:
+        """Whether the server has write times of the elements of collections."""
+        return self.major >= _TELLS_ELEMENTS and self.options.reads_elements
+
+    def ranges(self) -> list[TokenRange]:
+        """Return what this snapshot is to read: everything, or what its node is the first replica of."""
+        if not self.options.own_ranges:
+            return whole_ring()
+        tokens = self.session.cluster.metadata.token_map
+        owners = [(int(token.value), str(host.host_id)) for token, host in tokens.token_to_host_owner.items()]
+        return primary_ranges(owners, self.host_id)
+
+    def is_logged_whole(self, table: TableSchema) -> bool:
+        """Whether the table has had CDC since it was created: the server keeps when each setting was last written."""
+        text = "SELECT id, WRITETIME(cdc), cdc FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+        with _asking(self.options, f"looking at {table.full_name}"):
+            found = self.session.execute(text, (table.keyspace, table.name)).one()
+        if found is None:
+            raise UsageError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
+        created, written, is_on = uuid.UUID(bytes=found[0]), found[1], found[2]
+        if created.version != 1 or written is None or is_on != b"\x01":
+            return False
+        return int.from_bytes(written, "big") - (created.time - _EPOCH) // 10 < _CREATING
+
+    def pages(self, selection: Selection, ranges: Iterable[TokenRange], stop: Event) -> Iterator[Page]:
+        """Yield every page of these ranges, in order; the next one is on its way while one is worked on."""
+        wanted = iter(ranges)
+        first = next(wanted, None)
+        ahead = None if first is None else _Request.of(self, selection, first)
+        begun, count = time.monotonic(), 0
+        while ahead is not None and not stop.is_set():
+            request = ahead
+            rows = request.rows()
+            following = request.tokens if request.paging_state is not None else next(wanted, None)
+            ahead = None if following is None else _Request.of(self, selection, following, after=request)
+            moment = request.moment
+            if rows and not moment.is_certain and selection.has_expiring(rows):
+                rows, moment = self._reread(selection, request, rows)
+            yield Page(rows, moment, request.tokens, request.paging_state is None)
+            count += len(rows)
+            self._rest(begun, count, stop)
+
+    def _reread(self, selection: Selection, request: _Request, rows: list[RawRow]) -> tuple[list[RawRow], Moment]:
+        """Read a page again until it was read within one second, so that the seconds left say when a cell expires."""
+        for _ in range(_REREADS):
+            again = _Request.of(self, selection, request.tokens, state=request.begun_at)
+            found = again.rows()
+            if again.paging_state != request.paging_state:
+                break  # rows came or went: the page that follows this one is on its way
+            if again.moment.is_certain or not found:
+                return found, again.moment
+        return rows, request.moment
+
+    def _rest(self, begun: float, rows: int, stop: Event) -> None:
+        """Wait so long that no more than the chosen rows a second are read."""
+        if self.options.rows_per_second:
+            stop.wait(max(0.0, begun + rows / self.options.rows_per_second - time.monotonic()))
+
+
+@dataclass
+class _Request:
+    """One page that was asked for."""
+
+    options: SnapshotOptions
+    tokens: TokenRange
+    begun_at: bytes | None
+    future: ResponseFuture
+    begun: float
+    ended: float = 0.0
+    paging_state: bytes | None = None
+    moment: Moment = _NEVER
+
+    @classmethod
+    def of(
+        cls,
+        reader: SnapshotReader,
+        selection: Selection,
+        tokens: TokenRange,
+        *,
+        after: _Request | None = None,
+        state: bytes | None = None,
+    ) -> _Request:
+        """Ask for a range's first page, for the one that follows `after`, or for the one that begins at `state`."""
+        statement = SimpleStatement(selection.over(tokens), fetch_size=reader.options.page_rows)
+        begins = after.paging_state if after is not None else state
+        begun = time.monotonic()
+        with _asking(reader.options, f"reading {selection.table.full_name}"):
+            future = reader.session.execute_async(statement, paging_state=begins)
+        made = cls(reader.options, tokens, begins, future, begun)
+        future.add_callbacks(made._note, made._note)
+        return made
+
+    def rows(self) -> list[RawRow]:
+        """Wait for the rows, and note when they were read."""
+        with _asking(self.options, "reading the snapshot"):
+            found = self.future.result()
+        self.paging_state = found.paging_state
+        rows: list[RawRow] = list(found.current_rows)
+        if rows:
+            self.moment = self._moment(int.from_bytes(rows[0][1] or b"", "big"))
+        return rows
+
+    def _note(self, _: object) -> None:
+        self.ended = self.ended or time.monotonic()
+
+    def _moment(self, clock: int) -> Moment:
+        """The second in which the server began to read: certain where that and the first row fall into one second."""
+        took = ((self.ended or time.monotonic()) - self.begun) * 1000
+        return Moment(clock // 1000, clock % 1000 >= took)
+
+
+@contextmanager
+def _asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
+    where = f"{', '.join(options.hosts)}:{options.port}"
+    try:
+        yield
+    except (Unauthorized, AuthenticationFailed) as error:
+        raise UsageError(f"{where}: {doing}: {error}; {USER} and {PASSWORD} name an account that may SELECT") from error
+    except InvalidRequest as error:
+        # a column that was dropped or added just now is in the project's schema soon
+        raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
+    except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+        told = _told(error)
+        raise TransientError(f"{where}: {doing} at {options.consistency}: {told}") from error
+
+
+def _told(error: Exception) -> str:
+    errors: Sequence[object] = list(error.errors.values()) if isinstance(error, NoHostAvailable) and error.errors else [error]
+    return str(errors[0]) or type(errors[0]).__name__
+
+
+__all__ = ["PASSWORD", "USER", "Page", "SnapshotReader"]

@@ -1,0 +1,22 @@
+"""Kafka: topics into raw tables, each partition's offset in the commit of its rows."""
+
+from __future__ import annotations
+
+from cdc_views.errors import UsageError
+from cdc_views.landing.targets import ProducerOrder
+
+
+def produce(order: ProducerOrder) -> None:
+    """Land what Kafka's topics hold until told to stop; see `cdc_views.landing.targets.Produce`."""
+    try:
+        from cdc_producers.kafka.source import KafkaSource
+        from cdc_producers.metrics import Metrics
+        from cdc_producers.runtime import Runtime
+    except ImportError as error:
+        raise UsageError(f"`produce kafka` needs {error.name}; pip install 'cdc-views[producers]'") from error
+    from cdc_producers.kafka.options import Options
+
+    metrics = Metrics("kafka")
+    targets = {target.name: target for target in order.targets}
+    source = KafkaSource(targets, Options.of(order.options), order.log)
+    Runtime(source, order, metrics).run()

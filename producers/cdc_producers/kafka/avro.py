@@ -1,0 +1,262 @@
+"""Avro values as Kafka Connect's JSON converter would write them, with what a schema beside them has to say.
+
+Values are decoded without Avro's logical types, which would make Python's dates and lose years past 9999; what they
+mean goes into the Connect schema, which the raw formats read. It names the columns only that need it.
+
+Source: Apache Avro 1.12, specification; Confluent `avro-data` 7.x (`connect.name`, `connect.parameters`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from json.encoder import encode_basestring as quoted
+from typing import Any
+
+import fastavro
+
+from cdc_views.errors import MalformedEventError, UnsupportedError
+
+Json = Any
+Write = Callable[[Any], str]
+Connect = dict[str, Any]
+
+_CONNECT = "org.apache.kafka.connect.data"
+_TIME = "io.debezium.time"
+_NAMED = {
+    "date": f"{_TIME}.Date",
+    "time-millis": f"{_CONNECT}.Time",
+    "time-micros": f"{_TIME}.MicroTime",
+    "timestamp-millis": f"{_TIME}.Timestamp",
+    "timestamp-micros": f"{_TIME}.MicroTimestamp",
+    "timestamp-nanos": f"{_TIME}.NanoTimestamp",
+    "local-timestamp-millis": f"{_TIME}.Timestamp",
+    "local-timestamp-micros": f"{_TIME}.MicroTimestamp",
+    "local-timestamp-nanos": f"{_TIME}.NanoTimestamp",
+}
+_PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_SAY_THEMSELVES = frozenset({"null", "boolean", "string"})
+_CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "double", "fixed": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Reads one schema's values; `declared` is the Connect schema in JSON, empty where it would say nothing."""
+
+    read: Callable[[bytes], Any]
+    write: Write
+    declared: str
+
+    def text(self, data: bytes) -> str:
+        """Return a value as JSON, in an envelope where there is something to declare; raises `MalformedEventError`."""
+        payload = self.write(self.read(data))
+        return f'{{"schema":{self.declared},"payload":{payload}}}' if self.declared else payload
+
+
+def codec(schema: Json) -> Codec:
+    """Return the codec of a parsed Avro schema; raises `UnsupportedError` for what Avro does not know."""
+    compiler = _Compiler()
+    write, connect = compiler.compile(schema, namespace="")
+    try:
+        parsed = fastavro.parse_schema(_physical(schema))
+    except Exception as error:
+        raise UnsupportedError(f"an Avro schema that cannot be read: {error}", remedy="register a valid one") from error
+    return Codec(_reader(parsed), write, json.dumps(connect, separators=(",", ":")) if connect else "")
+
+
+def _reader(parsed: Any) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> Any:
+        stream = BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(stream, parsed, None)
+        except Exception as error:
+            raise MalformedEventError(f"its bytes are no value of its schema: {type(error).__name__}: {error}") from error
+        if rest := len(data) - stream.tell():
+            raise MalformedEventError(f"its bytes are no value of its schema: {rest} bytes are left over")
+        return value
+
+    return read
+
+
+def _physical(schema: Json) -> Json:
+    """The schema without logical types, which fastavro would turn into Python's own."""
+    if isinstance(schema, list):
+        return [_physical(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: part for name, part in schema.items() if name not in ("logicalType", "default")}
+    for name in ("type", "items", "values"):
+        if name in kept:
+            kept[name] = _physical(kept[name])
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [_physical(part) for part in kept["fields"]]
+    return kept
+
+
+@dataclass
+class _Compiler:
+    """Turns a schema into a writer; named types are kept by their full name, for they may be used again."""
+
+    named: dict[str, tuple[Write, Connect | None]] = field(default_factory=dict)
+
+    def compile(self, schema: Json, *, namespace: str) -> tuple[Write, Connect | None]:
+        """Return the writer, and the Connect schema where it says more than the value does."""
+        if isinstance(schema, list):
+            return self._union(schema, namespace)
+        if isinstance(schema, str):
+            return self._by_name(schema, namespace)
+        if not isinstance(schema, dict):
+            raise UnsupportedError(f"{schema!r} is no Avro type", remedy="register a valid schema")
+        kind = schema.get("type")
+        if isinstance(kind, dict | list):
+            return self.compile(kind, namespace=namespace)
+        if kind in _PLAIN:
+            return _scalar(schema)
+        return self._nested(schema, str(kind), namespace)
+
+    def _nested(self, schema: Json, kind: str, namespace: str) -> tuple[Write, Connect | None]:
+        match kind:
+            case "record":
+                return self._record(schema, namespace)
+            case "array":
+                return self._array(schema, namespace)
+            case "map":
+                return self._map(schema, namespace)
+            case "enum":
+                return self._remember(schema, namespace, quoted, None)
+            case "fixed":
+                return self._remember(schema, namespace, *_scalar(schema))
+        return self._by_name(kind, namespace)
+
+    def _by_name(self, name: str, namespace: str) -> tuple[Write, Connect | None]:
+        if name in _PLAIN:
+            return _scalar({"type": name})
+        found = self.named.get(name) or self.named.get(f"{namespace}.{name}")
+        if found is None:
+            raise UnsupportedError(f"Avro type {name!r} is not defined", remedy="schemas with references cannot be read yet")
+        return found
+
+    def _remember(self, schema: Json, namespace: str, write: Write, connect: Connect | None) -> tuple[Write, Connect | None]:
+        self.named[_full_name(schema, namespace)] = write, connect
+        return write, connect
+
+    def _record(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+        name = _full_name(schema, namespace)
+        inner = name.rpartition(".")[0]
+        writers: list[tuple[str, str, Write]] = []
+        said: list[Connect] = []
+        semantic = str(schema.get("connect.name") or "")
+        connect: Connect = {"type": "struct", **({"name": semantic} if semantic.startswith("io.debezium.data.") else {})}
+
+        def write(value: Any) -> str:
+            return "{" + ",".join(f"{key}:{written(value[name])}" for name, key, written in writers) + "}"
+
+        # it may contain itself: what that says is left out
+        self.named[name] = write, None
+        for part in schema.get("fields") or ():
+            written, told = self.compile(part.get("type"), namespace=inner)
+            writers.append((part["name"], quoted(part["name"]), written))
+            if told is not None:
+                said.append({**told, "field": part["name"]})
+        has_more = said or "name" in connect
+        return self._remember(schema, namespace, write, {**connect, "fields": said} if has_more else None)
+
+    def _array(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+        written, told = self.compile(schema.get("items"), namespace=namespace)
+
+        def write(value: Any) -> str:
+            return "[" + ",".join(map(written, value)) + "]"
+
+        return write, {"type": "array", "items": told} if told else None
+
+    def _map(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+        written, told = self.compile(schema.get("values"), namespace=namespace)
+
+        def write(value: Any) -> str:
+            return "{" + ",".join(f"{quoted(key)}:{written(item)}" for key, item in value.items()) + "}"
+
+        return write, {"type": "map", "values": told} if told else None
+
+    def _union(self, branches: list[Json], namespace: str) -> tuple[Write, Connect | None]:
+        """Of null and one more: that one. Of several: whichever the value's own type tells."""
+        rest = [branch for branch in branches if branch not in ("null", {"type": "null"})]
+        compiled = [self.compile(branch, namespace=namespace) for branch in rest]
+        if len(compiled) == 1:
+            written, told = compiled[0]
+            return (lambda value: "null" if value is None else written(value)), told
+        by_type: dict[type, Write] = {}
+        for branch, (written, _) in zip(rest, compiled, strict=True):
+            kind = _python_type(branch)
+            if kind in by_type:
+                raise UnsupportedError(
+                    f"a union of {len(rest)} types whose values cannot be told apart", remedy="make it one type, or null and one"
+                )
+            by_type[kind] = written
+        return (lambda value: "null" if value is None else by_type[type(value)](value)), None
+
+
+def _python_type(branch: Json) -> type:
+    kind = branch.get("type") if isinstance(branch, dict) else branch
+    kinds: Mapping[Any, type] = {
+        "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
+        "string": str, "enum": str, "array": list,
+    }  # fmt: skip
+    return kinds.get(kind, dict)
+
+
+def _full_name(schema: Json, namespace: str) -> str:
+    name, own = str(schema.get("name") or ""), str(schema.get("namespace") or namespace)
+    return name if "." in name or not own else f"{own}.{name}"
+
+
+def _scalar(schema: Json) -> tuple[Write, Connect | None]:
+    kind, logical = str(schema["type"]), str(schema.get("logicalType") or "")
+    if kind == "fixed" and logical == "duration":
+        return _duration, None
+    write = _WRITERS[kind]
+    semantic = str(schema.get("connect.name") or "") or _NAMED.get(logical, "")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        scale = schema.get("scale") or 0
+        return write, {"type": "bytes", "name": f"{_CONNECT}.Decimal", "parameters": {"scale": str(scale)}}
+    if kind in _SAY_THEMSELVES or not (semantic or kind in ("bytes", "fixed")):
+        return write, None
+    connect: Connect = {"type": _CONNECT_TYPES.get(kind, kind)}
+    if semantic:
+        connect["name"] = semantic
+    parameters = schema.get("connect.parameters")
+    if isinstance(parameters, dict) and "scale" in parameters:
+        connect["parameters"] = {"scale": parameters["scale"]}
+    return write, connect
+
+
+def _real(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _bytes(value: bytes) -> str:
+    return f'"{b64encode(value).decode()}"'
+
+
+def _duration(value: bytes) -> str:
+    """Avro's `duration` of months, days and milliseconds as ISO 8601."""
+    months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
+    return f'"P{months}M{days}DT{millis // 1000}.{millis % 1000:03d}S"'
+
+
+_WRITERS: dict[str, Write] = {
+    "null": lambda value: "null",
+    "boolean": lambda value: "true" if value else "false",
+    "int": str,
+    "long": str,
+    "float": _real,
+    "double": _real,
+    "bytes": _bytes,
+    "fixed": _bytes,
+    "string": quoted,
+}

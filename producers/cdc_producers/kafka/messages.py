@@ -1,0 +1,139 @@
+"""A message of a topic as an event of the table's raw format: `{key, value, topic, partition, offset, …}` on one line.
+
+JSON goes through letter by letter, so no number changes. A `cassandra-mutation` is its message's value. What cannot
+be read becomes a line that says so (`_problem`), which goes to quarantine with the message's bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring as quoted
+from typing import Any, Protocol
+
+from cdc_views.errors import MalformedEventError
+
+MUTATION = "cassandra-mutation"
+_MAGIC = 0
+_WHOLE_ID = 5
+Text = str
+"""JSON text."""
+
+
+class Message(Protocol):
+    """What is asked of a message of `confluent_kafka`."""
+
+    def offset(self) -> int | None:
+        """Its place in its partition."""
+
+    def timestamp(self) -> tuple[int, int]:
+        """What kind of clock, 0 for none, and its milliseconds."""
+
+    def key(self) -> Any:
+        """Bytes, or None."""
+
+    def value(self) -> Any:
+        """Bytes, or None: a tombstone."""
+
+
+Registered = Callable[[bytes], Text]
+"""What a schema registry makes of a message's part; raises `MalformedEventError`."""
+
+
+@dataclass
+class LineWriter:
+    """Writes the messages of one topic and partition.
+
+    Args:
+        topic: The topic; None where events do not say it: its last part is not the table's name, as a topic's is by
+            which deletions are told apart.
+        epoch: How often the topic was made anew (see `topics`): later ones order behind.
+        format_name: The table's raw format.
+        registered: Reads what is framed with a schema's id; None without a registry.
+        has_text_keys: Whether keys are plain text even where they look like JSON.
+    """
+
+    topic: str | None
+    partition: int
+    epoch: int
+    format_name: str
+    registered: Registered | None = None
+    has_text_keys: bool = False
+    _place: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        named = f'"topic":{quoted(self.topic)},' if self.topic is not None else ""
+        epoch = f'"epoch":{self.epoch},' if self.epoch else ""
+        self._place = f'{{{named}"partition":{self.partition},{epoch}'
+
+    def content(self, message: Message) -> bytes | None:
+        """Return the event; None for what says nothing about rows: a tombstone among mutations."""
+        key, value = message.key(), message.value()
+        if self.format_name == MUTATION:
+            return None if value is None else bytes(value)
+        try:
+            parts = f'"key":{self._key(key)},"value":{self._value(value)}'
+        except MalformedEventError as error:
+            parts = _problem(str(error), key, value)
+        kind, millis = message.timestamp()
+        clock = f'"timestamp":{millis},' if kind and millis >= 0 else ""
+        return f'{self._place}"offset":{message.offset()},{clock}{parts}}}'.encode()
+
+    def _key(self, key: bytes | None) -> Text:
+        if key is None:
+            return "null"
+        if self._is_framed(key):
+            return self._read(key)
+        text = _text(key, "key")
+        return quoted(text) if self.has_text_keys or not _is_json(text) else text
+
+    def _value(self, value: bytes | None) -> Text:
+        if value is None:
+            return "null"
+        if self._is_framed(value):
+            return self._read(value)
+        text = _text(value, "value").strip()
+        if text == "null" or (text.startswith("{") and text.endswith("}")):
+            return text
+        raise MalformedEventError(
+            f"its value ({len(value):,} bytes) is no JSON object; for Avro give --registry, and the topic one format"
+        )
+
+    def _is_framed(self, part: bytes) -> bool:
+        return len(part) >= _WHOLE_ID and part[0] == _MAGIC
+
+    def _read(self, part: bytes) -> Text:
+        if self.registered is None:
+            number = int.from_bytes(part[1:_WHOLE_ID], "big")
+            raise MalformedEventError(f"it is framed with the id {number} of a schema; give --registry, and read it again")
+        return self.registered(part)
+
+
+def _text(part: bytes, what: str) -> str:
+    try:
+        return part.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedEventError(f"its {what} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _problem(reason: str, key: bytes | None, value: bytes | None) -> str:
+    kept = {"base64_key": _base64(key), "base64_value": _base64(value)}
+    return f'"_problem":{quoted(reason)},"key":null,"value":{json.dumps(kept)}'
+
+
+def _base64(part: bytes | None) -> str | None:
+    return None if part is None else b64encode(part).decode()

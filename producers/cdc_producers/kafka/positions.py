@@ -1,0 +1,95 @@
+"""Where reading a partition begins: behind what has landed, which the raw table's own commits say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from confluent_kafka import Consumer, TopicPartition
+
+from cdc_producers.kafka.options import Options
+from cdc_producers.kafka.settings import ANSWERS_WITHIN, kafka_errors
+from cdc_producers.kafka.topics import Topic, begin_epoch, known_epoch, partition_stream
+from cdc_producers.source import LostError
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+
+@dataclass
+class Positions:
+    """Knows, for the topics that are read, the epoch of each and where each partition goes on."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    epochs: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, topic: Topic, table: str, consumer: Consumer) -> None:
+        """Find a topic's epoch before its first partition is read.
+
+        Where nothing has landed and reading begins at the latest message, that place is noted for each partition, so
+        that the next start does not take a later one for the beginning.
+
+        Raises:
+            LostError: The topic is not the one that has landed, and no gap is accepted.
+        """
+        target = self.targets[table]
+        try:
+            epoch = known_epoch(topic, target)
+        except LostError as error:
+            if not self.options.accepts_gap:
+                raise
+            self.log.warning(f"{error}; --accept-gap: going on", topic=topic.name)
+            self.epochs[topic.name] = begin_epoch(topic, target)
+            return
+        if epoch is None:
+            if self.options.begins == "latest":
+                self._note_ends(topic, target, consumer)
+            epoch = begin_epoch(topic, target)
+        self.epochs[topic.name] = epoch
+
+    def _note_ends(self, topic: Topic, target: StreamTarget, consumer: Consumer) -> None:
+        for number in range(topic.partitions):
+            _, end = self._watermarks(consumer, topic.name, number)
+            if end:
+                lander = target.lander(partition_stream(topic.name, number, epoch=0))
+                lander.land([], through=Position(end - 1), now=datetime.now(timezone.utc))
+
+    def stream(self, topic: str, partition: int) -> str:
+        """The stream of a partition."""
+        return partition_stream(topic, partition, epoch=self.epochs[topic])
+
+    def next_offset(self, topic: str, partition: int, table: str, consumer: Consumer) -> int:
+        """Return the offset that a partition is read from.
+
+        Raises:
+            LostError: The broker no longer has it, or never had it, and no gap is accepted.
+        """
+        landed = self.targets[table].lander(self.stream(topic, partition)).position()
+        first, end = self._watermarks(consumer, topic, partition)
+        if landed is None:
+            return first
+        wanted = landed.at + 1
+        if first <= wanted <= end:
+            return wanted
+        place = f"topic {topic}, partition {partition}"
+        if wanted > end:
+            raise LostError(
+                f"{place} ends at {end:,}, before what has landed ({landed.at:,}): another cluster, or one that lost messages. "
+                "Name the right brokers, or land into a new raw table"
+            )
+        trouble = f"{place}: messages {wanted:,} to {first - 1:,} have not landed, and the broker has deleted them (retention)"
+        if not self.options.accepts_gap:
+            raise LostError(
+                f"{trouble}. Raise the topic's retention.ms or retention.bytes, and start once with --accept-gap to go on "
+                "without them; a source that can be read again from its beginning loses nothing"
+            )
+        self.log.warning(f"{trouble}; --accept-gap: going on at {first:,}", topic=topic, partition=partition)
+        return first
+
+    @staticmethod
+    def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+        with kafka_errors(f"asking where topic {topic} begins and ends"):
+            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
+        return int(first), int(end)

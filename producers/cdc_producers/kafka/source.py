@@ -1,0 +1,290 @@
+"""The Kafka source: the topics of the tables, read by a consumer group, each partition from behind what has landed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cdc_producers.kafka.messages import LineWriter
+from cdc_producers.kafka.options import Options
+from cdc_producers.kafka.positions import Positions
+from cdc_producers.kafka.registry import Registry
+from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
+from cdc_producers.kafka.standing import Heard
+from cdc_producers.kafka.topics import Topic, describe, matched
+from cdc_producers.source import Emit, Emitted, Standing
+from cdc_views.errors import CdcViewsError, TransientError
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_AT_ONCE = 500
+_POLL = 0.2
+_LOOK_EVERY = 10.0
+_TOKEN_EVERY = 1.0
+_AWAY_AFTER_MS = 10_000
+"""When the group gives the partitions of a process that was killed to another; `group.instance.id` makes it at once."""
+_LOG_POSITIONED = ("debezium", "debezium-cassandra", "cassandra-mutation")
+_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_PASSING = frozenset({KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
+                      KafkaError.UNKNOWN_TOPIC_ID})  # fmt: skip
+
+
+@dataclass
+class KafkaSource:
+    """Follows topics; see `cdc_producers.source.Source`."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    _registry: Registry | None = field(init=False)
+    _heard: Heard = field(default_factory=Heard)
+    _consumer: Any = None
+    _admin: Any = None
+    _positions: Positions = field(init=False)
+    _tables: dict[str, str] = field(default_factory=dict)
+    _topics: dict[str, Topic] = field(default_factory=dict)
+    _writers: dict[tuple[str, int], tuple[str, str, LineWriter]] = field(default_factory=dict)
+    _read: dict[tuple[str, int], int] = field(default_factory=dict)
+    _landed: dict[tuple[str, int], int] = field(default_factory=dict)
+    _confirmed: dict[tuple[str, int], int] = field(default_factory=dict)
+    _stashed: list[Any] = field(default_factory=list)
+    _trouble: Exception | None = None
+    _looked: float = 0.0
+    _missing: set[str] = field(default_factory=set)
+    _subscribed: list[str] = field(default_factory=list)
+    _is_paused: bool = False
+
+    def __post_init__(self) -> None:
+        self._registry = Registry.of(self.options.registry)
+        self._positions = Positions(self.targets, self.options, self.log)
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        self.close()
+        self._connect()
+        said = time.monotonic()
+        while not stop.is_set():
+            for message in self._messages():
+                self._take(message, emit)
+            if time.monotonic() - said > _TOKEN_EVERY:
+                said = time.monotonic()
+                emit(Emitted(token=dict(self._read)))
+                self._confirm()
+            self._look_again()
+        emit(Emitted(token=dict(self._read)))
+
+    def _connect(self) -> None:
+        settings = connection(self.options.bootstrap)
+        self._admin = client(AdminClient, settings)
+        self._consumer = client(
+            Consumer,
+            {
+                "session.timeout.ms": _AWAY_AFTER_MS,
+                **settings,
+                "group.id": self.options.group,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                # where a partition begins is said at its assignment, so an offset that is not there is never passed over
+                "auto.offset.reset": "error",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "allow.auto.create.topics": False,
+                "topic.metadata.refresh.interval.ms": 5000,
+                "queued.max.messages.kbytes": 32 << 10,
+                "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
+                "stats_cb": self._heard.note,
+                "error_cb": self._note_error,
+            },
+        )
+        self._trouble, self._looked, self._is_paused = None, 0.0, False
+        self._tables, self._topics = {}, {}
+        try:
+            self._look_again()
+        except TransientError:
+            # why brokers do not answer (a wrong password, a certificate) is told by callbacks only
+            self._consumer.poll(0)
+            if self._trouble is not None and not isinstance(self._trouble, TransientError):
+                raise self._trouble from None
+            raise
+
+    def _look_again(self) -> None:
+        """Find topics that came, went or were made anew, now and then."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return
+        with kafka_errors("asking for the topics"):
+            existing = self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics
+        self._looked = time.monotonic()
+        named = {topic: table for topic, table in self.options.topics.items() if table in self.targets}
+        tables = matched(self.targets, named, existing)
+        found = describe(self._admin, tables)
+        self._note_missing(tables, found)
+        for name, topic in found.items():
+            known = self._topics.get(name)
+            if known is None or known.id != topic.id:
+                self._positions.begin(topic, tables[name], self._consumer)
+            elif known.partitions < topic.partitions:
+                self._note_growth(known, topic, tables[name])
+        if any(known.id != found[name].id for name, known in self._topics.items() if name in found):
+            raise TransientError("a topic was made anew; reading it from its beginning")
+        self._tables, self._topics = {name: tables[name] for name in found}, found
+        if found and set(found) != set(self._subscribed):
+            self._subscribe(list(found))
+
+    def _subscribe(self, names: list[str]) -> None:
+        self._subscribed = names
+        with kafka_errors("subscribing"):
+            self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+        pairs = ", ".join(f"{name} → {self._tables[name]}" for name in names)
+        self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
+
+    def _note_missing(self, tables: Mapping[str, str], found: Mapping[str, Topic]) -> None:
+        if gone := sorted(self._topics.keys() - found.keys()):
+            raise TransientError(f"topic {gone[0]} is gone; what had not landed from it is lost, unless it comes back")
+        waiting = {name for name in tables if name not in found}
+        waiting |= {table for table in self.targets if table not in tables.values()}
+        for name in sorted(waiting - self._missing):
+            self.log.warning(f"there is no topic {name} yet; looking for it every {_LOOK_EVERY:g} s", topic=name)
+        self._missing = waiting
+
+    def _note_growth(self, known: Topic, topic: Topic, table: str) -> None:
+        self._topics[topic.name] = topic
+        said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
+        if self.options.formats.get(table) in _LOG_POSITIONED:
+            self.log.info(said, topic=topic.name)
+            return
+        self.log.warning(
+            f"{said}: Kafka keeps the order of a key within one partition only, so a key that moved may show an older value; "
+            "write the topic anew, and land it into a new raw table",
+            topic=topic.name,
+        )
+
+    def _messages(self) -> Iterator[Any]:
+        with kafka_errors("reading"):
+            if self._is_paused:
+                self._consumer.resume(self._consumer.assignment())
+                self._is_paused = False
+            found = self._stashed or self._consumer.consume(_AT_ONCE, timeout=_POLL)
+        self._stashed = []
+        if self._trouble is not None:
+            raise self._trouble
+        yield from found
+
+    def _take(self, message: Any, emit: Emit) -> None:
+        if (error := message.error()) is not None:
+            self._fail(error, message.topic(), message.partition())
+            return
+        place = message.topic(), message.partition()
+        if place not in self._writers:
+            return  # of a partition that was taken away while it was read
+        table, stream, writer = self._writers[place]
+        kind, millis = message.timestamp()
+        happened = millis / 1000 if kind and millis > 0 else 0.0
+        emit(Emitted(table, stream, Position(message.offset()), writer.content(message), happened))
+        self._read[place] = message.offset() + 1
+
+    def _fail(self, error: KafkaError, topic: str | None, partition: int | None) -> None:
+        if error.code() in _PASSING:
+            return
+        if error.code() in _MISSING:
+            self._looked = 0.0
+            return
+        if error.code() in _GONE and topic is not None and partition is not None and topic in self._tables:
+            self._positions.next_offset(topic, partition, self._tables[topic], self._consumer)
+        raise error_of(error, doing=f"reading {topic or 'topics'}")
+
+    def _note_error(self, error: KafkaError) -> None:
+        """Hear of trouble with the connection; raised by the thread that reads."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = TransientError(f"no broker of Kafka answers ({error.str()})")
+        elif error.code() not in _PASSING and not error.retriable():
+            self._trouble = error_of(error, doing="talking to the brokers")
+
+    def _assign(self, consumer: Any, parts: list[TopicPartition]) -> None:
+        """Rewind each new partition to what has landed; the group's own offsets are for monitoring only."""
+        try:
+            for part in parts:
+                part.offset = self._begin(part.topic, part.partition)
+            consumer.incremental_assign(parts)
+        except (CdcViewsError, KafkaException) as error:
+            # raised by the thread that reads, which is the caller; librdkafka's own frames lie between
+            self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
+
+    def _begin(self, topic: str, partition: int) -> int:
+        table = self._tables[topic]
+        offset = self._positions.next_offset(topic, partition, table, self._consumer)
+        named = topic if topic.rpartition(".")[2] == table.rpartition(".")[2] else None
+        writer = LineWriter(
+            named,
+            partition,
+            self._positions.epochs[topic],
+            self.options.formats.get(table, "debezium"),
+            None if self._registry is None else self._registry.read,
+            self.options.key_format == "text",
+        )
+        self._writers[topic, partition] = table, self._positions.stream(topic, partition), writer
+        self._read[topic, partition] = offset
+        self.log.info(
+            f"reading topic {topic}, partition {partition}, from {offset:,}", topic=topic, partition=partition, offset=offset
+        )
+        return offset
+
+    def _revoke(self, consumer: Any, parts: list[TopicPartition]) -> None:
+        for part in parts:
+            place = part.topic, part.partition
+            self._writers.pop(place, None)
+            self._read.pop(place, None)
+            self._confirmed.pop(place, None)
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`: stay in the group while nothing more fits into the queue."""
+        if self._consumer is None:
+            return
+        with kafka_errors("waiting"):
+            self._consumer.pause(self._consumer.assignment())
+            self._is_paused = True
+            message = self._consumer.poll(0)
+        if message is not None:
+            self._stashed.append(message)
+        self._confirm()
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`; a token is the next offset of each partition."""
+        if isinstance(token, dict):
+            self._landed = token
+
+    def _confirm(self, *, waits: bool = False) -> None:
+        """Tell the group how far has landed, so that its tools show the lag; nothing is read from there."""
+        landed = {place: offset for place, offset in self._landed.items() if place in self._writers}
+        fresh = {place: offset for place, offset in landed.items() if self._confirmed.get(place) != offset}
+        if not fresh:
+            return
+        try:
+            offsets = [TopicPartition(*place, offset) for place, offset in fresh.items()]
+            self._consumer.commit(offsets=offsets, asynchronous=not waits)
+            self._confirmed |= fresh
+        except KafkaException:
+            return  # a rebalance, or a broker that is away: the next one says it again
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        return self._heard.standing(dict(self._read))
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        consumer = self._consumer
+        if consumer is None:
+            return
+        if self._trouble is None:
+            self._confirm(waits=True)
+        self._consumer = self._admin = None
+        self._subscribed = []
+        consumer.close()
+        self._writers.clear()
+        self._read.clear()
+        self._stashed.clear()

@@ -1,0 +1,206 @@
+"""What the server says of itself and its tables; what it is not set up for is refused before anything is read."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_producers.mariadb.connections import GRANTS, literal, rows
+from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
+from cdc_views.landing.targets import ProducerLog
+from cdc_views.schema import TableSchema
+
+_OLDEST = (10, 5)
+_SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")
+_VARIABLES = (
+    "version", "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "gtid_strict_mode", "gtid_domain_id",
+    "lower_case_table_names",
+)  # fmt: skip
+_EXPECTED = {
+    "log_bin": ("ON", "the server writes no binlog; set log_bin in its configuration and restart it"),
+    "binlog_format": ("ROW", "the binlog has statements, not rows; SET GLOBAL binlog_format = 'ROW', and in the configuration"),
+    "binlog_row_metadata": (
+        "FULL",
+        "the binlog does not name columns; SET GLOBAL binlog_row_metadata = 'FULL', and in the configuration",
+    ),
+}
+_FULL_IMAGES = ("FULL", "FULL_NODUP")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What matters of a server's settings."""
+
+    version: str
+    domain: int
+    row_image: str
+    ignores_case: bool
+
+    @property
+    def has_full_images(self) -> bool:
+        """Whether the log has every column of a row that changed."""
+        return self.row_image in _FULL_IMAGES
+
+
+def read_server(connection: Any, *, log: ProducerLog) -> Server:
+    """Return the server's settings; raises `UsageError` for those that changes cannot be read with."""
+    names = ", ".join(literal(name) for name in _VARIABLES)
+    asked = f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({names})"
+    found = {str(name).lower(): str(value) for name, value in rows(connection, asked, doing="asking for its settings")}
+    version = found.get("version", "")
+    if "mariadb" not in version.lower():
+        raise UnsupportedError(
+            f"the server is not MariaDB but {version}, whose GTIDs are others",
+            remedy="let Debezium's MySQL connector read it, and land what it sends (`produce http`, `land debezium`)",
+        )
+    numbers = re.match(r"(?:5\.5\.5-)?(\d+)\.(\d+)", version)
+    if numbers is None or tuple(map(int, numbers.groups())) < _OLDEST:
+        raise UsageError(f"MariaDB {version} is too old; 10.5 or newer was expected")
+    for name, (expected, what) in _EXPECTED.items():
+        if found.get(name, "").upper() != expected:
+            raise UsageError(f"{name} is {found.get(name) or 'unknown'} where {expected} was expected: {what}")
+    if found.get("gtid_strict_mode", "").upper() != "ON":
+        log.warning("gtid_strict_mode is off: two servers may give out the same GTIDs; switch it on everywhere")
+    image = found.get("binlog_row_image", "FULL").upper()
+    if image not in _FULL_IMAGES:
+        log.warning(
+            f"binlog_row_image is {image}: what an INSERT leaves to its default has no value in the view; FULL has it",
+            binlog_row_image=image,
+        )
+    return Server(version, int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
+
+
+def check_filters(connection: Any, databases: Iterable[str]) -> None:
+    """Raise `UsageError` where the server's filters keep a database out of its binlog."""
+    found = rows(connection, "SHOW MASTER STATUS", doing=f"asking for its binlog ({GRANTS})")
+    if not found:
+        raise UsageError("the server writes no binlog; set log_bin in its configuration and restart it")
+    _, _, only, ignored = (str(part or "") for part in found[0][:4])
+    for database in databases:
+        if database in ignored.split(",") or (only and database not in only.split(",")):
+            raise UsageError(f"{database} is kept out of the binlog by binlog_do_db or binlog_ignore_db; remove that filter")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column as the catalog has it now: `type` is `varchar`, `full_type` is `varchar(20)`."""
+
+    name: str
+    type: str
+    full_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table as it is now; `unique` are the keys that name one row each, the primary one first."""
+
+    database: str
+    name: str
+    engine: str
+    columns: tuple[SourceColumn, ...]
+    primary_key: tuple[str, ...]
+    unique: tuple[frozenset[str], ...]
+    about_rows: int
+
+    @property
+    def full_name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The catalog's name of each column's type."""
+        return {column.name: column.type for column in self.columns}
+
+
+def source_name(table: str) -> tuple[str, str]:
+    """Return (database, table) of a name of the project file."""
+    database, _, name = table.partition(".")
+    if not name:
+        raise UsageError(f"{table}: database.table was expected, as shop.orders")
+    return database, name
+
+
+def read_table(connection: Any, table: str) -> SourceTable:
+    """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
+    database, name = source_name(table)
+    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
+    asked = f"SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE {of_table}"
+    found = rows(connection, asked, doing=f"looking for {table}")
+    if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
+        raise _missing(connection, table)
+    asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
+    columns = rows(connection, f"{asked}{of_table} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
+    primary, unique = _keys(connection, of_table, table)
+    described = tuple(SourceColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in columns)
+    return SourceTable(database, name, str(found[0][0]), described, primary, unique, int(found[0][1]))
+
+
+def read_types(connection: Any, table: str) -> dict[str, str]:
+    """Return the types of a table's columns as they are now; nothing where it is gone."""
+    database, name = source_name(table)
+    asked = "SELECT column_name, data_type FROM information_schema.columns WHERE "
+    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
+    return {str(c): str(t).lower() for c, t in rows(connection, asked + of_table, doing=f"reading the columns of {table}")}
+
+
+def _missing(connection: Any, table: str) -> UsageError:
+    asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
+    names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
+    return UsageError(
+        f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
+    )
+
+
+def _keys(connection: Any, of_table: str, table: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
+    asked = (
+        f"SELECT index_name, column_name, coalesce(sub_part, 0), nullable FROM information_schema.statistics WHERE {of_table} "
+        "AND non_unique = 0 ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
+    )
+    parts: dict[str, list[str]] = defaultdict(list)
+    unfit = set()
+    for index, column, prefix, nullable in rows(connection, asked, doing=f"reading the keys of {table}"):
+        parts[str(index)].append(str(column))
+        if int(prefix) or str(nullable).upper() == "YES":
+            unfit.add(str(index))
+    fitting = tuple(frozenset(columns) for index, columns in parts.items() if index not in unfit)
+    return tuple(parts.get("PRIMARY", ())), fitting
+
+
+def check_table(table: SourceTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
+    """Refuse a table whose changes would not name the rows of the view."""
+    wanted = {column.name for column in schema.row_key}
+    if missing := sorted(wanted - table.types.keys()):
+        raise UsageError(f"{schema.full_name}: the table has no column {', '.join(missing)}, which is the schema file's key")
+    if allows_unkeyed:
+        return
+    if not any(key <= wanted for key in table.unique):
+        raise UsageError(
+            f"{schema.full_name}: {', '.join(sorted(wanted))}, the schema file's key, does not name one row of the table; "
+            "give it a primary key, or a UNIQUE one of NOT NULL columns, and the schema file the same; or let rows of one key "
+            "become one with --allow-unkeyed"
+        )
+    if not server.has_full_images and not wanted <= set(table.primary_key):
+        raise UsageError(
+            f"{schema.full_name}: with binlog_row_image = {server.row_image} changes name rows by the primary key, and the "
+            f"schema file's is {', '.join(sorted(wanted))}; make them equal, or SET GLOBAL binlog_row_image = 'FULL'"
+        )
+
+
+def warn_of_cascades(connection: Any, table: SourceTable, *, log: ProducerLog) -> None:
+    """Say where rows of a table change without a trace in the binlog: by foreign keys of InnoDB."""
+    asked = (
+        "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints WHERE "
+        f"constraint_schema = {literal(table.database)} AND table_name = {literal(table.name)}"
+    )
+    for name, on_update, on_delete in rows(connection, asked, doing=f"reading the foreign keys of {table.full_name}"):
+        rules = {str(on_update).upper(), str(on_delete).upper()} - {"RESTRICT", "NO ACTION"}
+        if rules:
+            log.warning(
+                f"{table.full_name}: foreign key {name} changes rows by itself ({', '.join(sorted(rules))}), and InnoDB writes "
+                "nothing of that into the binlog: the view keeps them as they were",
+                table=table.full_name,
+            )

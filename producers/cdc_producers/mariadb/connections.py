@@ -1,0 +1,184 @@
+"""Connections to MariaDB: from the environment only, in the settings that values are read in, errors without secrets."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.constants import CR, ER
+from pymysql.converters import conversions
+from pymysql.cursors import SSCursor
+
+from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
+
+_PREFIX = "CDC_VIEWS_MARIADB_"
+_DEFAULT_PORT = 3306
+_CONNECT_WITHIN = 10
+_SETTINGS = (
+    "SET SESSION time_zone = '+00:00', sql_mode = '', max_statement_time = 0, net_write_timeout = 86400, "
+    "wait_timeout = 86400, sql_select_limit = DEFAULT, group_concat_max_len = DEFAULT"
+)
+"""`net_write_timeout`: the server gives up on a reader that is slow for longer, and ours waits while its queue is full."""
+_ENCODERS = {kind: encode for kind, encode in conversions.items() if not isinstance(kind, int)}
+"""Values come as the server prints them."""
+_REFUSED = (ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, ER.HOST_NOT_PRIVILEGED, 1698)
+_DENIED = (ER.SPECIFIC_ACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR)
+_PASSING = (
+    ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.TABLE_DEF_CHANGED, ER.QUERY_INTERRUPTED,
+    1927,
+)  # fmt: skip
+GRANTS = "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO …"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the server is and who reads it, as the environment says; several hosts: the first that answers."""
+
+    hosts: tuple[tuple[str, int], ...]
+    user: str
+    password: str = field(repr=False)
+    tls: ssl.SSLContext | None = None
+
+    @classmethod
+    def of_environment(cls) -> Access:
+        """Return what `CDC_VIEWS_MARIADB_…` says; raises `UsageError` where that cannot be."""
+        port = _port(_given("PORT") or str(_DEFAULT_PORT))
+        names = [part.strip() for part in (_given("HOST") or "127.0.0.1").split(",") if part.strip()]
+        hosts = tuple(_host(name, port) for name in names)
+        if not hosts:
+            raise UsageError(f"{_PREFIX}HOST names no host; db.example or db1:3306,db2:3306 was expected")
+        return cls(hosts, _given("USER") or "cdc_views", _given("PASSWORD"), _tls())
+
+
+def _given(name: str) -> str:
+    return os.environ.get(_PREFIX + name) or ""
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise UsageError(f"{_PREFIX}PORT is {text!r}; a port's number was expected")
+    return int(text)
+
+
+def _host(text: str, port: int) -> tuple[str, int]:
+    if text.startswith("["):  # [::1]:3306
+        name, _, rest = text[1:].partition("]")
+        return name, _port(rest[1:]) if rest else port
+    name, colon, number = text.partition(":")
+    return (name, _port(number)) if colon and ":" not in number else (text, port)
+
+
+def _tls() -> ssl.SSLContext | None:
+    """`TLS` is off (default), on (encrypted, the server not checked), or verify (its certificate and name are)."""
+    mode, authority = _given("TLS").lower() or "off", _given("TLS_CA")
+    if mode not in ("off", "on", "verify"):
+        raise UsageError(f"{_PREFIX}TLS is {mode!r}; off, on or verify was expected")
+    if mode == "off":
+        if authority:
+            raise UsageError(f"{_PREFIX}TLS_CA is set, and {_PREFIX}TLS is off; set it to verify")
+        return None
+    try:
+        context = ssl.create_default_context(cafile=authority or None)
+        if certificate := _given("TLS_CERT"):
+            context.load_cert_chain(certificate, _given("TLS_KEY") or None)
+    except (OSError, ssl.SSLError) as error:
+        raise UsageError(f"{_PREFIX}TLS_CA, _TLS_CERT or _TLS_KEY cannot be read: {error}") from error
+    if mode == "on":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def connect(access: Access, *, read_timeout: float | None = None) -> Any:
+    """Return a connection to the first host that answers; each statement commits.
+
+    Raises:
+        UsageError: The server refuses the credentials.
+        TransientError: No host can be reached now.
+    """
+    failure: CdcViewsError | None = None
+    for host, port in access.hosts:
+        try:
+            with mariadb_errors(f"connecting to {host}:{port}"):
+                connection = _connect(access, host, port, read_timeout)
+                rows(connection, _SETTINGS, doing="setting up")
+                return connection
+        except TransientError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _connect(access: Access, host: str, port: int, read_timeout: float | None) -> Any:
+    return pymysql.connect(
+        host=host,
+        port=port,
+        user=access.user,
+        password=access.password,
+        charset="utf8mb4",
+        autocommit=True,
+        connect_timeout=_CONNECT_WITHIN,
+        read_timeout=read_timeout,
+        ssl=access.tls,
+        ssl_disabled=access.tls is None,
+        conv=_ENCODERS,
+        program_name="cdc-views",
+    )
+
+
+@contextmanager
+def mariadb_errors(doing: str) -> Iterator[None]:
+    """Turn what pymysql raises into this project's errors; what may pass is a `TransientError`."""
+    try:
+        yield
+    except CdcViewsError:
+        raise
+    except (pymysql.MySQLError, OSError, ssl.SSLError, AttributeError) as error:
+        # pymysql reads from a closed connection as from None
+        raise translated(doing, error) from error
+
+
+def translated(doing: str, error: Exception) -> CdcViewsError:
+    """Return this project's error of one that pymysql raised."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = " ".join(str(error.args[1] if len(error.args) > 1 else error).split()) or type(error).__name__
+    if code in _REFUSED:
+        return UsageError(f"MariaDB refuses this user: {said}; set {_PREFIX}USER and {_PREFIX}PASSWORD")
+    if code in _DENIED:
+        return UsageError(f"MariaDB, {doing}: {said}; {GRANTS}")
+    if isinstance(error, ssl.SSLError) or "certificate" in said:
+        return UsageError(f"MariaDB's TLS: {said}; set {_PREFIX}TLS_CA to the certificate of who signed the server's")
+    is_away = not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.err.InterfaceError)
+    if is_away or code in _PASSING or CR.CR_ERROR_FIRST <= code <= CR.CR_ERROR_LAST:
+        return TransientError(f"MariaDB is away, {doing}: {said}")
+    return EngineError(f"MariaDB, {doing}: {said}")
+
+
+def rows(connection: Any, text: str, *, doing: str) -> list[tuple[Any, ...]]:
+    """Run one statement and return its rows, values as printed; none for a statement that has none."""
+    with mariadb_errors(doing), connection.cursor() as cursor:
+        cursor.execute(text)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def fetched(connection: Any, text: str, *, doing: str) -> Iterator[tuple[Any, ...]]:
+    """Run one SELECT and return its rows as they come, not all at once."""
+    with mariadb_errors(doing), connection.cursor(SSCursor) as cursor:
+        cursor.execute(text)
+        yield from cursor
+
+
+def identifier(name: str) -> str:
+    """Return a name as SQL writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: str | bytes) -> str:
+    """Return a text or bytes as SQL writes them, whatever the mode."""
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
+    return f"CONVERT(x'{value.encode().hex()}' USING utf8mb4)"

@@ -1,0 +1,110 @@
+"""Changes of rows as Debezium's events: one JSON object each, exact, without a schema beside it.
+
+`source.order` is the order of writes (rules S2, S3): the epoch, the GTID's sequence number, and the change's place in its
+transaction. It stays right when another server takes over; file and position are there to be read by people. A
+snapshot's rows have place 0, and rank below whatever commits after the snapshot (rule S5).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring as quoted
+from typing import NamedTuple
+
+from cdc_producers.mariadb.gtids import Gtid
+from cdc_producers.mariadb.rowreading import Row
+
+VERSION = "cdc-views"
+
+
+class Place(NamedTuple):
+    """Where a change stands: its transaction, its number there from 1, file and position, the server's second."""
+
+    gtid: Gtid
+    order: int
+    file: str = ""
+    position: int = 0
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """What all events of one table say of where they come from."""
+
+    stream: str
+    database: str
+    table: str
+    epoch: int
+
+    def block(self, place: Place, *, snapshot: str) -> str:
+        """Return the member `source`."""
+        gtid, when = place.gtid, f'"ts_ms":{place.seconds * 1000},"ts_us":{place.seconds * 1_000_000}'
+        return (
+            f'{{"version":"{VERSION}","connector":"mariadb","name":{quoted(self.stream)},{when},'
+            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
+            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
+            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
+        )
+
+    def truncated(self, place: Place) -> bytes:
+        """Return the event of a table that was emptied."""
+        return _event("t", before="null", after="null", source=self.block(place, snapshot="false"))
+
+
+@dataclass
+class EventWriter:
+    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
+
+    `keys` are the columns of the view's key.
+    """
+
+    source: EventSource
+    columns: Sequence[str]
+    keys: Sequence[str]
+    _prefixes: list[str] = field(init=False)
+    _places: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._prefixes = [f"{quoted(name)}:" for name in self.columns]
+        self._places = [self.columns.index(name) for name in self.keys if name in self.columns]
+
+    def read(self, row: Row, place: Place) -> bytes:
+        """Return the event of a row that a snapshot found."""
+        return _event("r", before="null", after=self._image(row), source=self.source.block(place, snapshot="true"))
+
+    def inserted(self, row: Row, place: Place) -> bytes:
+        """Return the event of an inserted row."""
+        return self._streamed("c", place, after=self._image(row))
+
+    def updated(self, old: Row, new: Row, place: Place) -> bytes:
+        """Return the event of an updated row whose key stayed; what neither image has is absent."""
+        return self._streamed("u", place, before=self._image(old), after=self._image(self.filled(new, old)))
+
+    def deleted(self, row: Row, place: Place) -> bytes:
+        """Return the event of a deleted row."""
+        return self._streamed("d", place, before=self._image(row))
+
+    def has_moved(self, old: Row, new: Row) -> bool:
+        """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
+        return any(new[i] is not None and old[i] != new[i] for i in self._places)
+
+    @staticmethod
+    def filled(new: Row, old: Row) -> Row:
+        """Return the image after an update with what it lacks taken from the one before."""
+        return [before if now is None else now for now, before in zip(new, old, strict=True)]
+
+    def _image(self, row: Row) -> str:
+        parts = [prefix + text for prefix, text in zip(self._prefixes, row, strict=True) if text is not None]
+        return f"{{{','.join(parts)}}}"
+
+    def _streamed(self, op: str, place: Place, *, before: str = "null", after: str = "null") -> bytes:
+        return _event(op, before=before, after=after, source=self.source.block(place, snapshot="false"))
+
+
+def _event(op: str, *, before: str, after: str, source: str) -> bytes:
+    now = time.time_ns() // 1_000_000
+    text = f'{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{now}}}'
+    # a text that is none has lone surrogates, escaped; everything else is UTF-8
+    return text.encode()

@@ -1,0 +1,169 @@
+"""Rows of the log as JSON texts, one a column, by the columns as the log has them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc_producers.mariadb import values
+from cdc_producers.mariadb.binlog import RowsBody
+from cdc_producers.mariadb.charsets import BINARY, check_charset
+from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableMap
+from cdc_producers.mariadb.values import Read
+from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.types import Kind, LogicalType, Scalar
+
+Row = list[str | None]
+"""A JSON text for each column; None where the row does not have it."""
+_INTEGERS = {Code.TINY: "b", Code.SHORT: "h", Code.LONG: "i", Code.LONGLONG: "q"}
+_OLD = (Code.OLD_TIMESTAMP, Code.OLD_TIME, Code.OLD_DATETIME)
+_UUID_SIZE, _INET_SIZES = 16, (4, 16)
+_DECLARED_AS = {"uuid": Kind.UUID, "inet4": Kind.INET, "inet6": Kind.INET}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the log leaves open of a table's columns, by name: which 16 bytes are a UUID, which an address.
+
+    `schema` are the types of the project's schema; `catalog` the server's names of the types as it has them now.
+    """
+
+    schema: Mapping[str, LogicalType]
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    nulls_zero_dates: bool = False
+
+    def kind(self, name: str) -> Kind | None:
+        """Return UUID or INET where a column of bytes is one."""
+        declared = _DECLARED_AS.get(self.catalog.get(name, ""))
+        if declared is not None:
+            return declared
+        kind = self.schema.get(name)
+        if not isinstance(kind, Scalar):
+            return None
+        # no column of bytes is a text in the schema, but an address
+        return {Kind.UUID: Kind.UUID, Kind.INET: Kind.INET, Kind.TEXT: Kind.INET}.get(kind.kind)
+
+
+def reader(column: LoggedColumn, wanted: Wanted, *, where: str) -> Read:
+    """Return what reads a column's values; raises `UnsupportedError` for a type that cannot be read exactly."""
+    code, details, name = column.code, column.details, f"{where}.{column.name}"
+    if code in _INTEGERS:
+        letter = _INTEGERS[code]
+        return values.number(letter.upper() if column.is_unsigned else letter)
+    if code in _OLD:
+        raise UnsupportedError(f"{name} has a date-time in the format of MariaDB 5", remedy=f"ALTER TABLE {where} FORCE")
+    if code is Code.MYSQL_JSON:
+        raise UnsupportedError(f"{name} is MySQL's binary JSON", remedy="MariaDB keeps JSON as text")
+    if code in (Code.STRING, Code.VARCHAR, Code.VAR_STRING):
+        return _string(column, wanted, name)
+    if code in (Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED):
+        return _large(column, name)
+    simple: dict[Code, Callable[[], Read]] = {
+        Code.FLOAT: lambda: values.number("f"),
+        Code.DOUBLE: lambda: values.number("d"),
+        Code.INT24: lambda: values.medium(is_unsigned=column.is_unsigned),
+        Code.DECIMAL: lambda: values.decimal(*details),
+        Code.YEAR: lambda: values.year,
+        Code.DATE: lambda: values.date(nulls_zero=wanted.nulls_zero_dates),
+        Code.TIME: lambda: values.time(*details),
+        Code.DATETIME: lambda: values.datetime(*details, nulls_zero=wanted.nulls_zero_dates),
+        Code.TIMESTAMP: lambda: values.timestamp(*details, nulls_zero=wanted.nulls_zero_dates),
+        Code.BIT: lambda: values.bits(details[0] + 8 * details[1]),
+        Code.ENUM: lambda: values.enum(details[0], column.labels),
+        Code.SET: lambda: values.members(details[0], column.labels),
+        Code.GEOMETRY: lambda: values.sized(details[0], values.geometry),
+    }
+    return simple[code]()
+
+
+def _string(column: LoggedColumn, wanted: Wanted, name: str) -> Read:
+    (length,) = column.details
+    width = 1 if length < 256 else 2
+    if column.charset and column.charset != BINARY:
+        check_charset(column.charset, where=name)
+        return values.sized(width, values.text(column.charset))
+    if column.code is not Code.STRING:
+        return values.sized(width, values.blob)
+    kind = wanted.kind(column.name)
+    if kind is Kind.UUID and length == _UUID_SIZE:
+        return values.sized(width, values.uuid_text)
+    if kind is Kind.INET and length in _INET_SIZES:
+        return values.sized(width, values.inet_text(length))
+    return values.sized(width, values.padded(length))
+
+
+def _large(column: LoggedColumn, name: str) -> Read:
+    (detail,) = column.details
+    encode: Callable[[bytes], str] = values.blob
+    if column.charset and column.charset != BINARY:
+        check_charset(column.charset, where=name)
+        encode = values.text(column.charset)
+    if column.code is Code.BLOB:
+        return values.sized(detail, encode)
+    width = detail if column.code is Code.BLOB_COMPRESSED else 1 if detail < 256 else 2
+    return values.sized(width, lambda content: encode(_uncompressed(content)))
+
+
+def _uncompressed(content: bytes) -> bytes:
+    """The value of a COMPRESSED column. Source: MariaDB 11.4, `sql/field_comp.cc`, read as a description."""
+    if not content or content[0] == 0:
+        return content[1:]
+    head = content[0]
+    if head >> 4 != 8:
+        raise EngineError(f"a compressed column's value begins with {head:#x}, a way that is not known")
+    return zlib.decompress(content[1 + (head & 7) :], -zlib.MAX_WBITS if head & 8 else zlib.MAX_WBITS)
+
+
+_Plan = tuple[int, list[tuple[int, int, Read]]]
+
+
+@dataclass
+class RowReader:
+    """Reads the rows of one table-map's events; its columns are in the order of the log."""
+
+    table: TableMap
+    wanted: Wanted
+    _readers: list[Read] = field(init=False)
+    _plans: dict[bytes, _Plan] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._readers = [reader(column, self.wanted, where=self.table.full_name) for column in self.table.columns]
+
+    def rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:
+        """Return each row's image, and the one after an update."""
+        content, position, end = body.content, 0, len(body.content)
+        before = self._plan(body.present)
+        after = None if body.after is None else self._plan(body.after)
+        while position < end:
+            row, position = self._row(before, content, position)
+            if after is None:
+                yield row, None
+            else:
+                changed, position = self._row(after, content, position)
+                yield row, changed
+
+    def _plan(self, present: bytes) -> _Plan:
+        """The columns that images have: the bytes of their null bits, then each one's bit, place and reader."""
+        if present not in self._plans:
+            places = [place for place in range(len(self._readers)) if present[place >> 3] >> (place & 7) & 1]
+            steps = [(1 << bit, place, self._readers[place]) for bit, place in enumerate(places)]
+            self._plans[present] = (len(places) + 7) // 8, steps
+        return self._plans[present]
+
+    def _row(self, plan: _Plan, content: bytes, position: int) -> tuple[Row, int]:
+        size, steps = plan
+        nulls = int.from_bytes(content[position : position + size], "little")
+        position += size
+        row: Row = [None] * len(self._readers)
+        for bit, place, read in steps:
+            if nulls & bit:
+                row[place] = values.NULL
+            else:
+                row[place], position = read(content, position)
+        return row, position
+
+
+def named(columns: Sequence[str], row: Row) -> dict[str, str]:
+    """Return the columns that a row has, by name."""
+    return {name: text for name, text in zip(columns, row, strict=True) if text is not None}

@@ -1,0 +1,206 @@
+"""The MariaDB source: what its tables hold and what its binlog says, as events of the format `debezium`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from cdc_producers.mariadb import binlog
+from cdc_producers.mariadb.catalog import (
+    Server,
+    SourceTable,
+    check_filters,
+    check_table,
+    read_server,
+    read_table,
+    read_types,
+    warn_of_cascades,
+)
+from cdc_producers.mariadb.charsets import read_collations
+from cdc_producers.mariadb.connections import Access, connect, rows
+from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
+from cdc_producers.mariadb.logged_tables import LoggedTables
+from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.rereading import reread
+from cdc_producers.mariadb.snapshot import reading
+from cdc_producers.mariadb.snapshotting import Snapshots
+from cdc_producers.mariadb.stream import BinlogStream
+from cdc_producers.mariadb.transactions import Transactions
+from cdc_producers.mariadb.watching import Watch
+from cdc_producers.metrics import Metrics
+from cdc_producers.source import Emit, Emitted, LostError, Standing
+from cdc_views.errors import TransientError
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_CATCHES_UP_WITHIN = 60.0
+"""Seconds that a server which lacks what has landed is given: a replica that takes over applies what it has first."""
+
+
+@dataclass
+class MariaDbSource:
+    """Snapshots the tables that have none yet, then follows the binlog; see `cdc_producers.source.Source`."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    metrics: Metrics
+    _access: Access | None = None
+    _tables: dict[str, SourceTable] = field(default_factory=dict)
+    _marks: dict[str, Mark] = field(default_factory=dict)
+    _begun_again: set[str] = field(default_factory=set)
+    _stream: BinlogStream | None = None
+    _watch: Watch | None = None
+    _lacking_since: float = 0.0
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        """See `Source.run`."""
+        self.close()
+        self._access = access = self._access or Access.of_environment()
+        connection = connect(access)
+        try:
+            server = self._prepare(connection)
+            domain = server.domain if self.options.gtid_domain is None else self.options.gtid_domain
+            name = f"{self.options.name}:{domain}"
+            self._begin(connection, domain, name=name, emit=emit)
+            start = self._start(domain)
+            self._check_reach(connection, start)
+            self._open(connection, start)
+            self._snapshot(access, name, domain, emit=emit, stop=stop)
+            if not stop.is_set():
+                self._follow(connection, server, start, name=name, emit=emit, stop=stop)
+        finally:
+            connection.close()
+
+    def _prepare(self, connection: Any) -> Server:
+        server = read_server(connection, log=self.log)
+        for name, target in self.targets.items():
+            table = self._tables[name] = read_table(connection, name)
+            check_table(table, target.schema, server, allows_unkeyed=self.options.allows_unkeyed)
+            warn_of_cascades(connection, table, log=self.log)
+        check_filters(connection, sorted({table.database for table in self._tables.values()}))
+        return server
+
+    def _begin(self, connection: Any, domain: int, *, name: str, emit: Emit) -> None:
+        """Note where each table's changes begin, before its snapshot is read: no change in between is missed.
+
+        What this run has said already counts as well: it waits to land.
+        """
+        current = self._current(connection).get(domain, Gtid(domain, 0, 0))
+        for table, target in self.targets.items():
+            position = target.lander(name).position()
+            known = self._marks.get(table)
+            if position is not None:
+                known = max(Mark.of(position), known or Mark.of(position), key=lambda mark: mark.position)
+            is_again = self.options.snapshots_again and table not in self._begun_again
+            if known is None or is_again:
+                known = Mark.after(current, epoch=0 if known is None else known.epoch + 1)
+                emit(Emitted(table, name, known.position))
+            self._begun_again.add(table)
+            self._marks[table] = known
+
+    @staticmethod
+    def _current(connection: Any) -> dict[int, Gtid]:
+        ((text,),) = rows(connection, "SELECT @@gtid_binlog_pos", doing="asking for its GTIDs")
+        return read_gtids(str(text or ""))
+
+    def _start(self, domain: int) -> Gtid:
+        """The transaction after which every table's changes are still to be read."""
+        return min(self._marks.values(), key=lambda mark: mark.sequence).start(domain)
+
+    def _check_reach(self, connection: Any, start: Gtid) -> None:
+        """Wait for a server that has not got so far as what has landed; it may be a replica that takes over."""
+        furthest = max(mark.sequence - (0 if mark.ordinal else 1) for mark in self._marks.values())
+        current = self._current(connection).get(start.domain, Gtid(start.domain, 0, 0))
+        if current.sequence >= furthest:
+            self._lacking_since = 0.0
+            return
+        self._lacking_since = self._lacking_since or time.monotonic()
+        said = f"the server's binlog ends at {current}, before {start.domain}-…-{furthest}, which has landed"
+        if time.monotonic() - self._lacking_since > _CATCHES_UP_WITHIN:
+            raise LostError(
+                f"{said}: it is another server, was restored from a backup, began to count anew (RESET MASTER), or took over "
+                "before it had everything. Name the right one in CDC_VIEWS_MARIADB_HOST, or start once with --snapshot-again: "
+                "the views empty, and fill from the tables as they are"
+            )
+        raise TransientError(f"{said}; a replica that takes over gets there by itself")
+
+    def _open(self, connection: Any, start: Gtid) -> None:
+        """Ask for the binlog before a snapshot is read: what the server refuses, or has purged, is told at once."""
+        stream = self._stream_of(connection, start)
+        try:
+            while stream.read().kind != binlog.FORMAT:
+                pass
+            stream.read()
+        finally:
+            stream.close()
+
+    def _stream_of(self, connection: Any, start: Gtid) -> BinlogStream:
+        assert self._access is not None
+        stream = BinlogStream(self._access, self.options.replica_number, self.options.heartbeat_seconds)
+        # of other domains nothing is wanted; a domain that is not named would come from its beginning
+        others = {domain: gtid for domain, gtid in self._current(connection).items() if domain != start.domain}
+        stream.open([gtid for gtid in (start, *others.values()) if gtid.sequence])
+        return stream
+
+    def _snapshot(self, access: Access, name: str, domain: int, *, emit: Emit, stop: Event) -> None:
+        snapshots = Snapshots(self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics)
+        wanted = [] if self.options.skips_snapshot else snapshots.wanted(self._marks)
+        if not wanted:
+            return
+        with reading(access, domain) as snapshot:
+            for table in wanted:
+                if not stop.is_set():
+                    snapshots.read(table, snapshot, epoch=self._marks[table].epoch, emit=emit, stop=stop)
+
+    def _follow(self, connection: Any, server: Server, start: Gtid, *, name: str, emit: Emit, stop: Event) -> None:
+        stream = self._stream = self._stream_of(connection, start)
+        targets = {self._tables[table].full_name: target for table, target in self.targets.items()}
+        tables = LoggedTables(
+            targets,
+            read_collations(connection),
+            catalog=lambda table: read_types(connection, table),
+            reread=lambda table, key, names: self._reread(connection, table, key, names),
+            log=self.log,
+            nulls_zero_dates=self.options.nulls_zero_dates,
+        )
+        transactions = Transactions(
+            targets, dict(self._marks), start.domain, start, name, tables, self.log, emit, ignores_case=server.ignores_case
+        )
+        watch = self._watch = Watch(stream.access, lambda: (stream.file, stream.position))
+        self.log.info(f"following the binlog from GTID {start}", gtid=str(start), name=name)
+        try:
+            with watch.running():
+                self._read_until(stop, stream, transactions)
+        finally:
+            # what was emitted waits to land, whatever happened: a next attempt goes on behind it
+            self._marks |= transactions.marked
+
+    @staticmethod
+    def _read_until(stop: Event, stream: BinlogStream, transactions: Transactions) -> None:
+        while not stop.is_set():
+            transactions.take(stream.read(), stream.file)
+
+    def _reread(self, connection: Any, table: str, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+        return reread(connection, self._tables[table], key, names)
+
+    def keep_alive(self) -> None:
+        """See `Source.keep_alive`; the server waits as long as `net_write_timeout`, which is set to a day."""
+
+    def landed(self, token: object) -> None:
+        """See `Source.landed`; the server keeps nothing for this reader, so there is nothing to be told."""
+
+    def standing(self) -> Standing:
+        """See `Source.standing`."""
+        stream, watch = self._stream, self._watch
+        if stream is None or watch is None:
+            return Standing()
+        return Standing(f"{stream.file}:{stream.position}", watch.behind_bytes, None, stream.heard)
+
+    def close(self) -> None:
+        """See `Source.close`."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,143 @@
+"""The binlog as a replica gets it: one connection, from a GTID on, with heartbeats while nothing happens.
+
+`mysql-replication` reads the same protocol. It is not used: when a connection breaks it connects again by itself, from
+the GTID it began with, in the middle of what it is giving out; a value it cannot read, a zero date and a column that a
+minimal image leaves out are all `None` to it; and a value is an object before it is text.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+from pymysql.constants import COMMAND, ER
+
+from cdc_producers.mariadb import binlog
+from cdc_producers.mariadb.binlog import Event
+from cdc_producers.mariadb.connections import GRANTS, Access, connect, mariadb_errors, rows, translated
+from cdc_producers.mariadb.gtids import Gtid
+from cdc_producers.source import LostError
+from cdc_views.errors import EngineError, TransientError, UsageError
+
+_CAPABILITY = 4
+"""That this reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
+_SILENT_FOR = 15.0
+_FATAL_READ = 1236
+_MEND = "start once with --snapshot-again: the views empty, and fill from the tables as they are"
+
+
+@dataclass
+class BinlogStream:
+    """One connection that the binlog is read over; its thread alone calls it.
+
+    Attributes:
+        file: The file that is being read, and `position`, how far.
+        heard: When the server last said anything, epoch seconds; 0 before.
+    """
+
+    access: Access
+    replica_number: int
+    heartbeat_seconds: float
+    file: str = ""
+    position: int = 0
+    heard: float = 0.0
+    _connection: Any = None
+    _has_checksum: bool = field(default=False)
+
+    def open(self, start: Iterable[Gtid]) -> None:
+        """Connect and ask for everything after these GTIDs, one a domain."""
+        connection = connect(self.access, read_timeout=max(_SILENT_FOR, 5 * self.heartbeat_seconds))
+        self._connection = connection
+        state = ",".join(map(str, start))
+        for text in (
+            "SET @master_binlog_checksum = @@global.binlog_checksum",
+            f"SET @master_heartbeat_period = {int(self.heartbeat_seconds * 1_000_000_000)}",
+            f"SET @mariadb_slave_capability = {_CAPABILITY}",
+            f"SET @slave_connect_state = '{state}'",
+            "SET @slave_gtid_strict_mode = 0",
+            "SET @slave_gtid_ignore_duplicates = 0",
+        ):
+            rows(connection, text, doing="asking for the binlog")
+        with mariadb_errors("asking for the binlog"):
+            number = struct.pack("<I", self.replica_number)
+            connection._execute_command(COMMAND.COM_REGISTER_SLAVE, number + bytes(3) + struct.pack("<HII", 0, 0, 0))
+            connection._read_packet()
+            connection._execute_command(COMMAND.COM_BINLOG_DUMP, struct.pack("<IH", 4, 0) + number)
+
+    def read(self) -> Event:
+        """Return the next event, a heartbeat where nothing happens.
+
+        Raises:
+            LostError: The server no longer has, or never had, what comes next.
+            TransientError: The connection broke.
+        """
+        packet = self._packet()
+        self.heard = time.time()
+        kind = packet[4] if len(packet) > 4 else 0
+        if kind == binlog.FORMAT:
+            # its own checksum is there in any case where the server knows of them
+            self._has_checksum = binlog.has_checksums(packet)
+        has_checksum = self._has_checksum
+        if kind == binlog.ROTATE and not self.file:
+            has_checksum = self._is_summed(packet)
+        event = binlog.read_event(packet, has_checksum=has_checksum)
+        if event.kind == binlog.ROTATE:
+            self.file, self.position = binlog.read_rotation(event)
+        elif event.end:
+            self.position = event.end
+        return event
+
+    def _is_summed(self, packet: bytes) -> bool:
+        """Whether the rotation that every stream begins with, before any description, has a checksum."""
+        try:
+            binlog.read_event(packet, has_checksum=True)
+        except EngineError:
+            return False
+        return True
+
+    def _packet(self) -> bytes:
+        if self._connection is None:
+            raise TransientError("the binlog is not being read")
+        try:
+            packet = self._connection._read_packet()
+        except pymysql.MySQLError as error:
+            raise self._explained(error) from error
+        except (OSError, AttributeError) as error:
+            raise translated("reading the binlog", error) from error
+        if packet.is_eof_packet():
+            raise TransientError("MariaDB ended the binlog: it is being stopped")
+        return bytes(packet.get_all_data()[1:])
+
+    def _explained(self, error: pymysql.MySQLError) -> EngineError | UsageError:
+        code = error.args[0] if error.args else 0
+        said = " ".join(str(error.args[-1]).split())
+        if code == ER.SPECIFIC_ACCESS_DENIED_ERROR:
+            return UsageError(f"MariaDB gives this user no binlog: {said}; {GRANTS}")
+        if code != _FATAL_READ:
+            found = translated("reading the binlog", error)
+            return found if isinstance(found, EngineError | UsageError) else EngineError(str(found))
+        if "server_uuid/server_id" in said or "same server" in said:
+            return UsageError(
+                f"another reader has server id {self.replica_number}: {said}; run one producer a --name, or give --server-id"
+            )
+        if "purged" in said or "Could not find GTID state" in said:
+            return LostError(
+                f"the server has purged binlog that has not landed ({said}); {_MEND}. So that it keeps more: raise "
+                "binlog_expire_logs_seconds, and let the producer run"
+            )
+        if "not in the master's binlog" in said:
+            return LostError(
+                f"the server does not have what landed last ({said}): it is another one, was restored from a backup, or took "
+                f"over before it had everything. Name the right one in CDC_VIEWS_MARIADB_HOST, or {_MEND}"
+            )
+        return LostError(f"the server cannot read its binlog on: {said}; if that stays so, {_MEND}")
+
+    def close(self) -> None:
+        """Disconnect."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection._force_close()

@@ -1,0 +1,212 @@
+"""What a table-map event says of a table: its columns' names and types as they were when the rows were written.
+
+The names, character sets and labels are there with `binlog_row_metadata = FULL`; a later catalog is never asked for them.
+
+Source: MariaDB 11.4, `Table_map_log_event`, read as a description; checked against a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from cdc_producers.mariadb.binlog import Event, packed_integer
+from cdc_producers.mariadb.charsets import BINARY, text_of
+
+
+class Code(IntEnum):
+    """The types of the binlog; `STRING` stands for ENUM and SET, too, and its details say so."""
+
+    TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
+    OLD_TIMESTAMP, LONGLONG, INT24, DATE, OLD_TIME, OLD_DATETIME, YEAR = 7, 8, 9, 10, 11, 12, 13
+    VARCHAR, BIT, TIMESTAMP, DATETIME, TIME = 15, 16, 17, 18, 19
+    BLOB_COMPRESSED, VARCHAR_COMPRESSED, MYSQL_JSON = 140, 141, 245
+    DECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 246, 247, 248, 252, 253, 254, 255
+
+
+_DETAIL_BYTES = {
+    **dict.fromkeys((Code.FLOAT, Code.DOUBLE, Code.BLOB, Code.GEOMETRY, Code.BLOB_COMPRESSED, Code.MYSQL_JSON), 1),
+    **dict.fromkeys((Code.TIMESTAMP, Code.DATETIME, Code.TIME), 1),
+    **dict.fromkeys((Code.VARCHAR, Code.VARCHAR_COMPRESSED, Code.VAR_STRING, Code.STRING, Code.BIT, Code.DECIMAL), 2),
+    **dict.fromkeys((Code.ENUM, Code.SET), 2),
+}
+_NUMERIC = frozenset(
+    {Code.TINY, Code.SHORT, Code.INT24, Code.LONG, Code.LONGLONG, Code.FLOAT, Code.DOUBLE, Code.DECIMAL, Code.YEAR}
+)
+_LABELLED = frozenset({Code.ENUM, Code.SET})
+_CHARACTER = frozenset(
+    {Code.STRING, Code.VAR_STRING, Code.VARCHAR, Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED, Code.GEOMETRY}
+)
+"""Those with a character set in the log; a geometry has one, too (`binary`), unlike in MySQL."""
+_SIGNEDNESS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
+_LABEL_DEFAULT_CHARSET, _LABEL_CHARSETS = 10, 11
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedColumn:
+    """A column as the log has it.
+
+    Attributes:
+        code: The real type: ENUM and SET are themselves.
+        details: The type's two or fewer bytes of details, a number each; a STRING's length in the first.
+        charset: Of characters, `binary` for bytes; empty for everything else.
+        labels: Of ENUM and SET.
+    """
+
+    name: str
+    code: Code
+    details: tuple[int, ...] = ()
+    is_unsigned: bool = False
+    charset: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """A table as the log has it; `columns` is empty where the log does not name them."""
+
+    number: int
+    database: str
+    table: str
+    columns: tuple[LoggedColumn, ...]
+
+    @property
+    def full_name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.table}"
+
+
+class TableName(NamedTuple):
+    """Which table a table-map event is about: enough to skip it."""
+
+    number: int
+    database: str
+    table: str
+    end: int
+
+
+def read_name(event: Event) -> TableName:
+    """Return a table-map event's number and names, and where they end."""
+    body = event.body
+    number, position = int.from_bytes(body[:6], "little"), 8
+    end = position + 1 + body[position]
+    database = body[position + 1 : end].decode()
+    position = end + 1
+    end = position + 1 + body[position]
+    return TableName(number, database, body[position + 1 : end].decode(), end + 1)
+
+
+def read_table_map(event: Event, collations: Mapping[int, str]) -> TableMap:
+    """Read a table-map event; raises ValueError for a type, KeyError for a collation, that nobody knows."""
+    name, body = read_name(event), event.body
+    width, position = packed_integer(body, name.end)
+    codes = [Code(code) for code in body[position : position + width]]
+    size, position = packed_integer(body, position + width)
+    types = _types(codes, body[position : position + size])
+    facts = _optional(body[position + size + (width + 7) // 8 :])
+    names = _texts(facts.get(_NAMES, b""), "utf8")
+    if len(names) != width:
+        return TableMap(*name[:3], ())
+    unsigned = _bits(facts.get(_SIGNEDNESS, b""))
+    charsets = _charsets(types, facts, collations)
+    label_lists = {Code.SET: _lists(facts.get(_SET_LABELS, b"")), Code.ENUM: _lists(facts.get(_ENUM_LABELS, b""))}
+    columns = []
+    for column, (code, details), charset in zip(names, types, charsets, strict=True):
+        labels: tuple[str, ...] = ()
+        if code in _LABELLED:
+            labels = tuple(text_of(label, _label_charset(charset)) for label in label_lists[code].pop(0))
+        is_unsigned = code in _NUMERIC and bool(unsigned) and unsigned.pop(0)
+        columns.append(LoggedColumn(column, code, details, is_unsigned, charset, labels))
+    return TableMap(*name[:3], tuple(columns))
+
+
+def _label_charset(charset: str) -> str:
+    return "latin1" if charset in ("", BINARY) else charset
+
+
+def _types(codes: list[Code], details: bytes) -> list[tuple[Code, tuple[int, ...]]]:
+    found: list[tuple[Code, tuple[int, ...]]] = []
+    position = 0
+    for code in codes:
+        size = _DETAIL_BYTES.get(code, 0)
+        pair = tuple(details[position : position + size])
+        position += size
+        if code is Code.STRING:
+            found.append(_string(*pair))
+        elif code in (Code.VARCHAR, Code.VARCHAR_COMPRESSED, Code.VAR_STRING):
+            found.append((code, (pair[0] | pair[1] << 8,)))
+        else:
+            found.append((code, pair))
+    return found
+
+
+def _string(first: int, second: int) -> tuple[Code, tuple[int, ...]]:
+    """CHAR, BINARY, ENUM and SET share a code; the first byte tells which, and holds two bits of a longer length."""
+    if first & 0x30 != 0x30:
+        return Code(first | 0x30), (second | ((first & 0x30) ^ 0x30) << 4,)
+    return Code(first), (second,)
+
+
+def _optional(content: bytes) -> dict[int, bytes]:
+    found, position = {}, 0
+    while position < len(content):
+        kind = content[position]
+        size, position = packed_integer(content, position + 1)
+        found[kind] = content[position : position + size]
+        position += size
+    return found
+
+
+def _texts(content: bytes, charset: str) -> list[str]:
+    found, position = [], 0
+    while position < len(content):
+        size, position = packed_integer(content, position)
+        found.append(text_of(content[position : position + size], charset))
+        position += size
+    return found
+
+
+def _lists(content: bytes) -> list[list[bytes]]:
+    found, position = [], 0
+    while position < len(content):
+        count, position = packed_integer(content, position)
+        labels = []
+        for _ in range(count):
+            size, position = packed_integer(content, position)
+            labels.append(content[position : position + size])
+            position += size
+        found.append(labels)
+    return found
+
+
+def _bits(content: bytes) -> list[bool]:
+    return [bool(byte >> bit & 1) for byte in content for bit in range(7, -1, -1)]
+
+
+def _numbers(content: bytes) -> list[int]:
+    found, position = [], 0
+    while position < len(content):
+        one, position = packed_integer(content, position)
+        found.append(one)
+    return found
+
+
+def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, bytes], collations: Mapping[int, str]) -> list[str]:
+    """The character set of each column, empty where it has none."""
+    found = [""] * len(types)
+    for family, default, listed in (
+        (_CHARACTER, _DEFAULT_CHARSET, _CHARSETS),
+        (_LABELLED, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSETS),
+    ):
+        places = [place for place, (code, _) in enumerate(types) if code in family]
+        if listed in facts:
+            numbers = _numbers(facts[listed])
+        else:
+            usual, *others = _numbers(facts.get(default, b"")) or [0]
+            exceptions = dict(zip(others[::2], others[1::2], strict=True))
+            numbers = [exceptions.get(place, usual) for place in range(len(places))]
+        for place, number in zip(places, numbers, strict=True):
+            found[place] = collations[number] if number else ""
+    return found

@@ -1,0 +1,232 @@
+"""Events of the binlog into what the runtime lands, in the order of their transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cdc_producers.mariadb import binlog
+from cdc_producers.mariadb.binlog import Begin, Event, Statement
+from cdc_producers.mariadb.events import EventSource, EventWriter, Place
+from cdc_producers.mariadb.gtids import Gtid, Mark
+from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
+from cdc_producers.mariadb.rowreading import Row
+from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
+from cdc_producers.source import Emit, Emitted, LostError
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_ORDERS_EACH = 2
+"""Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
+_MARK_EVERY, _MARK_IDLE_EVERY = 30.0, 1.0
+"""Seconds between two times that tables without changes are told how far the log was read."""
+_AGAIN = "start once with --snapshot-again"
+
+
+@dataclass
+class Transactions:
+    """Turns the events of one connection into what the runtime lands.
+
+    Args:
+        targets: By `database.table` of the source.
+        starts: How far each had landed: what is not later is left out.
+        domain: The GTID domain whose order counts; `last`, the transaction that was read before the first one here.
+        stream: The name that positions are kept under.
+        tables: What the log says of tables.
+        log: Hears of DDL.
+        emit: Takes the events.
+        marked: How far each table has been emitted, where it has.
+    """
+
+    targets: Mapping[str, StreamTarget]
+    starts: Mapping[str, Mark]
+    domain: int
+    last: Gtid
+    stream: str
+    tables: LoggedTables
+    log: ProducerLog
+    emit: Emit
+    ignores_case: bool = False
+    _begin: Begin | None = None
+    _order: int = 0
+    _has_rows: bool = False
+    _previous: int = 0
+    marked: dict[str, Mark] = field(default_factory=dict)
+    _marked_at: float = field(default_factory=time.monotonic)
+    _prepared: dict[bytes, bool] = field(default_factory=dict)
+
+    def take(self, event: Event, file: str) -> None:
+        """Emit what an event says."""
+        match event.kind:
+            case binlog.TABLE_MAP:
+                self.tables.note(event)
+            case kind if kind in binlog.ROWS:
+                self._rows(event, file)
+            case binlog.GTID:
+                self._begins(binlog.read_begin(event))
+            case binlog.XID | binlog.XA_PREPARE:
+                self._ends()
+            case binlog.QUERY | binlog.QUERY_COMPRESSED:
+                self._statement(binlog.read_statement(event), event, file)
+            case binlog.HEARTBEAT:
+                self._mark(_MARK_IDLE_EVERY)
+            case binlog.FORMAT:
+                self.tables.forget()
+                if self._begin is not None and binlog.begins_with_the_server(event):
+                    self._breaks_off("the server stopped in the middle of writing it")
+            case binlog.INCIDENT:
+                raise LostError(f"the server's log says that changes are missing from it (an incident event); {_AGAIN}")
+
+    def _begins(self, begin: Begin) -> None:
+        if self._begin is not None:
+            self._breaks_off("another one begins before it ends")
+        gtid = begin.gtid
+        if gtid.domain == self.domain:
+            if gtid.sequence <= self.last.sequence:
+                raise LostError(
+                    f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
+                    f"server began to count anew (RESET MASTER); {_AGAIN}"
+                )
+            known = [mark for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
+            self._previous = known[0].previous if known else self.last.server
+        self._begin, self._order, self._has_rows = begin, 0, False
+        if begin.completed and self._prepared.pop(begin.completed, False):
+            self._has_rows = True
+
+    def _ends(self) -> None:
+        begin, self._begin = self._begin, None
+        if begin is None:
+            return
+        if begin.prepared:
+            self._prepared[begin.prepared] = self._has_rows
+        if begin.gtid.domain == self.domain:
+            self.last = begin.gtid
+            self._mark(_MARK_EVERY)
+
+    def _breaks_off(self, why: str) -> None:
+        """A transaction without an end was never committed."""
+        has_rows, self._begin = self._has_rows, None
+        if has_rows:
+            raise LostError(f"the log has a part of a transaction after {self.last}: {why}. What landed of it is wrong; {_AGAIN}")
+
+    def _statement(self, statement: Statement, event: Event, file: str) -> None:
+        begin = self._begin
+        if begin is None:
+            return
+        if is_end(statement.text):
+            is_undone = "ROLLBACK" in statement.text[:20].upper()
+            if is_undone and self._has_rows:
+                raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
+            self._ends()
+            return
+        for effect in effects(statement):
+            self._affect(effect, event, file)
+        if begin.is_single:
+            self._ends()
+
+    def _affect(self, effect: Effect, event: Event, file: str) -> None:
+        for name, target in self._named(effect):
+            match effect.action:
+                case Action.EMPTIED | Action.DROPPED:
+                    self._empty(name, target, effect, event=event, file=file)
+                case Action.WRITTEN:
+                    raise LostError(f"{name}: the log has a statement in place of its rows (binlog_format was not ROW); {_AGAIN}")
+                case Action.LOST_ROWS:
+                    self.log.warning(
+                        f"{name}: a partition or tablespace was changed as a whole, which the log has no rows of; {_AGAIN} "
+                        f"--table {target.name} where the view differs",
+                        table=target.name,
+                    )
+                case Action.RENAMED:
+                    self.log.warning(
+                        f"{name}: a table was renamed to or from this name. The view keeps its rows, right where the new table "
+                        f"holds the same (as online schema changes do); else {_AGAIN} --table {target.name}",
+                        table=target.name,
+                    )
+                case Action.CREATED | Action.ALTERED:
+                    gtid = self._place(event, file).gtid
+                    self.log.info(f"{name}: the table was {effect.action.value} at GTID {gtid}", table=target.name)
+
+    def _named(self, effect: Effect) -> list[tuple[str, StreamTarget]]:
+        def same(one: str, other: str) -> bool:
+            return one.casefold() == other.casefold() if self.ignores_case else one == other
+
+        found = []
+        for name, target in self.targets.items():
+            database, _, table = name.partition(".")
+            if same(database, effect.database) and (not effect.table or same(table, effect.table)):
+                found.append((name, target))
+        return found
+
+    def _empty(self, name: str, target: StreamTarget, effect: Effect, *, event: Event, file: str) -> None:
+        self.log.info(f"{name}: the table was {effect.action.value}; the view is empty from here on", table=target.name)
+        place = self._next(event, file)
+        if mark := self._later(target, place):
+            database, _, table = name.partition(".")
+            source = EventSource(self.stream, database, table, mark.epoch)
+            self._emit(target, place, source.truncated(place))
+
+    def _rows(self, event: Event, file: str) -> None:
+        body = binlog.read_rows(event)
+        table = self.tables.find(body.table)
+        if table is None:
+            return
+        self._check_domain(table.target)
+        self._has_rows = True
+        epoch = self.starts[table.target.name].epoch
+        writer = table.writer(self.stream, epoch)
+        for row, changed in table.reader.rows(body):
+            place = self._next(event, file)
+            if self._later(table.target, place._replace(order=place.order + 1)) is None:
+                continue
+            if changed is not None:
+                self._update(table, writer, row, changed, place=place)
+            elif event.kind in binlog.WRITES:
+                self._emit(table.target, place, writer.inserted(row, place))
+            else:
+                self._emit(table.target, place, writer.deleted(row, place))
+
+    def _update(self, table: LoggedTable, writer: EventWriter, old: Row, new: Row, *, place: Place) -> None:
+        if not writer.has_moved(old, new):
+            self._emit(table.target, place, writer.updated(old, new, place))
+            return
+        self._emit(table.target, place, writer.deleted(old, place))
+        then = place._replace(order=place.order + 1)
+        whole = self.tables.completed(table, writer.filled(new, old))
+        self._emit(table.target, then, writer.inserted(whole, then))
+
+    def _check_domain(self, target: StreamTarget) -> None:
+        if self._begin is not None and self._begin.gtid.domain != self.domain:
+            raise LostError(
+                f"{target.name}: {self._begin.gtid} changes it in another GTID domain than {self.domain}, and domains have no "
+                "order among each other; write each table in one domain, and name it with --gtid-domain"
+            )
+
+    def _place(self, event: Event, file: str) -> Place:
+        gtid = self.last if self._begin is None else self._begin.gtid
+        return Place(gtid, self._order, file, event.end, event.timestamp)
+
+    def _next(self, event: Event, file: str) -> Place:
+        self._order += _ORDERS_EACH
+        return self._place(event, file)._replace(order=self._order - 1)
+
+    def _later(self, target: StreamTarget, place: Place) -> Mark | None:
+        """The position of a place in a table's stream; None where it has landed."""
+        mark = Mark(self.starts[target.name].epoch, place.gtid.sequence, self._previous, place.order)
+        return mark if mark.position > self.starts[target.name].position else None
+
+    def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
+        if mark := self._later(target, place):
+            self.emit(Emitted(target.name, self.stream, mark.position, content, float(place.seconds)))
+            self.marked[target.name] = mark
+
+    def _mark(self, every: float) -> None:
+        """Tell tables that had no change for a while how far the log was read: so much less is read again, or was purged."""
+        if self._begin is not None or time.monotonic() - self._marked_at < every:
+            return
+        self._marked_at = time.monotonic()
+        for name, start in self.starts.items():
+            mark = Mark.after(self.last, epoch=start.epoch)
+            if mark.position > max(start.position, self.marked.get(name, start).position):
+                self.emit(Emitted(name, self.stream, mark.position))
+                self.marked[name] = mark

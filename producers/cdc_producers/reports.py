@@ -1,0 +1,121 @@
+"""Errors reported to Sentry, where `SENTRY_DSN` is set.
+
+A report is put together here, part by part, rather than collected by the client's integrations: kinds of errors, the
+places in this program that they came from, and their messages with everything quoted or in brackets left out, since
+that is where a source or a target repeats a row's values. Of errors that are not this project's own only the kind and
+the place are told. What stands in environment variables that hold secrets is left out wherever it turns up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from traceback import walk_tb
+from typing import Any
+
+from cdc_views.errors import CdcViewsError, UsageError
+
+DSN_VARIABLE = "SENTRY_DSN"
+_AGAIN_AFTER = 300.0
+"""Seconds before the same is reported again."""
+_FLUSHED_WITHIN = 2.0
+_LONGEST, _LONGEST_CHAIN = 500, 5
+_SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|DSN|CREDENTIAL|KEY\Z", re.IGNORECASE)
+_SHORTEST_SECRET = 4
+_VALUES = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\([^()]*\)|(?<=://)[^/@\s]+@""")
+
+
+@dataclass
+class Reports:
+    """Reports of one producer; `client` is Sentry's, None: nothing is reported."""
+
+    source: str
+    client: Any = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _told: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def error(self, error: BaseException, *, part: str, is_fatal: bool = False) -> None:
+        """Report an error of a part of the producer: `source`, `target`, a table; the same kind at most every five minutes."""
+        if self.client is None or not self._is_due(part, type(error).__name__):
+            return
+        chain: list[dict[str, Any]] = []
+        seen: BaseException | None = error
+        while seen is not None and len(chain) < _LONGEST_CHAIN:
+            chain.append(self._described(seen))
+            seen = seen.__cause__
+        # Sentry lists the cause first
+        self._send({"exception": {"values": chain[::-1]}}, part=part, level="fatal" if is_fatal else "error")
+
+    def quarantined(self, table: str, count: int) -> None:
+        """Report that events went to quarantine; why stands there, and in the log."""
+        if self.client is not None and self._is_due(table, "quarantined"):
+            text = f"{count} events went to quarantine; `cdc-views replay` lands them after a repair"
+            self._send({"message": {"formatted": text}}, part=table, level="warning")
+
+    def _is_due(self, part: str, kind: str) -> bool:
+        now = time.monotonic()
+        if now - self._told.get((part, kind), -_AGAIN_AFTER) < _AGAIN_AFTER:
+            return False
+        self._told[part, kind] = now
+        return True
+
+    def _send(self, event: Mapping[str, Any], *, part: str, level: str) -> None:
+        tags = {"source": self.source, "part": part}
+        self.client.capture_event({**event, "level": level, "logger": "cdc_producers", "tags": tags})
+
+    def _described(self, error: BaseException) -> dict[str, Any]:
+        frames = [
+            {"filename": os.path.basename(frame.f_code.co_filename), "module": frame.f_globals.get("__name__", ""),
+             "function": frame.f_code.co_name, "lineno": line}
+            for frame, line in walk_tb(error.__traceback__)
+        ]  # fmt: skip
+        value = self.without_values(str(error)) if isinstance(error, CdcViewsError) else "its text is left out"
+        return {"type": type(error).__name__, "value": value, "stacktrace": {"frames": frames}}
+
+    def without_values(self, text: str) -> str:
+        """Return a message without what is quoted, in brackets, or a secret of the environment."""
+        secrets = (value for name, value in self.environment.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET)
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, "…")
+        return _VALUES.sub("…", text)[:_LONGEST]
+
+
+@contextmanager
+def reporting(source: str, environment: Mapping[str, str], *, transport: Any = None) -> Iterator[Reports]:
+    """Yield what reports to Sentry where `SENTRY_DSN` is set, else to nobody; what is under way is sent at the end.
+
+    Raises:
+        UsageError: The DSN is none, or sentry-sdk is not installed.
+    """
+    dsn = environment.get(DSN_VARIABLE)
+    if not dsn:
+        yield Reports(source)
+        return
+    client = _client(dsn, transport)
+    try:
+        yield Reports(source, client, environment)
+    finally:
+        client.close(timeout=_FLUSHED_WITHIN)
+
+
+def _client(dsn: str, transport: Any) -> Any:
+    try:
+        import sentry_sdk
+        from sentry_sdk.utils import BadDsn
+    except ImportError as error:
+        raise UsageError(f"{DSN_VARIABLE} is set, which needs {error.name}; pip install 'cdc-views[producers]'") from error
+    try:
+        return sentry_sdk.Client(
+            dsn, transport=transport, default_integrations=False, auto_enabling_integrations=False, max_breadcrumbs=0,
+            include_local_variables=False, include_source_context=False, auto_session_tracking=False,
+            send_client_reports=False,
+        )  # fmt: skip
+    except BadDsn:
+        raise UsageError(f"{DSN_VARIABLE} is no DSN of Sentry; https://KEY@HOST/PROJECT was expected") from None
+
+
+__all__ = ["DSN_VARIABLE", "Reports", "reporting"]

@@ -1,0 +1,38 @@
+"""One GoogleSQL and one server for the tests of BigQuery; each test finds the server empty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from services.bigquery import Store
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where the server is, and what it holds."""
+
+    url: str
+    store: Store
+
+
+@pytest.fixture(scope="session")
+def _served() -> Iterator[Served]:
+    pytest.importorskip("zetasql")
+    pytest.importorskip("google.cloud.bigquery")
+    from dialect_zetasql import GoogleSql
+    from services.bigquery import served
+
+    with served(GoogleSql()) as (url, store):
+        yield Served(url, store)
+
+
+@pytest.fixture
+def server(_served: Served) -> Served:
+    """A server of BigQuery's API with nothing in it."""
+    _served.store.clear()
+    return _served

@@ -1,0 +1,57 @@
+"""`generate --out`: a folder of SQL that makes everything, run here statement by statement as its README says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import Served
+from tiny_project import event, make_project
+from warehouses import load, project
+
+from cdc_views.cli import main
+
+if TYPE_CHECKING:
+    from cdc_views_bigquery.client import Connection
+
+
+def _run_folder(folder: Path, connection: Connection) -> list[str]:
+    """Run the files in the README's order, and return their paths."""
+    files = sorted([*folder.glob("*.sql"), *folder.glob("*/*.sql")], key=lambda file: str(file.relative_to(folder)))
+    for file in files:
+        for statement in file.read_text().split(";\n"):
+            if statement.strip():
+                connection.run(statement, what=f"running {file.name}")
+    return [str(file.relative_to(folder)) for file in files]
+
+
+def test_the_folder_makes_what_apply_makes(server: Served, tmp_path: Path) -> None:
+    loaded = project(tmp_path, server.url)
+    out = tmp_path / "sql"
+    assert main(["generate", "--out", str(out), "--project", str(loaded.file)]) == 0
+    with loaded.remote() as engine:
+        files = _run_folder(out, engine.connection)  # type: ignore[attr-defined]
+    assert files == [
+        "1_datasets.sql",
+        "2_raw/shop_raw.shop_orders.sql",
+        "3_views/shop.orders.sql",
+        "4_functions/shop.orders_landed.sql",
+    ]
+    readme = (out / "README.md").read_text()
+    assert all(f"`{file}`" in readme for file in files)
+    assert loaded.table("shop.orders").plan().change == "none"
+    load(loaded.table("shop.orders"), [event(1)])
+    assert len(loaded.table("shop.orders").query(as_of=1_800_000_000)) == 1
+
+
+def test_a_project_of_another_engine_has_one_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = make_project(tmp_path)
+    out = tmp_path / "sql"
+    assert main(["generate", "--dialect", "bigquery", "--strategy", "window", "--out", str(out), "--project", str(file)]) == 0
+    view = (out / "3_views" / "shop.orders.sql").read_text()
+    assert "CREATE OR REPLACE VIEW `shop.orders`" in view
+    assert "FROM `shop_raw.shop_orders`" in view
+    assert "strategy window, as asked for" in view
+    assert main(["generate", "--dialect", "bigquery", "--project", str(file)]) == 0
+    assert "CREATE OR REPLACE VIEW" in capsys.readouterr().out

@@ -1,0 +1,50 @@
+"""Projects whose warehouse is BigQuery, and events in their raw tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from strategies.dialect_cases import REAL
+from tiny_project import CQL
+
+from cdc_views import Project
+from cdc_views.raw.base import SourceLine
+from cdc_views.table import Table
+
+WAREHOUSE = "my-project.shop"
+
+
+def project(folder: Path, url: str, *, tables: list[dict[str, Any]] | None = None, **bigquery: Any) -> Project:
+    """Write and load a project; by default of the one table shop.orders."""
+    (folder / "schema.cql").write_text(CQL)
+    body = {
+        "name": "shop",
+        "engine": "bigquery",
+        "warehouse": WAREHOUSE,
+        "bigquery": {"endpoint": url, "retry_for": "5s", **bigquery},
+        "tables": tables or [{"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}],
+    }
+    file = folder / "cdc_views.yml"
+    file.write_text(json.dumps(body))
+    return Project.load(file)
+
+
+def real_case(folder: Path, cases: Path, case: str, url: str, **bigquery: Any) -> Table:
+    """A project of one of the real cases."""
+    named = {"name": REAL[case], "schema": str(cases / case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
+    return project(folder, url, tables=[named], **bigquery).table(REAL[case])
+
+
+def load(table: Table, lines: Iterable[str], *, landed_at: int = 1_795_000_000_000_000) -> None:
+    """Land events by one load job; the raw table is there."""
+    facts = [fact for line in lines for fact in table.format.decode(SourceLine(line), table.schema)]
+    with table.project.remote() as engine:
+        engine.load(table.raw, table.relation.rows(facts, landed_at=landed_at))
+
+
+def load_case(table: Table, cases: Path, case: str) -> None:
+    """Land what the three replicas of a real case held."""
+    load(table, (line for n in (1, 2, 3) for line in (cases / case / f"node{n}.jsonl").read_text().splitlines()))

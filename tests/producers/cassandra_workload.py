@@ -1,0 +1,270 @@
+"""Random CQL, the same for the same seed: statics, collections, user types, TTLs, deletions of every scope, LWT, ties."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, RequestExecutionException
+from cassandra.cluster import NoHostAvailable, Session
+from cassandra.query import SimpleStatement
+
+TABLES = ("wide", "simple", "pairs")
+"""Those of the project; `hits` has a counter, which no project may have (rule W5)."""
+SHORT, LONG = 2, 20_000
+"""Seconds that cells live: a comparison waits until the short ones are over, and is over before the long ones are."""
+_TYPE = "CREATE TYPE {ks}.spot (x int, label text, tags frozen<set<text>>)"
+_CREATED = {
+    "wide": (
+        "CREATE TABLE {ks}.wide (pk int, ck1 int, ck2 text, st int static, sm map<text, int> static, v text, n int, big bigint, "
+        "d decimal, f double, ts timestamp, b blob, m map<text, int>, s set<int>, l list<text>, u spot, fu frozen<spot>, "
+        'fl frozen<list<int>>, "Odd ""Name" int, PRIMARY KEY (pk, ck1, ck2)) '
+        "WITH CLUSTERING ORDER BY (ck1 DESC, ck2 ASC) AND cdc = true"
+    ),
+    "simple": "CREATE TABLE {ks}.simple (k text PRIMARY KEY, a int, b text, c boolean, e duration) WITH cdc = true",
+    "pairs": "CREATE TABLE {ks}.pairs (a int, b text, c int, PRIMARY KEY ((a, b), c)) WITH cdc = true",
+}
+_COUNTER = "CREATE TABLE {ks}.hits (k int PRIMARY KEY, n counter) WITH cdc = true"
+_BASE = 1_700_000_000_000_000
+
+
+def create(session: Session, keyspace: str, *, replicas: int) -> None:
+    """Make the keyspace and its tables, empty."""
+    made = f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
+    session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {made}")
+    for text in (_TYPE, *_CREATED.values(), _COUNTER):
+        session.execute(text.format(ks=keyspace))
+
+
+def project(folder: Path, keyspace: str) -> None:
+    """Write a project of its tables."""
+    ddl = ";\n".join(text.format(ks=keyspace) for text in (_TYPE, *_CREATED.values()))
+    (folder / "schema.cql").write_text(ddl + ";\n", encoding="utf-8")
+    tables = [{"name": f"{keyspace}.{name}", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}} for name in TABLES]
+    (folder / "cdc_views.yml").write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+
+
+@dataclass
+class Workload:
+    """Statements on the tables of a keyspace.
+
+    Attributes:
+        session: Where they are run.
+        keyspace: Whose tables.
+        seed: Another one, another workload.
+        inserts_only: Every row has a row marker that does not expire, and lists only grow: what a snapshot can tell.
+        columns: Columns that exist: `wide` may have more by now, or fewer.
+    """
+
+    session: Session
+    keyspace: str
+    seed: int
+    inserts_only: bool = False
+    statements: int = 0
+    failed: int = 0
+    columns: dict[str, Callable[[], str]] = field(default_factory=dict)
+    altering: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.columns = {**self._wide_columns(), **self.columns}
+
+    def run(self, statements: int) -> None:
+        """Run so many statements, each at a consistency level of its own; one that failed may have happened or not."""
+        for _ in range(statements):
+            with self.altering:
+                self._execute(self._statement())
+
+    def _execute(self, text: str) -> None:
+        levels = (ConsistencyLevel.ONE, ConsistencyLevel.QUORUM, ConsistencyLevel.QUORUM, ConsistencyLevel.ALL)
+        level = self._pick(levels)
+        if ".hits" in text or " IF " in text:
+            level = ConsistencyLevel.QUORUM
+        self.statements += 1
+        try:
+            self.session.execute(SimpleStatement(text, consistency_level=level))
+        except InvalidRequest as error:
+            if " list " not in f"{error} ".lower():  # an element that a list does not have
+                raise
+        except (RequestExecutionException, NoHostAvailable, OperationTimedOut):
+            self.failed += 1
+
+    @contextmanager
+    def running(self, *, pause: float = 0.01) -> Iterator[None]:
+        """Run statements in a thread of their own; what fails there fails here."""
+        over, failures = Event(), []
+
+        def work() -> None:
+            try:
+                while not over.wait(pause):
+                    self.run(1)
+            except Exception as error:
+                failures.append(error)
+
+        worker = Thread(target=work, daemon=True)
+        worker.start()
+        try:
+            yield
+        finally:
+            over.set()
+            worker.join(60)
+        assert not failures, failures
+
+    def _pick(self, of: tuple[int, ...]) -> int:
+        return self.random.choice(of)
+
+    def _statement(self) -> str:
+        pick = self.random.random()
+        if pick < 0.70:
+            return self._wide()
+        if pick < 0.90:
+            return self._simple()
+        if pick < 0.97:
+            return self._pairs()
+        return f"UPDATE {self.keyspace}.hits SET n = n + {self.random.randrange(5)} WHERE k = {self.random.randrange(3)}"
+
+    def _wide(self) -> str:
+        """A statement on `wide`: partitions of odd number have write times of the client's, full of ties."""
+        pk = self.random.randrange(8)
+        made: list[tuple[float, Callable[[int], str]]] = [
+            (0.30, self._insert), (0.25, self._update), (0.13, self._change_collection), (0.05, self._null_cells),
+            (0.06, self._delete_row), (0.04, self._delete_range), (0.02, self._delete_partition), (0.06, self._static),
+            (0.06, self._batch), (0.03, self._conditional),
+        ]  # fmt: skip
+        return self.random.choices([make for _, make in made], [weight for weight, _ in made])[0](pk)
+
+    def _insert(self, pk: int) -> str:
+        values = self._values(0.4)
+        names = "".join(f", {name}" for name in values)
+        key = f"{pk}, {self._clustering()[0]}, {self._clustering()[1]}"
+        given = "".join(f", {value}" for value in values.values())
+        return f"INSERT INTO {self._name} (pk, ck1, ck2{names}) VALUES ({key}{given}){self._using(pk)}"
+
+    def _update(self, pk: int) -> str:
+        values = self._values(0.3) or {"v": "'x'"}
+        return self._updated(pk, ", ".join(f"{name} = {value}" for name, value in values.items()))
+
+    def _change_collection(self, pk: int) -> str:
+        text, number, one = self._text(), self.random.randrange(6), self.random.randrange(3)
+        changes = [f"m = m + {{{text}: {number}}}", f"s = s + {{{number}}}", f"l = l + [{text}]", f"l = [{text}] + l"]
+        changes += [f"m[{text}] = {number}", f"u.x = {number}", f"u.label = {text}"]
+        if not self.inserts_only:
+            changes += [f"l = l - [{text}]", f"l[{one}] = {text}"]
+        changes += [f"m = m - {{{text}}}", f"s = s - {{{number}}}", "u.tags = null", f"m[{text}] = null"]
+        return self._updated(pk, self.random.choice(changes))
+
+    def _null_cells(self, pk: int) -> str:
+        names = self.random.sample(list(self.columns), min(3, len(self.columns)))
+        return f"DELETE {', '.join(names)} FROM {self._name}{self._at(pk)} WHERE {self._row(pk)}"
+
+    def _delete_row(self, pk: int) -> str:
+        return f"DELETE FROM {self._name}{self._at(pk)} WHERE {self._row(pk)}"
+
+    def _delete_range(self, pk: int) -> str:
+        low, text = self.random.randrange(5), self._clustering()[1]
+        where = self.random.choice((f"ck1 > {low}", f"ck1 >= {low} AND ck1 < {low + 2}", f"ck1 = {low}", f"ck1 <= {low}"))
+        if where.startswith("ck1 =") and self.random.random() < 0.5:
+            where += f" AND ck2 >= {text}"
+        return f"DELETE FROM {self._name}{self._at(pk)} WHERE pk = {pk} AND {where}"
+
+    def _delete_partition(self, pk: int) -> str:
+        return f"DELETE FROM {self._name}{self._at(pk)} WHERE pk = {pk}"
+
+    def _static(self, pk: int) -> str:
+        number, text = self.random.randrange(9), self._text()
+        change = self.random.choice(
+            (f"st = {number}", "st = null", f"sm = sm + {{{text}: {number}}}", "sm = {}", f"sm[{text}] = 3")
+        )
+        return f"UPDATE {self._name}{self._using(pk, may_expire=not self.inserts_only)} SET {change} WHERE pk = {pk}"
+
+    def _batch(self, pk: int) -> str:
+        makers = (self._insert, self._update, self._delete_row, self._static)
+        parts = [self.random.choice(makers)(pk | 1) for _ in range(3)]
+        parts = [part for part in parts if not part.startswith("BEGIN")] or [self._insert(pk | 1)]
+        return f"BEGIN UNLOGGED BATCH {'; '.join(parts)}; APPLY BATCH"
+
+    def _conditional(self, pk: int) -> str:
+        even, (ck1, ck2) = pk & 6, self._clustering()
+        if self.inserts_only or self.random.random() < 0.5:
+            return f"INSERT INTO {self._name} (pk, ck1, ck2, v) VALUES ({even}, {ck1}, {ck2}, {self._text()}) IF NOT EXISTS"
+        return f"UPDATE {self._name} SET n = {self.random.randrange(9)} WHERE {self._row(even)} IF v != {self._text()}"
+
+    def _updated(self, pk: int, change: str) -> str:
+        row, using = self._row(pk), self._using(pk, may_expire=not self.inserts_only)
+        update = f"UPDATE {self._name}{using} SET {change} WHERE {row}"
+        if not self.inserts_only:
+            return update
+        key = ", ".join(part.partition(" = ")[2] for part in row.split(" AND "))
+        insert = f"INSERT INTO {self._name} (pk, ck1, ck2) VALUES ({key}){using}"
+        return f"BEGIN UNLOGGED BATCH {insert}; {update}; APPLY BATCH"
+
+    def _simple(self) -> str:
+        name, key = f"{self.keyspace}.simple", self.random.choice(("''", "'a'", "'b☃'", "'c'", "'d'")).replace("''", "'z'")
+        pick, number = self.random.random(), self.random.randrange(5)
+        at = f" USING TIMESTAMP {_BASE + number}"
+        if pick < 0.45:
+            columns = f"a, b, c, e) VALUES ({key}, {number}, {self._text()}, {self.random.choice(('true', 'null'))}, {number}h3ns"
+            return f"INSERT INTO {name} (k, {columns}){at}"
+        if pick < 0.65 and not self.inserts_only:
+            return f"UPDATE {name}{at} AND TTL {self._pick((SHORT, LONG))} SET b = {self._text()} WHERE k = {key}"
+        if pick < 0.85:
+            return f"DELETE a, b FROM {name}{at} WHERE k = {key}"
+        return f"DELETE FROM {name}{at} WHERE k = {key}"
+
+    def _pairs(self) -> str:
+        a, b, c = self.random.randrange(3), self._text(), self.random.randrange(4)
+        name = f"{self.keyspace}.pairs"
+        if self.random.random() < 0.7:
+            return f"INSERT INTO {name} (a, b, c) VALUES ({a}, {b}, {c})"
+        return f"DELETE FROM {name} WHERE a = {a} AND b = {b} AND c >= {c}"
+
+    @property
+    def _name(self) -> str:
+        return f"{self.keyspace}.wide"
+
+    def _row(self, pk: int) -> str:
+        ck1, ck2 = self._clustering()
+        return f"pk = {pk} AND ck1 = {ck1} AND ck2 = {ck2}"
+
+    def _clustering(self) -> tuple[int, str]:
+        return self.random.randrange(5), self.random.choice(("''", "'a'", "'☃'"))
+
+    def _at(self, pk: int) -> str:
+        return f" USING TIMESTAMP {_BASE + self.random.randrange(12)}" if pk & 1 else ""
+
+    def _using(self, pk: int, *, may_expire: bool = True) -> str:
+        parts = [self._at(pk).removeprefix(" USING ")] if pk & 1 else []
+        if may_expire and not self.inserts_only and self.random.random() < 0.25:
+            parts.append(f"TTL {self._pick((SHORT, LONG, LONG + 7))}")
+        return f" USING {' AND '.join(parts)}" if parts else ""
+
+    def _text(self) -> str:
+        return self.random.choice(("'a'", "'b'", "'☃ \"q\"'", "''", "'it''s'"))
+
+    def _values(self, share: float) -> dict[str, str]:
+        made = {name: make() for name, make in self.columns.items() if self.random.random() < share}
+        return {name: "null" if self.random.random() < 0.15 else value for name, value in made.items()}
+
+    def _wide_columns(self) -> dict[str, Callable[[], str]]:
+        number, pick, text = self.random.randrange, self.random.choice, self._text
+        return {
+            "v": text,
+            "n": lambda: str(number(-3, 3)),
+            "big": lambda: pick(("9007199254740993", "-9223372036854775808", "0")),
+            "d": lambda: pick(("1.10", "1.1", "1E+3", "-0.000", "123456789012345678901234567890.5")),
+            "f": lambda: pick(("0.1", "-0.0", "NaN", "Infinity", "1e300", "2.0")),
+            "ts": lambda: pick(("'2024-01-02 03:04:05.678Z'", "0", "-1")),
+            "b": lambda: pick(("0x", "0x00ff", "0x80")),
+            "m": lambda: f"{{{text()}: {number(9)}, 'k': 1}}" if number(2) else "{}",
+            "s": lambda: f"{{{number(6)}, {number(6)}}}",
+            "l": lambda: f"[{text()}, {text()}, {text()}]",
+            "u": lambda: f"{{x: {number(9)}, label: {text()}, tags: {{{text()}}}}}",
+            "fu": lambda: f"{{x: {number(9)}, tags: {{'t'}}}}",
+            "fl": lambda: f"[{number(9)}, {number(9)}]" if number(3) else "[]",
+            '"Odd ""Name"': lambda: str(number(2)),
+        }

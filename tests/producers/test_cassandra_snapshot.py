@@ -1,0 +1,184 @@
+"""The parts of a Cassandra snapshot that need no server: positions, ranges, the SELECT, rows as events."""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("cassandra")
+
+from cdc_producers.cassandra.snapshot_events import EventWriter, Moment
+from cdc_producers.cassandra.snapshot_options import SnapshotOptions
+from cdc_producers.cassandra.snapshot_query import RawRow, Selection
+from cdc_producers.cassandra.snapshot_ranges import (
+    FIRST_TOKEN,
+    LAST_TOKEN,
+    WHOLE,
+    Place,
+    TokenRange,
+    place_of,
+    position_of,
+    primary_ranges,
+    remaining,
+    split,
+    whole_ring,
+)
+
+from cdc_views.cells import Cell, Deletion, Liveness
+from cdc_views.errors import UsageError
+from cdc_views.facts import Elements, Fact, FactKind
+from cdc_views.oracle import latest_rows
+from cdc_views.raw.base import SourceLine
+from cdc_views.raw.cassandra_mutation import CassandraMutation
+from cdc_views.schema import TableSchema
+from cdc_views.schema_readers.cql import read_cql
+
+TOKENS = st.integers(FIRST_TOKEN, LAST_TOKEN)
+PLACES = st.builds(Place, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))
+NOW = 1_790_000_000
+DDL = """CREATE TYPE ks.u (x int, y text);
+CREATE TABLE ks.t (k int, c int, st int static, v text, l list<text>, m map<text, int>, u u, PRIMARY KEY (k, c));"""
+
+
+@given(PLACES)
+def test_a_position_says_where_it_was(place: Place) -> None:
+    assert place_of(position_of(place)) == place
+    assert position_of(place) < WHOLE or place.token == LAST_TOKEN
+    assert all(0 <= part < 1 << 63 for part in position_of(place))
+
+
+@given(PLACES, PLACES)
+def test_positions_ascend_as_places_do(one: Place, other: Place) -> None:
+    assert (position_of(one) < position_of(other)) == (one < other)
+
+
+@given(st.lists(st.tuples(TOKENS, st.sampled_from("abc")), min_size=1, unique_by=lambda owner: owner[0]))
+def test_every_token_is_read_by_one_node(owners: list[tuple[int, str]]) -> None:
+    parts = sorted(found for node in "abc" for found in primary_ranges(owners, node))
+    assert parts[0].after == FIRST_TOKEN
+    assert parts[-1].through == LAST_TOKEN or owners == [(LAST_TOKEN, owners[0][1])]
+    assert all(one.through == other.after for one, other in pairwise(parts))
+
+
+@given(st.integers(1, 300), TOKENS)
+def test_what_remains_begins_at_the_partition_it_was_at(parts: int, token: int) -> None:
+    cut = list(split(whole_ring(), parts))
+    assert [cut[0].after, cut[-1].through] == [FIRST_TOKEN, LAST_TOKEN]
+    left = remaining(cut, Place(token))
+    assert left[0].after == max(token - 1, FIRST_TOKEN)
+    assert all(one.through == other.after for one, other in pairwise([*left, TokenRange(LAST_TOKEN, LAST_TOKEN)]))
+
+
+@pytest.mark.parametrize("bad", [{"consistency": "MOST"}, {"page_rows": 0}, {"rows_per_second": -1}, {"ranges": 0}])
+def test_a_choice_that_cannot_be_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        SnapshotOptions(**bad)  # type: ignore[arg-type]
+
+
+def table() -> TableSchema:
+    return read_cql(DDL).table("ks.t")
+
+
+def several(*parts: bytes | None, counted: bool = True) -> bytes:
+    """A collection as the protocol carries it."""
+    sized = b"".join(struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part for part in parts)
+    return (struct.pack(">i", len(parts)) if counted else b"") + sized
+
+
+def map_of(key: bytes, value: bytes) -> bytes:
+    """A map of one entry as the protocol carries it."""
+    return struct.pack(">i", 1) + several(key, value, counted=False)
+
+
+def number(value: int, width: int = 8) -> bytes:
+    return value.to_bytes(width, "big", signed=True)
+
+
+def a_row(**cells: tuple[bytes | None, bytes | None, bytes | None]) -> RawRow:
+    """A row of partition 1, clustering 2; each cell is its value, write time and seconds left."""
+    values = [part for name in ("st", "v", "l", "m", "u") for part in cells.get(name, (None, None, None))]
+    return (number(5), number(NOW * 1000), number(1, 4), number(2, 4), *values)
+
+
+def facts(*rows: RawRow, log_since: int = 100, tells_elements: bool = True, marks_rows: bool = True) -> list[Fact]:
+    selection = Selection.of(table(), tells_elements=tells_elements)
+    writer = EventWriter(selection, "snapshot", 1, log_since, marks_rows)
+    text = writer.event(rows, Moment(NOW), number=1, with_static=True).decode()
+    return CassandraMutation().decode(SourceLine(text, 1), table())
+
+
+def test_a_cell_keeps_its_write_time_and_expiry() -> None:
+    (fact,) = facts(a_row(v=(b"x", number(7), number(60, 4))))
+    assert fact.cells["v"] == Cell(7, "x", b"x", 60, NOW + 60)
+    assert fact.liveness == Liveness(0, 60, NOW + 60), "where every cell expires, so does the row"
+
+
+def test_a_row_marker_does_not_expire_beside_a_cell_that_does_not() -> None:
+    elements = map_of(b"k", number(1, 4)), several(number(9)), several(None)
+    (fact,) = facts(a_row(v=(b"x", number(7), number(60, 4)), m=elements))
+    assert fact.liveness == Liveness(0)
+
+
+@pytest.mark.parametrize(("row", "marked"), [(a_row(), True), (a_row(v=(b"x", number(7), None)), False)])
+def test_rows_taken_for_updated_are_marked_only_where_nothing_else_shows_them(row: RawRow, marked: bool) -> None:
+    (fact,) = facts(row, marks_rows=False)
+    assert (fact.liveness is not None) is marked
+
+
+def test_a_field_that_is_missing_is_no_cell() -> None:
+    (fact,) = facts(a_row(u=(several(None, b"y", counted=False), several(None, number(8)), several(None, None))))
+    assert fact.elements["u"] == Elements(None, (("y", Cell(8, "y", b"y")),))
+
+
+def test_static_columns_come_with_the_partition_and_alone_where_it_has_no_row() -> None:
+    alone = a_row(st=(number(3, 4), number(6), None))
+    alone = (*alone[:3], None, *alone[4:])
+    (fact,) = facts(alone)
+    assert (fact.kind, fact.cells["st"].value) == (FactKind.STATIC, 3)
+
+
+def test_a_list_replaces_what_the_log_has_of_it_up_to_the_newest_that_is_only_here() -> None:
+    """Elements of the log come with paths that no SELECT tells: those of before would show twice."""
+    elements = several(b"a", b"b", b"c"), several(number(40), number(50), number(200)), several(None, None, None)
+    found = facts(a_row(l=elements))
+    list_ = found[0].elements["l"]
+    assert list_.deletion == Deletion(50, NOW)
+    assert [(cell.value, cell.written) for _, cell in list_.cells] == [("a", 51), ("b", 51)], "c is left to the log"
+    prepended, appended = (Fact(FactKind.ROW, (1,), (2,), elements={"l": Elements(None, (one,))}) for one in later())
+    ((row,),) = [latest_rows(table(), [*found, prepended, appended], now=NOW)]
+    assert row["l"] == ("first", "a", "b", "last")
+
+
+def later() -> list[tuple[object, Cell]]:
+    """Elements prepended and appended in 2026, with paths as Cassandra makes them."""
+    from uuid import UUID
+
+    first, last = UUID("d8c5b1e0-9b3e-11c8-8080-808080808080"), UUID("5a659060-e625-11f1-a401-5328f2f67643")
+    return [(first, Cell(300, "first", b"first")), (last, Cell(301, "last", b"last"))]
+
+
+def test_elements_without_a_write_time_rank_below_any_event() -> None:
+    row = (*a_row()[:10], several(b"a"), map_of(b"k", number(1, 4)), None)
+    found = facts(row, tells_elements=False)[0]
+    assert [(path, cell.written) for path, cell in found.elements["m"].cells] == [("k", 0)]
+    assert found.elements["l"].deletion is None
+    assert found.elements["l"].cells[0][1].written == 0
+
+
+def test_only_a_page_with_expiring_cells_has_to_be_read_within_a_second() -> None:
+    selection = Selection.of(table(), tells_elements=True)
+    elements = map_of(b"k", number(1, 4)), several(number(9)), several(None)
+    assert not selection.has_expiring([a_row(v=(b"x", number(7), None), m=elements)])
+    assert selection.has_expiring([a_row(v=(b"x", number(7), number(5, 4)))])
+    assert selection.has_expiring([a_row(m=(elements[0], elements[1], several(number(5, 4))))])
+
+
+def test_names_are_quoted_whatever_is_in_them() -> None:
+    ddl = 'CREATE TABLE "Ks"."T%d" ("k ""k" int PRIMARY KEY, "V" int);'
+    (found,) = read_cql(ddl).tables.values()
+    text = Selection.of(found, tells_elements=True).over(TokenRange(-5, 7))
+    assert 'WRITETIME("V"), TTL("V") FROM "Ks"."T%d" WHERE token("k ""k") > -5 AND token("k ""k") <= 7' in text

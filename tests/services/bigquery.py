@@ -1,0 +1,469 @@
+"""A server of BigQuery's REST API on this machine, whose SQL is GoogleSQL's reference implementation.
+
+It does what the real client asks of it for jobs, datasets, tables and views, and says no where BigQuery would: a name that
+is not there, a limit of bytes, a null in an array. It is no BigQuery: bytes are those of rows as kept here, nothing is
+partitioned or clustered, rights are not checked, and DML only analyses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.parser import BytesParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from dialect_zetasql import Columns, GoogleSql
+
+from services import bigquery_values as values
+
+Body = dict[str, Any]
+
+
+class Refused(Exception):
+    """An answer that is an error: HTTP status, BigQuery's reason and message."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.message = status, reason, message
+        self.is_at_once = reason != "bytesBilledLimitExceeded"
+
+    @property
+    def body(self) -> Body:
+        error = {"reason": self.reason, "message": self.message, "domain": "global"}
+        return {"error": {"code": self.status, "message": self.message, "errors": [error]}}
+
+
+@dataclass
+class Thing:
+    """A table or view: its API resource."""
+
+    resource: Body
+
+    @property
+    def query(self) -> str | None:
+        return str(self.resource["view"]["query"]) if "view" in self.resource else None
+
+
+@dataclass
+class Fault:
+    """An answer to give instead, some times: to requests whose method and path match."""
+
+    method: str
+    path: str
+    refused: Refused
+    times: int = 1
+
+
+@dataclass
+class Store:
+    """What the server holds; one at a time may use it."""
+
+    sql: GoogleSql
+    datasets: dict[str, Body] = field(default_factory=dict)
+    things: dict[str, Thing] = field(default_factory=dict)
+    functions: dict[str, Any] = field(default_factory=dict)
+    jobs: dict[str, Body] = field(default_factory=dict)
+    results: dict[str, tuple[Columns, list[Any]]] = field(default_factory=dict)
+    requests: list[tuple[str, str, Body]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def query_jobs(self) -> list[Body]:
+        """The configuration of every query job that was sent, dry runs too."""
+        sent = [body["configuration"] for method, path, body in self.requests if method == "POST" and path.endswith("/jobs")]
+        return [configuration for configuration in sent if "query" in configuration]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for name, thing in self.things.items():
+            if thing.query is None:
+                self.sql.drop(name)
+        for kept in (self.datasets, self.things, self.functions, self.jobs, self.results, self.requests, self.faults):
+            kept.clear()
+
+    # --- jobs
+
+    def run(self, project: str, body: Body) -> Body:
+        """Start a job; it is done when this returns."""
+        reference = {"projectId": project, "location": "US", **body.get("jobReference", {})}
+        configuration = body["configuration"]
+        job: Body = {"jobReference": reference, "configuration": configuration, "kind": "bigquery#job"}
+        job |= {"id": f"{project}:US.{reference['jobId']}", "status": {"state": "DONE"}, "user_email": "nobody"}
+        if reference["jobId"] in self.jobs:
+            raise Refused(409, "duplicate", f"Already Exists: Job {reference['jobId']}")
+        if configuration.get("dryRun"):
+            return job | {"statistics": {"query": self.planned(configuration["query"])}}
+        self.jobs[reference["jobId"]] = job
+        try:
+            job["statistics"] = {"query": self.executed(configuration["query"], reference["jobId"])}
+        except Refused as refused:
+            job["status"] |= {"errorResult": refused.body["error"]["errors"][0], "errors": refused.body["error"]["errors"]}
+            if refused.is_at_once:
+                del self.jobs[reference["jobId"]]
+                raise
+        return job
+
+    def planned(self, query: Body) -> Body:
+        """The statistics of a dry run."""
+        statement, kind = self.resolved(query["query"])
+        found: Body = {"totalBytesProcessed": str(self.size(query["query"])), "statementType": kind}
+        if kind == "SELECT":
+            node = statement.resolved_query_stmt_node
+            found["schema"] = {"fields": [values.field(c.name, c.column.type) for c in node.output_column_list]}
+        return found
+
+    def executed(self, query: Body, job: str) -> Body:
+        """Do what a statement says; returns statistics."""
+        text, size = query["query"], self.size(query["query"])
+        limit = query.get("maximumBytesBilled")
+        if limit is not None and max(size, 1) > int(limit):
+            raise Refused(
+                400, "bytesBilledLimitExceeded", f"Query exceeded limit for bytes billed: {limit}. {size} or higher required."
+            )
+        if _is_query(text):
+            kind, self.results[job] = "SELECT", self.evaluated(text)
+        else:
+            statement, kind = self.resolved(text)
+            self._create(statement.resolved_create_statement_node)
+            self.results[job] = ([], [])
+        return {"totalBytesProcessed": str(size), "totalBytesBilled": str(size), "statementType": kind}
+
+    def resolved(self, text: str) -> tuple[Any, str]:
+        """Analyse a statement, with the views it reads as tables."""
+        with self._views(text) as inlined:
+            try:
+                statement = self.sql.analyze(inlined)
+            except Exception as error:
+                raise _refused(error) from error
+        if statement.HasField("resolved_query_stmt_node"):
+            return statement, "SELECT"
+        if statement.HasField("resolved_create_statement_node"):
+            return statement, "CREATE"
+        raise Refused(400, "invalidQuery", "the stand-in runs queries and CREATE alone")
+
+    def evaluated(self, text: str) -> tuple[Columns, list[Any]]:
+        """Columns and rows of a query."""
+        with self._views(text) as inlined:
+            try:
+                return self.sql.evaluate(inlined, reads=self.sql.names_in(inlined))
+            except Exception as error:
+                raise _refused(error) from error
+
+    @contextmanager
+    def _views(self, text: str) -> Iterator[str]:
+        """The statement over tables alone: functions are written out, views are tables for as long as it is used."""
+        text = self._written_out(text)
+        made = []
+        try:
+            names = self.sql.names_in(text)
+        except Exception as error:
+            raise _refused(error) from error
+        for name in sorted(names):
+            thing = self.things.get(name)
+            if thing is None and "." in name:
+                raise Refused(404, "notFound", f"Not found: Table {name}")
+            if thing is not None and thing.query is not None:
+                columns, rows = self.evaluated(thing.query)
+                self.sql.define(name, columns)
+                self.sql.fill(name, rows)
+                made.append(name)
+        try:
+            yield text
+        finally:
+            for name in made:
+                self.sql.drop(name)
+
+    def _written_out(self, text: str) -> str:
+        """The statement with each call of a table function replaced by its query; arguments are literals."""
+
+        def written(call: re.Match[str]) -> str:
+            function = self.functions.get(call["name"])
+            if function is None:
+                return call[0]
+            body = str(function.code)
+            for name, argument in zip(function.argument_name_list, call["arguments"].split(","), strict=True):
+                body = re.sub(rf"\b{name}\b", lambda _, a=argument: f"({a.strip()})", body)
+            return f"({body})"
+
+        if not self.functions or not _is_query(text):
+            return text
+        return re.sub(r"`(?P<name>[^`]+)`\s*\((?P<arguments>[^()]*)\)", written, text)
+
+    def size(self, text: str) -> int:
+        """Bytes of the tables that a statement reads."""
+        try:
+            names = self.sql.names_in(self._written_out(text))
+        except Exception:
+            return 0
+        total = 0
+        for name in names & self.things.keys():
+            query = self.things[name].query
+            total += self.sql.count(name)[1] if query is None else self.size(query)
+        return total if _is_query(text) else 0
+
+    def _create(self, node: Any) -> None:
+        """CREATE SCHEMA, TABLE, VIEW or TABLE FUNCTION."""
+        base, made = _unwrapped(node)
+        name, mode = ".".join(base.name_path), base.create_mode
+        keeps = mode == 3  # CREATE_IF_NOT_EXISTS
+        options = _options(made)
+        kind = type(made).__name__
+        if "CreateSchema" in kind:
+            if name not in self.datasets:
+                project, _, dataset = name.rpartition(".")
+                self.datasets[name] = {"datasetReference": {"projectId": project, "datasetId": dataset}, "access": [], **options}
+            return
+        if name.rpartition(".")[0] not in self.datasets:
+            raise Refused(404, "notFound", f"Not found: Dataset {name.rpartition('.')[0]}")
+        if "TableFunction" in kind:
+            self.functions[name] = made
+            return
+        if name in self.things and keeps:
+            return
+        self._put(name, made, kind, options)
+
+    def _put(self, name: str, made: Any, kind: str, options: Body) -> None:
+        project, dataset, table = name.rsplit(".", 2)
+        reference = {"projectId": project, "datasetId": dataset, "tableId": table}
+        definition = made.parent
+        described = {c.name: _options(c.annotations).get("description", "") for c in definition.column_definition_list}
+        if "View" in kind:
+            columns = [(c.name, c.column.type) for c in definition.output_column_list]
+            more: Body = {"view": {"query": definition.sql, "useLegacySql": False}, "type": "VIEW"}
+        else:
+            columns = [(c.name, c.type) for c in definition.column_definition_list]
+            self.sql.define(name, columns)
+            more = {"type": "TABLE", "partitioned": len(made.partition_by_list), "clustered": len(made.cluster_by_list)}
+        fields = [values.field(column, kind_, described.get(column, "")) for column, kind_ in columns]
+        self.things[name] = Thing({"tableReference": reference, "schema": {"fields": fields}, **more, **options})
+
+    # --- loads
+
+    def load(self, project: str, body: Body, content: bytes) -> Body:
+        """Append the rows of a Parquet file."""
+        import pyarrow.parquet as pq
+
+        destination = body["configuration"]["load"]["destinationTable"]
+        name = f"{destination['projectId']}.{destination['datasetId']}.{destination['tableId']}"
+        if name not in self.things:
+            raise Refused(404, "notFound", f"Not found: Table {name}")
+        self.sql.append(name, pq.read_table(BytesIO(content)).to_pylist())
+        reference = {"projectId": project, "location": "US", **body["jobReference"]}
+        job = {**body, "jobReference": reference, "status": {"state": "DONE"}, "statistics": {"load": {}}}
+        self.jobs[reference["jobId"]] = job
+        return job
+
+    # --- resources
+
+    def job(self, job: str) -> Body:
+        """A job's resource."""
+        if job not in self.jobs:
+            raise Refused(404, "notFound", f"Not found: Job {job}")
+        return self.jobs[job]
+
+    def dataset(self, name: str) -> Body:
+        """A dataset's resource."""
+        if name not in self.datasets:
+            raise Refused(404, "notFound", f"Not found: Dataset {name}")
+        return self.datasets[name]
+
+    def patch_dataset(self, name: str, body: Body) -> Body:
+        """Replace what is given."""
+        entries = [{k: v for k, v in entry.items() if v is not None} for entry in body.get("access", [])]
+        self.dataset(name).update(body | ({"access": entries} if entries else {}))
+        return self.dataset(name)
+
+    def table(self, name: str) -> Body:
+        """A table's or view's resource."""
+        if name not in self.things:
+            raise Refused(404, "notFound", f"Not found: Table {name}")
+        thing = self.things[name]
+        if thing.query is not None:
+            return thing.resource
+        rows, size = self.sql.count(name)
+        return thing.resource | {"numRows": str(rows), "numBytes": str(size)}
+
+    def patch_table(self, name: str, body: Body) -> Body:
+        """Replace what is given; columns may only be added."""
+        known = self.table(name)
+        if "schema" in body:
+            _check_extends(known["schema"]["fields"], body["schema"]["fields"])
+            old = self.sql.records(name)
+            self.sql.define(name, [(f["name"], values.kind_of(f)) for f in body["schema"]["fields"]])
+            self.sql.append(name, old)
+        self.things[name].resource |= body
+        return self.table(name)
+
+    def page(self, job: str, query: dict[str, list[str]]) -> Body:
+        """Rows of a query job."""
+        if job not in self.jobs:
+            raise Refused(404, "notFound", f"Not found: Job {job}")
+        found = self.jobs[job]
+        if "errorResult" in found["status"]:
+            error = found["status"]["errorResult"]
+            raise Refused(400, error["reason"], error["message"])
+        columns, rows = self.results[job]
+        micros = query.get("formatOptions.useInt64Timestamp", ["false"])[0].lower() == "true"
+        start, most = int(query.get("pageToken", ["0"])[0]), int(query.get("maxResults", ["1000"])[0])
+        try:
+            shown = [values.row(columns, row.cell, micros=micros) for row in rows[start : start + most]]
+        except values.ResultError as error:
+            raise Refused(400, "invalidQuery", str(error)) from error
+        answer: Body = {"jobReference": found["jobReference"], "jobComplete": True, "totalRows": str(len(rows))}
+        answer |= {"schema": {"fields": [values.field(n, k) for n, k in columns]}, "rows": shown}
+        return answer | ({"pageToken": str(start + most)} if start + most < len(rows) else {})
+
+
+def _refused(error: Exception) -> Refused:
+    """zetasql's words, without the code before them; what analysis finds is said at once, the rest by the job."""
+    found = re.match(r"\[(?P<code>\w+)\] (?P<text>.*)", str(error), re.DOTALL)
+    code, text = (found["code"], found["text"]) if found else ("", str(error))
+    is_missing = text.startswith("Table not found")
+    refused = Refused(404 if is_missing else 400, "notFound" if is_missing else "invalidQuery", text[:2000])
+    refused.is_at_once = code != "OUT_OF_RANGE"
+    return refused
+
+
+def _is_query(text: str) -> bool:
+    """Whether a statement, after its comments, is a query."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
+    return bool(re.match(r"\s*\(*\s*(SELECT|WITH)\b", "\n".join(lines)))
+
+
+def _unwrapped(node: Any) -> tuple[Any, Any]:
+    """The statement inside the wrappers of its kinds, and its `ResolvedCreateStatement`."""
+    while len(node.ListFields()) == 1 and node.ListFields()[0][0].name.endswith("_node"):
+        node = node.ListFields()[0][1]
+    base = node
+    while hasattr(base, "parent"):
+        base = base.parent
+        if hasattr(base, "name_path"):
+            break
+    return base, node
+
+
+def _options(made: Any) -> Body:
+    """`description` and `labels` of OPTIONS."""
+    while not hasattr(made, "option_list"):
+        made = made.parent
+    found: Body = {}
+    for option in made.option_list:
+        literal = option.value.resolved_literal_node.value.value
+        if option.name == "labels":
+            pairs = [entry.struct_value.field for entry in literal.array_value.element]
+            found["labels"] = {key.string_value: value.string_value for key, value in pairs}
+        else:
+            found[option.name] = literal.string_value
+    return found
+
+
+def _check_extends(old: list[Body], new: list[Body]) -> None:
+    has = {f["name"]: f for f in new}
+    for f in old:
+        if f["name"] not in has:
+            raise Refused(400, "invalid", f"Provided Schema does not match: cannot drop column {f['name']}")
+        if values.field(f["name"], values.kind_of(f))["type"] != values.field(f["name"], values.kind_of(has[f["name"]]))["type"]:
+            raise Refused(400, "invalid", f"Provided Schema does not match: {f['name']} has changed type")
+        _check_extends(f.get("fields", []), has[f["name"]].get("fields", []))
+
+
+_ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
+    ("POST", r"/bigquery/v2/projects/(?P<p>[^/]+)/jobs", lambda s, m, q, b: s.run(m["p"], b)),
+    ("GET", r"/bigquery/v2/projects/[^/]+/jobs/(?P<j>[^/]+)", lambda s, m, q, b: s.job(m["j"])),
+    ("GET", r"/bigquery/v2/projects/[^/]+/queries/(?P<j>[^/]+)", lambda s, m, q, b: s.page(m["j"], q)),
+    ("GET", r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)", lambda s, m, q, b: s.dataset(f"{m['p']}.{m['d']}")),
+    (
+        "PATCH",
+        r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)",
+        lambda s, m, q, b: s.patch_dataset(f"{m['p']}.{m['d']}", b),
+    ),
+    (
+        "GET",
+        r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)/tables/(?P<t>[^/]+)",
+        lambda s, m, q, b: s.table(f"{m['p']}.{m['d']}.{m['t']}"),
+    ),
+    (
+        "PATCH",
+        r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)/tables/(?P<t>[^/]+)",
+        lambda s, m, q, b: s.patch_table(f"{m['p']}.{m['d']}.{m['t']}", b),
+    ),
+]
+
+
+def _handler(store: Store) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        do_POST = do_PATCH = do_PUT = do_GET
+
+        def _answer(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = urlsplit(self.path)
+            try:
+                with store.lock:
+                    body, status = self._found(unquote(parts.path), parse_qs(parts.query), content), 200
+            except Refused as refused:
+                body, status = refused.body, refused.status
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def _found(self, path: str, query: dict[str, list[str]], content: bytes) -> Body:
+            kind = self.headers.get("Content-Type") or ""
+            if path.startswith("/upload/"):
+                head = f"Content-Type: {kind}\r\n\r\n".encode()
+                first, second = BytesParser().parsebytes(head + content).get_payload()  # type: ignore[misc]
+                body = json.loads(first.get_payload())  # type: ignore[union-attr]
+                self._note(path, body)
+                return store.load(path.split("/")[5], body, second.get_payload(decode=True))  # type: ignore[union-attr, arg-type]
+            body = json.loads(content) if content else {}
+            self._note(path, body)
+            for method, pattern, answer in _ROUTES:
+                found = re.fullmatch(pattern, path)
+                if found and method == self.command:
+                    return dict(answer(store, found, query, body))
+            raise Refused(404, "notFound", f"the stand-in has no {self.command} {path}")
+
+        def _note(self, path: str, body: Body) -> None:
+            store.requests.append((self.command, path, body))
+            for fault in store.faults:
+                if fault.method == self.command and re.search(fault.path, path) and fault.times > 0:
+                    fault.times -= 1
+                    raise fault.refused
+
+    return Handler
+
+
+@contextmanager
+def served(sql: GoogleSql) -> Iterator[tuple[str, Store]]:
+    """A server on a free port of this machine: its URL, and what it holds."""
+    store = Store(sql)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(store))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", store
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=5)
+
+
+__all__ = ["Fault", "Refused", "Store", "served"]

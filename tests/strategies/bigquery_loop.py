@@ -1,0 +1,142 @@
+"""A raw table in BigQuery that facts land in, the tables that its script keeps, and the model of both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from cdc_views.engines.exact import rows_of
+from cdc_views.facts import Fact
+from cdc_views.merging import Merging, run_script, setup_script
+from cdc_views.merging.columns import shown_columns
+from cdc_views.oracle import latest_rows
+from cdc_views.plan.build import Ask
+from cdc_views.relation import Relation
+from cdc_views.sql import query_sql
+from strategies.bigquery_scripts import Bench
+from strategies.bigquery_values import Evaluator, Table, table_of
+from strategies.dialect_cases import Answer, Friendly, assert_same
+from strategies.lateness import Ages
+from strategies.schemas import Subject
+
+SECOND = 1_000_000
+RAW = "project.raw.orders"
+FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Loop:
+    """Lands, runs, and compares; `mutate` changes a script's text before it runs."""
+
+    engine: Evaluator
+    subject: Subject
+    lateness: int | None = None
+    serving: str = "orders"
+    overlap: int = 3600
+    mutate: Mapping[str, str] = field(default_factory=dict)
+    ages: Ages = field(init=False)
+    bench: Bench = field(init=False)
+    merging: Merging = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.merging = Merging(
+            f"`{RAW}`",
+            "project.shop",
+            "orders",
+            serving=self.serving,
+            lateness=self.lateness,
+            overlap=self.overlap,
+            buckets=3,
+        )
+        self.ages, self.bench = Ages(self.subject.schema), Bench(self.engine)
+        self.bench.tables[RAW] = table_of(self.subject.relation.rows([], landed_at=0))
+        self.bench.run(setup_script(self.subject.relation, self.merging))
+
+    def land(self, *facts: Fact, at: int) -> None:
+        """Facts become visible, stamped `at` (epoch seconds)."""
+        self.bench.tables[RAW].rows += table_of(self.subject.relation.rows(facts, landed_at=at * SECOND)).rows
+        self.ages.land(facts)
+
+    def run(self, now: int, *, settles: bool = False, kill_at: int | None = None) -> dict[str, Any]:
+        """Run the script at `now` (epoch seconds); returns what it says of itself."""
+        self.bench.now = now * SECOND
+        script = _script(self.subject.relation, self.merging, settles)
+        for old, new in self.mutate.items():
+            assert old in script, f"nothing to mutate: {old}"
+            script = script.replace(old, new)
+        answer = self.bench.run(script, kill_at=kill_at)
+        if settles and self.lateness is not None:
+            self.ages.purge(horizon=now - self.lateness)
+        assert answer is not None
+        return answer.records()[0]
+
+    def check(self, *, now: int, source: str = "") -> None:
+        """State and tail, or another source of facts, show what the oracle shows of the facts that counted."""
+        ask = Ask(self.subject.relation, as_of=now, is_exact=True)
+        sql = query_sql(ask, dialect_name="bigquery", strategy="aggregate", table=source or self.merging.facts)
+        found = rows_of(self.subject.relation, (), Answer(self.bench.query(sql).records()))  # type: ignore[arg-type]
+        assert_same(self.expected(now=now), list(found))
+
+    def check_served(self, *, now: int) -> None:
+        """The serving table holds what the oracle shows at the last run's clock, as friendly values."""
+        columns = self.subject.schema.columns
+        shown = {name: column.name for name, column in shown_columns(self.subject.relation)}
+        expected = [{c.name: FRIENDLY(c.type, row[c.name]) for c in columns} for row in self.expected(now=now)]
+        served = self.table("").records()
+        assert_same(expected, [{c.name: FRIENDLY.normal(c.type, row[shown[c.name]]) for c in columns} for row in served])
+
+    def expected(self, *, now: int) -> Rows:
+        """The oracle's rows of the facts that were not late."""
+        return latest_rows(self.subject.schema, self.ages.counted, now=now)
+
+    def table(self, suffix: str) -> Table:
+        """A table that the script keeps."""
+        return self.bench.tables[f"project.shop.orders{suffix}"]
+
+    def quarantined(self) -> Counter[str]:
+        """The late facts, as texts without their landing time."""
+        return _texts(self.table("__late"))
+
+    def late(self) -> Counter[str]:
+        """Those of the model."""
+        return _texts(table_of(self.subject.relation.rows(self.ages.late, landed_at=0)))
+
+    def kept(self) -> dict[str, Any]:
+        """What all tables hold, but for the number of runs."""
+        held = {name: sorted(map(repr, table.rows)) for name, table in self.bench.tables.items() if "watermark" not in name}
+        mark = self.table("__watermark").records()[0]
+        return held | {"since": mark["since"], "landed": mark["landed"], "clock": mark["clock"]}
+
+
+@cache
+def _script(relation: Relation, merging: Merging, settles: bool) -> str:
+    return run_script(relation, merging, settles=settles)
+
+
+def _texts(table: Table) -> Counter[str]:
+    return Counter(_text(record) for record in table.records())
+
+
+def _text(record: dict[str, Any]) -> str:
+    return repr(sorted((name, _bare(value)) for name, value in record.items() if name != "_landed_at"))
+
+
+def _bare(value: Any) -> Any:
+    """A value in which an empty array is null."""
+    if isinstance(value, dict):
+        return {name: _bare(part) for name, part in value.items()}
+    return None if value == [] else value
+
+
+def shuffled(facts: Iterable[Fact], *, into: int) -> list[list[Fact]]:
+    """Return the facts dealt out, each batch with some that an earlier one has."""
+    dealt: list[list[Fact]] = [[] for _ in range(into)]
+    for n, fact in enumerate(facts):
+        dealt[n % into].append(fact)
+        if n % 5 == 0:
+            dealt[-1].append(fact)
+    return dealt
