@@ -215,7 +215,7 @@ class Workload:
 _WIDTHS = {"f": "f", "d": "d", "sd": "d"}
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """A row's JSON, so that equal rows are equal texts: numbers exact, floating ones by their bits."""
     row = json.loads(text, parse_float=Decimal)
     for name, width in _WIDTHS.items():
@@ -236,7 +236,7 @@ def _bits(value: Any, width: str) -> Any:
 
 def source_rows(session: Session, table: str) -> Counter[str]:
     """What the source answers."""
-    return Counter(_canonical(row.json) for row in session.execute(SimpleStatement(f"SELECT JSON * FROM {table}")))
+    return Counter(canonical(row.json) for row in session.execute(SimpleStatement(f"SELECT JSON * FROM {table}")))
 
 
 def mark(session: Session, number: int) -> None:
@@ -267,7 +267,7 @@ def differences(session: Session, run: CommandLine, *options: str, tables: tuple
             source = source_rows(session, table)
             answer = run("query", table, "--as-of", str(now), "--format", "jsonl", *options)
             assert answer.code == 0, answer.err
-            view = Counter(_canonical(line) for line in answer.out.splitlines())
+            view = Counter(canonical(line) for line in answer.out.splitlines())
             if source == view or int(time.time()) == now:
                 break
         found += [f"{table}: only the source has {row}" for row in source - view]

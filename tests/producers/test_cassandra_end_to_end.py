@@ -23,12 +23,12 @@ def test_the_views_equal_the_source_after_kills(agent: Producer, cassandra: Cass
     workload.run(200)
     agent.start()
     with workload.running():
-        agent.wait_until_said("following")
+        agent.wait_until_said("following", within=120)
         time.sleep(chance.random())
         agent.kill()
-        agent.start().wait_until_said("following")
+        agent.start().wait_until_said("following", within=120)
     mark(session, 1)
-    wait_until_landed(run, 1)
+    wait_until_landed(run, 1, within=120)
     assert (workload.failed, workload.statements > 400) == (0, True)
     assert agent.metric("quarantined_total") == 0
     assert agent.stop() == 0

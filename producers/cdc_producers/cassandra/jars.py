@@ -13,6 +13,18 @@ from cdc_views.errors import EngineError, UsageError
 
 _ECJ = ("org.eclipse.jdt", "ecj", "3.33.0")
 _RELEASE = "11"
+_NEEDED = (
+    "apache-cassandra",
+    "cassandra-all",
+    "jackson-",
+    "guava-",
+    "antlr-",
+    "slf4j-",
+    "netty-",
+    "commons-",
+    "jctools-",
+    "caffeine-",
+)
 _NO_SPARK = "pip install 'cdc-views[spark]', whose Ivy fetches jars, or name the node's lib folder with --cassandra-lib"
 
 
@@ -84,7 +96,7 @@ def _compile(jars: list[Path], folder: Path) -> None:
     written.mkdir(parents=True, exist_ok=True)
     for name, text in sources().items():
         (written / name).write_text(text, "utf-8")
-    command = [*_compiler(jars), "-cp", os.pathsep.join(map(str, jars)), "-d", str(beside / "classes"), "-nowarn"]
+    command = [*_compiler(jars), "-cp", os.pathsep.join(map(str, _needed(jars))), "-d", str(beside / "classes"), "-nowarn"]
     done = subprocess.run(
         [*command, *map(str, sorted(written.glob("*.java")))], capture_output=True, text=True, timeout=300, check=False
     )
@@ -99,6 +111,11 @@ def _compile(jars: list[Path], folder: Path) -> None:
         if not folder.exists():
             raise
     shutil.rmtree(beside, ignore_errors=True)
+
+
+def _needed(jars: list[Path]) -> list[Path]:
+    """The jars that the source names classes of: others hold packages of Java's own, which ecj refuses."""
+    return [jar for jar in jars if jar.name.startswith(_NEEDED)]
 
 
 def _compiler(jars: list[Path]) -> list[str]:

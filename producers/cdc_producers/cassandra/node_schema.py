@@ -174,11 +174,14 @@ def quoted(name: str) -> str:
 _STATEMENT = re.compile(r"""(?:[^;'"]|'(?:[^']|'')*'|"(?:[^"]|"")*")+""")
 _PLACE = r'((?:"(?:[^"]|"")*"|\w+)\.(?:"(?:[^"]|"")*"|\w+))'
 _MADE = re.compile(rf"\s*(CREATE|ALTER)\s+(TABLE|TYPE)\s+(?:IF\s+NOT\s+EXISTS\s+)?{_PLACE}", re.IGNORECASE)
+_KNOWN = re.compile(r"^-- known: ([0-9a-f-]{36})$", re.MULTILINE)
 _ID = re.compile(r"\bID\s*=\s*([0-9a-f-]{36})", re.IGNORECASE)
 
 
 def schema_of_text(text: str, where: str) -> NodeSchema:
     """Return the schema that `DESCRIBE KEYSPACE … WITH INTERNALS` printed.
+
+    A line `-- known: <table id>` is about a table of another keyspace, whose mutations are passed over.
 
     Raises:
         UsageError: A table has no id, or there is none.
@@ -200,6 +203,7 @@ def schema_of_text(text: str, where: str) -> NodeSchema:
             ids[UUID(found[1])] = NodeTable(keyspace, name, UUID(found[1]), has_cdc=True)
     if not ids:
         raise UsageError(f"{where}: has no CREATE TABLE with keyspace and id; take it from DESCRIBE KEYSPACE … WITH INTERNALS")
+    ids |= {UUID(i): NodeTable("", i, UUID(i)) for i in _KNOWN.findall(text)}
     definitions = [_keyspace(name) for name in sorted(keyspaces)]
     definitions += [Definition(place, tuple(cql)) for place, cql in parts.items()]
     return NodeSchema(str(hash(text)), ids, (), tuple(definitions))

@@ -12,6 +12,7 @@ from typing import Any
 
 from cdc_producers.cassandra import schema_file
 from cdc_producers.cassandra.after import AfterLanding
+from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema
@@ -75,6 +76,7 @@ class CassandraSource:
             reader=reader,
             schemas=schemas,
             push=lambda: self._work.push() if self._work is not None else None,
+            restart=lambda: self._work.restart() if self._work is not None else None,
             aside=self.options.work_folder / "aside",
             log=self.log,
         )
@@ -155,11 +157,13 @@ class _Work:
     held: int = 0
     _emitted: deque[Landmark] = field(default_factory=deque)
     _watched: float = 0.0
+    _pushed: list[object] = field(default_factory=list)
 
     def push(self) -> None:
         """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
         schema = self.schemas.current
         wanted = []
+        self._pushed = self._versions
         for name, target in self.targets.items():
             table = schema.table(name)
             if table is None:
@@ -167,7 +171,19 @@ class _Work:
             if table.columns:
                 schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
             wanted.append(table.id)
-        self.reader.take(schema, wanted, passed_over=self.follower.gone)
+        relations = [target.lander(self.follower.stream).raw.relation for target in self.targets.values()]
+        plans = [ColumnPlan(relation, self.follower.node) for relation in relations]
+        self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
+
+    @property
+    def _versions(self) -> list[object]:
+        """Of the project's files: rows are made by the schema that they land by."""
+        return [target.version() for target in self.targets.values()]
+
+    def restart(self) -> None:
+        """Start the reader anew."""
+        self.reader.start()
+        self.push()
 
     def follow(self, emit: Emit, stop: Event) -> None:
         """Emit what the folder has, until told to stop."""
@@ -179,7 +195,7 @@ class _Work:
             emit(item)
 
         while not stop.is_set():
-            if self.schemas.look():
+            if self.schemas.look() or self._versions != self._pushed:
                 self.push()
             self.health.set("node", self.schemas.trouble)
             was_new = self.follower.round(note, stop)

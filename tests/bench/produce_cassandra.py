@@ -1,0 +1,163 @@
+"""The Cassandra agent's speed, without a node: copies of a captured segment, read and landed, beside the bare Java reader.
+
+PYTHONPATH=tests:tests/producers python tests/bench/produce_cassandra.py [SEGMENTS]
+
+A segment has 5,400 mutations of three tables. CPU is told beside the clock: on a machine that does other things, too,
+it says more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from captured_cassandra import CAPTURED, copy, log_of, unpacked
+from cdc_producers.cassandra.columns import ColumnPlan
+from cdc_producers.cassandra.node_schema import schema_of_text
+from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.reader import Reader
+from cdc_producers.cassandra.segments import WHOLE, segments_in
+from cdc_producers.cassandra.source import CassandraSource
+from cdc_producers.metrics import Health, Metrics
+from cdc_producers.runtime import Runtime
+from services.cassandra import jars
+
+from cdc_views.landing.targets import ProducerOrder
+from cdc_views.producing import targets_of
+from cdc_views.relation import Relation
+from cdc_views.schema_readers.cql import read_cql
+
+TABLES = ("shop.orders", "shop.typed", "shop.sales")
+PROJECT = "name: bench\nengine: duckdb\nwarehouse: ./warehouse\ntables:\n" + "".join(
+    f"  - {{name: {name}, schema: shop.cql, raw: {{format: cassandra-mutation}}}}\n" for name in TABLES
+)
+
+
+class Quiet:
+    """A log that only shows warnings."""
+
+    def info(self, message: str, **facts: Any) -> None:
+        pass
+
+    def warning(self, message: str, **facts: Any) -> None:
+        print("warning:", message[:300])
+
+
+def peak(pid: int | str = "self") -> float:
+    """A process's most memory so far, MiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float, float]:
+    """Mutations, seconds, Java's CPU seconds and its peak of reading all of it and throwing it away; one segment warms it up."""
+    text = (folder / "schema.cql").read_text()
+    schema = schema_of_text(text, "schema.cql")
+    reader = Reader(Options(cassandra_lib=jars(), work_folder=work), "10.0.0.1", Quiet())
+    reader.start()
+    ids = [table.id for name in TABLES if (table := schema.table(name)) is not None]
+    reader.take(schema, ids, plans=[ColumnPlan(Relation(read_cql(text).table(name)), "10.0.0.1") for name in TABLES])
+    count, begun, used = 0, 0.0, 0.0
+    for place, segment in enumerate(segments_in(folder / "cdc_raw")):
+        if place == 1:
+            begun, used = time.perf_counter(), cpu(reader.process_id)
+        path = str(segment.log.resolve())
+        reader._tell(
+            {
+                "do": "read",
+                "path": path,
+                "segment": segment.id,
+                "from": 0,
+                "limit": WHOLE,
+                "passes_over": False,
+                "as_lines": as_lines,
+            }
+        )
+        while reader._frame()[0] in b"EC":
+            pass
+        count += 5400 if place else 0
+    took, used, memory = time.perf_counter() - begun, cpu(reader.process_id) - used, peak(reader.process_id)
+    reader.close()
+    return count, took, used, memory
+
+
+def cpu(pid: int | str = "self") -> float:
+    """CPU seconds of a process so far."""
+    parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Watched:
+    """What an agent did, from its first read to its last commit."""
+
+    events: int = 0
+    seconds: float = 0.0
+    python_cpu: float = 0.0
+    java_cpu: float = 0.0
+    java_peak: float = 0.0
+
+
+def agent(folder: Path, work: Path) -> Watched:
+    """Land all segments of the folder."""
+    (folder / "shop.cql").write_text((folder / "schema.cql").read_text())
+    (folder / "cdc_views.yml").write_text(PROJECT)
+    log, stop, seen = Quiet(), Event(), Watched()
+    targets = targets_of(folder / "cdc_views.yml", (), format_name="cassandra-mutation", log=log)
+    options = Options(cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw")
+    source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
+    runtime = Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+
+    def watch() -> None:
+        while source._work is None or not source._work.read_to:
+            time.sleep(0.01)
+        reader = source._work.reader.process_id
+        begun, python, java = time.perf_counter(), cpu(), cpu(reader)
+        while any((folder / "cdc_raw").glob("*.log")):
+            time.sleep(0.05)
+            seen.java_peak = max(seen.java_peak, peak(reader))
+            seen.java_cpu = cpu(reader) - java
+        seen.events = int(sum(source.metrics.events(name)._value.get() for name in TABLES))
+        seen.seconds, seen.python_cpu = time.perf_counter() - begun, cpu() - python
+        stop.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    runtime.run()
+    return seen
+
+
+def main(segments: int) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="cdc-views-bench-"))
+    try:
+        capture = unpacked(folder)
+        shutil.copy(capture / "schema.cql", folder)
+        (folder / "cdc_raw").mkdir()
+        for number in range(1, segments + 1):
+            copy(log_of(capture, CAPTURED), folder / "cdc_raw", number)
+        print(f"load before: {os.getloadavg()[0]:.1f}")
+        for as_lines in (True, False):
+            count, took, used, java = bare(folder, folder / "work", as_lines=as_lines)
+            what = "lines" if as_lines else "rows "
+            print(
+                f"bare reader, {what}: {count / took:9,.0f} /s, {count / used:9,.0f} a CPU second   Java {java:4.0f} MiB",
+                flush=True,
+            )
+        seen = agent(folder, folder / "work")
+        used = seen.python_cpu + seen.java_cpu
+        print(f"agent, landed      : {seen.events / seen.seconds:9,.0f} /s, {seen.events / used:9,.0f} a CPU second", end=" ")
+        print(f"(Python {seen.python_cpu:.1f} s, Java {seen.java_cpu:.1f} s)", end="   ")
+        print(f"Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
