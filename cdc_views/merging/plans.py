@@ -43,7 +43,7 @@ def identified(relation: Relation, merging: Merging, *, source: str, also: tuple
     kept += [exp.column(identifier(name)) for name in also]
     known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]
     inner = exp.select(*kept, *known).from_(BigQueryState().table(source), copy=False)
-    return _text(_bucketed(inner, merging))
+    return _text(_bucketed(inner, merging), merging)
 
 
 def _kept(column: Column, *, is_reduced: bool) -> Sql:
@@ -61,7 +61,7 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
     return exp.select(*columns, exp.alias_(bucket, identifier(PART))).from_(known, copy=False)
 
 
-def state_query(relation: Relation, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
+def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
     """Return the query of the facts of `facts`, compacted; `_part` means nothing yet.
 
     `is_base`: they are all there are, so that deletions are applied.
@@ -69,7 +69,7 @@ def state_query(relation: Relation, *, facts: str, purge: Purge | None = None, i
     part = part_of(relation, prefix="", digits=0)
     plan = compact(relation, part=part, is_base=is_base, purge=purge)
     tables = {Source.ALL: facts, Source.PURGED: facts}
-    return _rendered(plan, tables, clock=HORIZON)
+    return _rendered(plan, merging, tables, clock=HORIZON)
 
 
 def purge_of(merging: Merging) -> Purge | None:
@@ -77,15 +77,15 @@ def purge_of(merging: Merging) -> Purge | None:
     return Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
 
 
-def in_time_query(relation: Relation, *, tail: str, purged: str) -> str:
+def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of what counts of the facts of `tail` (rule M2)."""
     plan = facts_in_time(relation, KnownBy.PARTITION, drops_empty=True)
-    return _rendered(plan, {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(plan, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
-def late_query(relation: Relation, *, tail: str, purged: str) -> str:
+def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of the late parts of the facts of `tail`."""
-    return _rendered(late_facts(relation, KnownBy.PARTITION), {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(late_facts(relation, KnownBy.PARTITION), merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
 def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
@@ -102,7 +102,7 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
     shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
     known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
-    return _text(_bucketed(known, merging))
+    return _text(_bucketed(known, merging), merging)
 
 
 def _changes_at() -> Sql:
@@ -119,13 +119,15 @@ def _lowered(plan: Node) -> Node:
     return prune(lower(plan, strategy="aggregate"))
 
 
-def _rendered(plan: Node, tables: Mapping[Source, str], *, clock: str = "") -> str:
+def _rendered(plan: Node, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
     some = next(iter(tables.values()))
-    return Renderer(BigQueryState(clock=clock), table=tables.get(Source.ALL, some), tables=tables).sql(_lowered(plan))
+    renderer = Renderer(BigQueryState(clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    return _text(renderer.query(_lowered(plan)), merging)
 
 
-def _text(query: Sql) -> str:
-    return query.sql(dialect="bigquery", copy=False, pretty=True, max_text_width=110, comments=True)
+def _text(query: Sql, merging: Merging) -> str:
+    is_read = not merging.is_dense
+    return query.sql(dialect="bigquery", copy=False, pretty=is_read, max_text_width=110, comments=is_read)
 
 
 __all__ = [
