@@ -43,7 +43,7 @@ def identified(relation: Relation, merging: Merging, *, source: str, also: tuple
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
     known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]
-    inner = exp.select(*kept, *known).from_(BigQueryState().table(source), copy=False)
+    inner = exp.select(*kept, *known).from_(BigQueryState(relation.schema).table(source), copy=False)
     return _text(_bucketed(inner, merging), merging)
 
 
@@ -70,7 +70,7 @@ def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purg
     part = part_of(relation, prefix="", digits=0)
     plan = compact(relation, part=part, is_base=is_base, purge=purge)
     tables = {Source.ALL: facts, Source.PURGED: facts}
-    return _rendered(plan, merging, tables, clock=HORIZON)
+    return _rendered(plan, relation, merging, tables, clock=HORIZON)
 
 
 def purge_of(merging: Merging) -> Purge | None:
@@ -81,18 +81,18 @@ def purge_of(merging: Merging) -> Purge | None:
 def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of what counts of the facts of `tail` (rule M2)."""
     plan = facts_in_time(relation, KnownBy.PARTITION, drops_empty=True)
-    return _rendered(plan, merging, {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
 def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of the late parts of the facts of `tail`."""
-    return _rendered(late_facts(relation, KnownBy.PARTITION), merging, {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(late_facts(relation, KnownBy.PARTITION), relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
 def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     """Return the query of a serving table's rows over the facts of whole partitions, at the script's clock."""
     ask = Ask(relation, tells_expiry=True, tells_identity=True)
-    dialect = BigQueryState(clock=CLOCK)
+    dialect = BigQueryState(relation.schema, clock=CLOCK)
     dialect.holds_any_field = False
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
     outputs, casts = dict(output_names(ask)), casts_of(relation)
@@ -136,9 +136,11 @@ def _lowered(plan: Node) -> Node:
     return prune(lower(plan, strategy="aggregate"))
 
 
-def _rendered(plan: Node, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
+def _rendered(
+    plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = ""
+) -> str:
     some = next(iter(tables.values()))
-    renderer = Renderer(BigQueryState(clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
     return _text(renderer.query(_lowered(plan)), merging)
 
 
