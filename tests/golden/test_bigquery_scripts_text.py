@@ -88,7 +88,7 @@ def test_a_script_too_long_is_made_dense_and_then_refused() -> None:
 
 def test_a_view_too_long_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="BigQuery keeps views of at most 262,144"):
-        facts_view(wide(600), MERGING)
+        facts_view(wide(1000), MERGING)
 
 
 def test_what_cannot_be_stored_is_refused() -> None:
