@@ -13,12 +13,16 @@ MOST_VIEW_CHARACTERS = 256 * 1024
 """Views, "Maximum length of a standard SQL query used to define a view"."""
 
 
+def fits(sql: str) -> bool:
+    """Whether a script can be sent."""
+    return len(sql.encode()) <= MOST_BYTES
+
+
 def check_script(sql: str, *, what: str) -> None:
     """Raise `UnsupportedError` for a script that is too long to be sent."""
-    size = len(sql.encode())
-    if size > MOST_BYTES:
+    if not fits(sql):
         raise UnsupportedError(
-            f"{what} takes {size:,} bytes, and BigQuery takes at most {MOST_BYTES:,}",
+            f"{what} takes {len(sql.encode()):,} bytes, and BigQuery takes at most {MOST_BYTES:,}",
             remedy="leave columns out of the schema file, keep no serving table, or materialize on duckdb or spark",
         )
 

@@ -23,6 +23,7 @@ from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects.base import Sql, identifier, number
 from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
+from cdc_views.types import ListOf, SetOf
 
 TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
 """Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
@@ -42,8 +43,8 @@ def identified(relation: Relation, merging: Merging, *, source: str, also: tuple
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
     known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]
-    inner = exp.select(*kept, *known).from_(BigQueryState().table(source), copy=False)
-    return _text(_bucketed(inner, merging))
+    inner = exp.select(*kept, *known).from_(BigQueryState(relation.schema).table(source), copy=False)
+    return _text(_bucketed(inner, merging), merging)
 
 
 def _kept(column: Column, *, is_reduced: bool) -> Sql:
@@ -61,7 +62,7 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
     return exp.select(*columns, exp.alias_(bucket, identifier(PART))).from_(known, copy=False)
 
 
-def state_query(relation: Relation, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
+def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
     """Return the query of the facts of `facts`, compacted; `_part` means nothing yet.
 
     `is_base`: they are all there are, so that deletions are applied.
@@ -69,7 +70,7 @@ def state_query(relation: Relation, *, facts: str, purge: Purge | None = None, i
     part = part_of(relation, prefix="", digits=0)
     plan = compact(relation, part=part, is_base=is_base, purge=purge)
     tables = {Source.ALL: facts, Source.PURGED: facts}
-    return _rendered(plan, tables, clock=HORIZON)
+    return _rendered(plan, relation, merging, tables, clock=HORIZON)
 
 
 def purge_of(merging: Merging) -> Purge | None:
@@ -77,32 +78,48 @@ def purge_of(merging: Merging) -> Purge | None:
     return Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
 
 
-def in_time_query(relation: Relation, *, tail: str, purged: str) -> str:
+def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of what counts of the facts of `tail` (rule M2)."""
     plan = facts_in_time(relation, KnownBy.PARTITION, drops_empty=True)
-    return _rendered(plan, {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
-def late_query(relation: Relation, *, tail: str, purged: str) -> str:
+def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of the late parts of the facts of `tail`."""
-    return _rendered(late_facts(relation, KnownBy.PARTITION), {Source.TAIL: tail, Source.PURGED: purged})
+    return _rendered(late_facts(relation, KnownBy.PARTITION), relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
 def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     """Return the query of a serving table's rows over the facts of whole partitions, at the script's clock."""
     ask = Ask(relation, tells_expiry=True, tells_identity=True)
-    dialect = BigQueryState(clock=CLOCK)
+    dialect = BigQueryState(relation.schema, clock=CLOCK)
     dialect.holds_any_field = False
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
     outputs, casts = dict(output_names(ask)), casts_of(relation)
     shown: list[Sql] = []
     for name, column in shown_columns(relation):
         value: Sql = exp.column(identifier(outputs[name]))
+        if isinstance(kind := relation.schema.column(name).type, ListOf | SetOf) and kind.is_multicell:
+            value = _without_nulls(value)
         shown.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(column.name)))
     ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
     shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
     known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
-    return _text(_bucketed(known, merging))
+    return _text(_bucketed(known, merging), merging)
+
+
+def _without_nulls(array: Sql) -> Sql:
+    """The array's elements that have a value, in order: an element of 0 bytes shows as null, which no stored array may hold.
+
+    Source: BigQuery, Data types, Array type, "Nulls and the array type".
+    """
+    source = exp.Unnest(
+        expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset")
+    )
+    item = exp.column(identifier("_item"))
+    query = exp.select(item).from_(source).where(exp.Is(this=item.copy(), expression=exp.Not(this=exp.Null())))
+    ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
+    return exp.Array(expressions=[ordered], struct_name_inheritance=True)
 
 
 def _changes_at() -> Sql:
@@ -119,13 +136,17 @@ def _lowered(plan: Node) -> Node:
     return prune(lower(plan, strategy="aggregate"))
 
 
-def _rendered(plan: Node, tables: Mapping[Source, str], *, clock: str = "") -> str:
+def _rendered(
+    plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = ""
+) -> str:
     some = next(iter(tables.values()))
-    return Renderer(BigQueryState(clock=clock), table=tables.get(Source.ALL, some), tables=tables).sql(_lowered(plan))
+    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    return _text(renderer.query(_lowered(plan)), merging)
 
 
-def _text(query: Sql) -> str:
-    return query.sql(dialect="bigquery", copy=False, pretty=True, max_text_width=110, comments=True)
+def _text(query: Sql, merging: Merging) -> str:
+    is_read = not merging.is_dense
+    return query.sql(dialect="bigquery", copy=False, pretty=is_read, max_text_width=110, comments=is_read)
 
 
 __all__ = [

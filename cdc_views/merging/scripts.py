@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -20,7 +21,7 @@ from cdc_views.merging.columns import (
     shown_columns,
     state_columns,
 )
-from cdc_views.merging.limits import check_script, check_view
+from cdc_views.merging.limits import check_script, check_view, fits
 from cdc_views.merging.tables import Merging
 from cdc_views.naming import physical_name
 from cdc_views.plan.purge import PURGED_KIND
@@ -65,30 +66,34 @@ def run_script(relation: Relation, merging: Merging, *, settles: bool = False) -
     """Return the script of one run: reduce what landed since the watermark, merge, move the watermark.
 
     `settles` also writes the state anew, with deletions applied, and without what ended before the lateness horizon if
-    there is one. It reads and writes all of the state: run it seldom.
+    there is one. It reads and writes all of the state: run it seldom. A script that is too long to be sent is made
+    dense.
 
     Raises as `setup_script` does.
     """
+    sql = _run(relation, merging, settles=settles)
+    if not fits(sql) and not merging.is_dense:
+        sql = _run(relation, replace(merging, is_dense=True), settles=settles)
+    check_script(sql, what=f"the merge script of {relation.schema.full_name}")
+    return sql
+
+
+def _run(relation: Relation, merging: Merging, *, settles: bool) -> str:
     names = [column.name for column in raw_columns(relation)]
     state, served = [c.name for c in state_columns(relation)], [c.name for c in serving_columns(relation)]
-    purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _part IN UNNEST(_parts) AND _kind = '{PURGED_KIND}')"
     before, after = facts_view(relation, merging, since=_BOUND).split(_BOUND)
-    has_late = merging.lateness is not None
-    sql = envelope(
+    return envelope(
         "bigquery_merge_run.sql.j2",
         table=_line(relation.schema.full_name),
         layout=LAYOUT_VERSION,
         m=merging,
-        lateness=merging.lateness,
-        serving=merging.serving,
         settles=settles,
         has_truncates=relation.order is WriteOrder.LOG_POSITION,
         setting=_text(setting_of(relation)),
         columns=_listed(names),
         tail=_tail(relation, merging, names),
-        in_time=plans.in_time_query(relation, tail=plans.TAIL, purged=purged) if has_late else "",
-        late=plans.late_query(relation, tail=plans.TAIL, purged=purged) if has_late else "",
-        state=_known(relation, merging, plans.state_query(relation, facts=plans.FACTS)),
+        **_lateness(relation, merging, names),
+        state=_known(relation, merging, plans.state_query(relation, merging, facts=plans.FACTS)),
         settled=_settled(relation, merging) if settles else "",
         rows=plans.rows_query(relation, merging, facts="_owned") if merging.serving else "",
         state_names=_listed(state),
@@ -101,8 +106,16 @@ def run_script(relation: Relation, merging: Merging, *, settles: bool = False) -
         view_before=_text(before),
         view_after=_text(after),
     )
-    check_script(sql, what=f"the merge script of {relation.schema.full_name}")
-    return sql
+
+
+def _lateness(relation: Relation, merging: Merging, names: list[str]) -> dict[str, str]:
+    if merging.lateness is None:
+        return {"in_time": "", "late": ""}
+    purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _part IN UNNEST(_parts) AND _kind = '{PURGED_KIND}')"
+    return {
+        "in_time": plans.in_time_query(relation, merging, tail=plans.TAIL, purged=purged),
+        "late": plans.late_query(relation, merging, tail=plans.TAIL, purged=purged),
+    }
 
 
 def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING, only_if_missing: bool = False) -> str:
@@ -115,7 +128,7 @@ def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING,
     landed = f"SELECT {_listed(names)} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= TIMESTAMP '{since}'"
     if merging.lateness is not None:
         purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _kind = '{PURGED_KIND}')"
-        landed = f"SELECT {_listed(names)} FROM (\n{plans.in_time_query(relation, tail=f'({landed})', purged=purged)}\n)"
+        landed = f"SELECT {_listed(names)} FROM (\n{plans.in_time_query(relation, merging, tail=f'({landed})', purged=purged)}\n)"
     query = f"SELECT {_listed(names)} FROM {merging.state} WHERE _kind <> '{PURGED_KIND}'\nUNION ALL\n{landed}"
     check_view(query, what=f"the view of state and tail of {relation.schema.full_name}")
     return f"CREATE {'VIEW IF NOT EXISTS' if only_if_missing else 'OR REPLACE VIEW'} {merging.facts} AS\n{query}"
@@ -133,7 +146,7 @@ def _known(relation: Relation, merging: Merging, query: str) -> str:
 
 def _settled(relation: Relation, merging: Merging) -> str:
     purge = plans.purge_of(merging)
-    return _known(relation, merging, plans.state_query(relation, facts=merging.state, purge=purge, is_base=True))
+    return _known(relation, merging, plans.state_query(relation, merging, facts=merging.state, purge=purge, is_base=True))
 
 
 def _temporary(merging: Merging, *, settles: bool) -> list[str]:

@@ -26,6 +26,7 @@ class Merging:
         lateness: Seconds after which what ended leaves the state, once asked to (rule M2). None: nothing leaves.
         overlap: Seconds before the watermark that are read again, for facts that became visible late.
         buckets: Into how many parts state and serving table are split by partition key.
+        is_dense: Write queries without line breaks and comments: a third shorter, and hard to read.
     """
 
     raw: str
@@ -35,6 +36,7 @@ class Merging:
     lateness: int | None = None
     overlap: int = 3600
     buckets: int = 64
+    is_dense: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no script can be written for."""

@@ -19,8 +19,11 @@ pytest.importorskip("zetasql")
 from strategies.bigquery_loop import Loop, shuffled
 from strategies.bigquery_scripts import KilledError, ScriptError, statements
 
+from cdc_views.cells import Cell
+from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.merging import run_script
 from cdc_views.raw.base import WriteOrder
+from cdc_views.types import EMPTY, SetOf
 
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator
@@ -31,6 +34,7 @@ HOUR = 3600
 SMALL = Subject(
     table("small", partition={"case": INT}, clustering={"c": INT}, statics={"s": TEXT}, regulars={"v": INT, "w": INT})
 )
+SETS = Subject(table("sets", partition={"case": INT}, clustering={"c": INT}, regulars={"e": SetOf(INT, frozen=False)}))
 ALONE = Subject(table("alone", partition={"case": INT}, regulars={"v": INT, "w": TEXT}))
 """A partition is a row."""
 WRITER = Writer(SMALL.schema)
@@ -214,6 +218,18 @@ def test_a_changed_schema_serves_every_row_anew(engine: Evaluator) -> None:
     row[loop.table("__watermark").index("setting")] = type(row[0])(string_value="another")
     loop.run(NOW)
     loop.check_served(now=NOW)
+
+
+@pytest.mark.slow
+def test_a_row_whose_clustering_key_is_empty_keeps_its_elements(engine: Evaluator) -> None:
+    """A key of 0 bytes is stored as null; a join by plain equality would lose the row's elements."""
+    loop = Loop(engine, SETS)
+    elements = Elements(None, ((1, Cell(5, b"", b"")),))
+    loop.land(Fact(FactKind.ROW, (7,), (EMPTY,), elements={"e": elements}), at=NOW)
+    for settles in (False, True):
+        loop.run(NOW, settles=settles)
+        loop.check(now=NOW, source="`project.shop.orders__state`")
+        assert [(row["case"], row["e"]) for row in loop.table("").records()] == [(7, [1])]
 
 
 CORRUPTIONS = {

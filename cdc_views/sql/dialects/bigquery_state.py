@@ -9,6 +9,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
+from cdc_views.plan import names
+from cdc_views.plan.nodes import Node
+from cdc_views.schema import TableSchema
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.bigquery import BigQuery
 from cdc_views.sql.dialects.lineage import Raw
@@ -21,9 +24,18 @@ _HEX_DIGITS = 8
 class BigQueryState(BigQuery):
     """Renders the plans of a state: `plan.compact`, `plan.purge`, `plan.late` and `plan.serving`."""
 
-    def __init__(self, *, clock: str = "") -> None:
-        """`clock`: see `Dialect.clock`."""
+    def __init__(self, schema: TableSchema, *, clock: str = "") -> None:
+        """`schema` is the table's; `clock`: see `Dialect.clock`."""
         self.clock = clock
+        self._keys = {names.identity(column) for column in schema.partition}
+
+    def begin(self, nodes: list[Node]) -> None:
+        """See `Dialect.begin`; a partition's keys are never null, a clustering key of 0 bytes is.
+
+        A view's plan tells them by its plain joins with partitions; a state's may have none.
+        """
+        super().begin(nodes)
+        self._never_null = self._keys
 
     def visit_agg(self, node: e.Agg, item: Sql | None) -> Sql:
         """The largest deletion: by its write time, then by the server's time, as a struct's fields compare."""

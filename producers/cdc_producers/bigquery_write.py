@@ -1,0 +1,236 @@
+"""Rows into a raw table in BigQuery by the Storage Write API: each batch once, whatever is killed or lost.
+
+A writer appends to a stream of its own, every batch at the offset that follows the one before; BigQuery takes an offset
+once. What it is about to append, and from where in the source, stands in a small file (the *record*) before it does.
+After a crash the next writer finalizes that stream, which says how many rows it has: so it knows whether the last
+batch landed. A writer that was thought dead can append no more to a stream that is final.
+
+Without its record a source begins again, and rows land twice: no view shows it (rule M1), only the bill.
+
+Source: BigQuery, Stream data using the Storage Write API, "Use committed type for exactly-once semantics";
+google.cloud.bigquery.storage.v1, FinalizeWriteStreamResponse.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_producers.bigquery_rows import RowEncoder
+from cdc_views.errors import EngineError, SourceFileError, TransientError, UsageError
+from cdc_views.landing import Position
+from cdc_views.relation import Relation
+
+if TYPE_CHECKING:
+    from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
+    from google.cloud.bigquery_storage_v1.types import AppendRowsRequest
+    from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
+
+MOST_BYTES = 9 * 1024 * 1024
+"""Of one append; a request takes 10 MB. Source: BigQuery, Quotas and limits, Storage Write API."""
+FRESH = timedelta(minutes=30)
+"""How long ago rows may have been stamped: half of the overlap that a merge script looks back (docs/bigquery-materialize.md)."""
+ATTEMPTS = 5
+_APPEND_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a writer did and is about to do.
+
+    Attributes:
+        stream: Name of its stream; empty before the first.
+        offset: Rows in the stream up to `position`.
+        position: The source's position that has landed, itself included; None for nothing.
+        next_offset: Rows in the stream once the batch that was begun has landed; `offset` where none was.
+        next_position: The position that it leads to.
+    """
+
+    stream: str = ""
+    offset: int = 0
+    position: tuple[int, int] | None = None
+    next_offset: int = 0
+    next_position: tuple[int, int] | None = None
+
+
+class RawWriter:
+    """Appends to one raw table; one writer per source and table. Close it when done."""
+
+    def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
+        """Find out what has landed; `table` is `projects/P/datasets/D/tables/T`, which is there.
+
+        Raises `SourceFileError` for a record that is no record, `EngineError` where BigQuery says no.
+        """
+        self._client, self._table, self._file = client, table, record
+        self._encoder = RowEncoder(relation.arrow_schema())
+        self._stream: AppendRowsStream | None = None
+        self._record = _settled(client, _read(record))
+        _write(record, self._record)
+
+    @property
+    def position(self) -> Position | None:
+        """The position that has landed, itself included; None where nothing has."""
+        return Position(*self._record.position) if self._record.position is not None else None
+
+    def append(self, rows: pa.Table, *, through: Position, now: datetime) -> int:
+        """Land rows of the raw layout, and that all up to `through` has; returns how many rows were written.
+
+        A batch at or before `position` has landed and is skipped.
+
+        Raises:
+            UsageError: The batch is larger than a request may be: make it smaller.
+            TransientError: The rows were stamped too long ago, or BigQuery cannot be reached: stamp them anew, try again.
+            EngineError: BigQuery refuses the rows, or another writer took the stream over.
+        """
+        if self.position is not None and through <= self.position:
+            return 0
+        _check_fresh(rows, now)
+        made = list(self._encoder.rows(rows))
+        size = sum(map(len, made))
+        if size > MOST_BYTES:
+            raise UsageError(f"{self._table}: a batch of {size:,} bytes; at most {MOST_BYTES:,} fit into one append")
+        begun = replace(self._record, next_offset=self._record.offset + len(made), next_position=(through.at, through.nth))
+        if not begun.stream:
+            begun = replace(begun, stream=self._new_stream(), offset=0, next_offset=len(made))
+        _write(self._file, begun)
+        if made:
+            self._send(made, begun)
+        self._record = replace(begun, offset=begun.next_offset, position=begun.next_position)
+        _write(self._file, self._record)
+        return len(made)
+
+    def close(self) -> None:
+        """Close the connection; the stream stays, and the next writer goes on after it."""
+        if self._stream is not None and self._stream.is_active:
+            self._stream.close()
+        self._stream = None
+
+    def _new_stream(self) -> str:
+        from google.cloud.bigquery_storage_v1 import types
+
+        wanted = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
+        with _told(self._table):
+            return str(self._client.create_write_stream(parent=self._table, write_stream=wanted).name)
+
+    def _send(self, made: list[bytes], begun: Record) -> None:
+        """Append at the offset; an offset that is taken has our rows, since an answer was lost."""
+        from google.api_core import exceptions as ex
+
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                sent: Any = self._opened(begun.stream).send(self._request(made, begun))
+                sent.result(timeout=_APPEND_SECONDS)
+                return
+            except ex.AlreadyExists:
+                return
+            except (ex.ServiceUnavailable, ex.Aborted, ex.Unknown, ex.InternalServerError, TimeoutError) as error:
+                self.close()
+                if attempt == ATTEMPTS:
+                    why = type(error).__name__
+                    raise TransientError(f"{self._table}: BigQuery does not answer ({why}); run it again") from error
+            except ex.GoogleAPICallError as error:
+                self.close()
+                raise EngineError(f"{self._table}: BigQuery refuses rows of {begun.stream}: {_kind(error)}") from error
+
+    def _opened(self, stream: str) -> AppendRowsStream:
+        from google.cloud.bigquery_storage_v1 import types
+        from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
+
+        if self._stream is None:
+            schema = types.ProtoSchema(proto_descriptor=self._encoder.descriptor)
+            data = types.AppendRowsRequest.ProtoData(writer_schema=schema)
+            template = types.AppendRowsRequest(write_stream=stream, proto_rows=data)
+            self._stream = AppendRowsStream(self._client, template)
+        return self._stream
+
+    def _request(self, made: list[bytes], begun: Record) -> AppendRowsRequest:
+        from google.cloud.bigquery_storage_v1 import types
+
+        data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=made))
+        return types.AppendRowsRequest(write_stream=begun.stream, offset=begun.offset, proto_rows=data)
+
+
+def _settled(client: BigQueryWriteClient, record: Record) -> Record:
+    """The record once the stream of the writer before is final; what landed is told by its rows."""
+    if not record.stream:
+        return record
+    try:
+        with _told(record.stream):
+            rows = int(client.finalize_write_stream(name=record.stream).row_count)
+    except _GoneError:
+        rows = record.offset  # the batch that was begun may land twice, which no view shows
+    if rows >= record.next_offset and record.next_position is not None:
+        return Record(position=record.next_position)
+    if rows < record.offset:
+        raise EngineError(f"{record.stream} has {rows:,} rows, and {record.offset:,} had landed; is the record another table's?")
+    return Record(position=record.position)
+
+
+class _GoneError(EngineError):
+    """A stream that BigQuery no longer has."""
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Errors of the client as ours, without their texts, which may hold values of rows."""
+    from google.api_core import exceptions
+
+    try:
+        yield
+    except exceptions.NotFound as error:
+        raise _GoneError(f"{what}: BigQuery has no such table or stream") from error
+    except (exceptions.ServiceUnavailable, exceptions.DeadlineExceeded, exceptions.InternalServerError) as error:
+        raise TransientError(f"{what}: BigQuery does not answer ({type(error).__name__}); run it again") from error
+    except exceptions.GoogleAPICallError as error:
+        raise EngineError(f"{what}: BigQuery refuses: {_kind(error)}") from error
+
+
+def _kind(error: Exception) -> str:
+    """An error's class and, where it has one, BigQuery's code; never its text."""
+    from google.cloud.bigquery_storage_v1 import types
+
+    told = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
+    codes = [types.StorageError.StorageErrorCode(code).name for code in told]
+    return " ".join([type(error).__name__, *codes])
+
+
+def _check_fresh(rows: pa.Table, now: datetime) -> None:
+    oldest = pc.min(rows.column("_landed_at")).as_py() if rows.num_rows else None
+    if oldest is not None and oldest < now - FRESH:
+        raise TransientError(f"rows were stamped at {oldest:%Y-%m-%dT%H:%M:%SZ}, too long ago to land; stamp them anew")
+
+
+def _read(file: Path) -> Record:
+    if not file.exists():
+        return Record()
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        pairs = {name: tuple(found[name]) if found[name] is not None else None for name in ("position", "next_position")}
+        return Record(**(found | pairs))
+    except (ValueError, TypeError, KeyError) as error:
+        raise SourceFileError(
+            f"{file}: no record of a writer; put the right one back, or remove it, and the source begins again"
+        ) from error
+
+
+def _write(file: Path, record: Record) -> None:
+    """Put the record in the place of the old one, at once or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.part")
+    with part.open("w", encoding="utf-8") as out:
+        json.dump(asdict(record), out)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)
+
+
+__all__ = ["FRESH", "MOST_BYTES", "RawWriter", "Record"]
