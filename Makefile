@@ -52,7 +52,7 @@ test-live: $(STAMP) ## longer tests against real servers
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
-	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers
+	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers tests/bigquery
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check .

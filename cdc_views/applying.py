@@ -74,13 +74,15 @@ def sql_folder(tables: Sequence[Table], dialect: str, *, strategy: Strategy | No
     """
     from cdc_views.engines.warehouses import warehouse
 
-    definitions = [_taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
+    definitions = [taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
     return dict(warehouse(dialect).folder(tables[0].project.config, definitions))
 
 
-def _taken_away(table: Table, *, strategy: Strategy) -> ViewDefinition:
+def taken_away(table: Table, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
     from cdc_views.engines.warehouses import SCHEME
 
+    strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         return definition_of(table, strategy=strategy)
     dataset = table.config.keyspace or table.project.config.name

@@ -41,6 +41,11 @@ def raw_of(table: Table) -> RawTable:
 
 def _remote(table: Table) -> str:
     """Where BigQuery has the raw table."""
+    if table.is_found:
+        raise UnsupportedError(
+            f"{table.project.file}: {table.name} has `layout: as-found`, which is not read in BigQuery yet",
+            remedy="land the canonical layout, or use engine duckdb or spark over a Delta copy",
+        )
     from cdc_views.engines.warehouses import SCHEME
     from cdc_views.project.bigquery import place_of
 

@@ -82,9 +82,9 @@ class Connection:
             return answer.to_arrow(create_bqstorage_client=False)
 
     def run(self, sql: str, *, what: str) -> str:
-        """Run a statement and return the job's id."""
-        job = self._job(sql, what=what)
-        with told(what, job=job):
+        """Run a statement that reads no rows, as DDL, and return the job's id."""
+        job = self._job(sql, what=what, reads_rows=False)
+        with told(what, job=job, is_analysis=True):
             job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
         return str(job.job_id)
 
@@ -199,7 +199,7 @@ class Connection:
             float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6))
         )
 
-    def _job(self, sql: str, *, what: str, dry_run: bool = False) -> bigquery.QueryJob:
+    def _job(self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True) -> bigquery.QueryJob:
         """Start a job; nothing else starts one that reads, so that none goes out without its limit."""
         from google.cloud import bigquery
 
@@ -208,7 +208,7 @@ class Connection:
             config.maximum_bytes_billed = limit
         if dry_run:
             config.use_query_cache = False
-        with told(what, is_analysis=dry_run):
+        with told(what, is_analysis=dry_run or not reads_rows):
             job = self.client.query(
                 sql, job_config=config, job_id_prefix=_PREFIX, retry=self._retry, timeout=self._timeout, job_retry=None
             )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
+from cdc_views.errors import UnsupportedError
 from cdc_views.naming import physical_name
 from cdc_views.plan.build import Ask
 from cdc_views.plan.choose import choose
@@ -14,10 +17,13 @@ from cdc_views.relation import LAYOUT_VERSION, Relation
 from cdc_views.schema import Column, Role
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
-from cdc_views_bigquery.limits import check_columns, check_statement, check_view
-from cdc_views_bigquery.types import Field, Fields, fields_of, quoted, text_literal
+from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
+from cdc_views_bigquery.types import Fields, fields_of, quoted, text_literal
+from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 
 DIALECT = "bigquery"
+MOST_ALIGNED = 400
+"""Columns; a statement of more is too long for a view when it is aligned, and takes seconds to write."""
 _MOST_CLUSTERED = 4
 """Source: BigQuery, Clustered tables, Limitations."""
 _CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "TIMESTAMP", "BIGNUMERIC"})
@@ -38,6 +44,7 @@ class Kind(str, Enum):
 
     DATASET = "dataset"
     RAW = "raw table"
+    PART = "part of a view"
     VIEW = "view"
     FUNCTION = "table function"
 
@@ -143,18 +150,65 @@ def cluster_of(relation: Relation, found: Fields) -> list[str]:
     return [key for key in keys if kinds[key].kind in _CLUSTERABLE and not kinds[key].repeats][:_MOST_CLUSTERED]
 
 
-def view_query(target: Target) -> str:
-    """Return the SELECT of the view."""
-    source = target.source or reference(target.raw)
-    return rows_sql(Ask(target.relation), dialect_name=DIALECT, strategy=target.strategy, table=source, clock="")
+def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS) -> str:
+    """Return the SELECT of all columns; aligned, and short where that would have more than `most` characters."""
+    table = source or target.source or reference(target.raw)
+    with not_too_deep(target):
+        write = partial(rows_sql, Ask(target.relation), dialect_name=DIALECT, strategy=target.strategy, table=table, clock="")
+        text = write() if len(target.relation.schema.columns) < MOST_ALIGNED else ""
+        return text if text and len(text) <= most else write(is_pretty=False)
+
+
+@contextmanager
+def not_too_deep(target: Target) -> Iterator[None]:
+    """A plan whose steps nest too deeply for Python as an `UnsupportedError`: self_join has one step for each column."""
+    try:
+        yield
+    except RecursionError:
+        raise UnsupportedError(
+            f"{target.relation.schema.full_name} has too many columns for strategy {target.strategy}",
+            remedy="use strategy aggregate or window",
+        ) from None
+
+
+def view_queries(target: Target) -> list[tuple[str, str]]:
+    """Return (full name, SELECT) of the view, the last, and of its parts, where it is too long to be one."""
+    query = rows_query(target)
+    if len(query) <= VIEW_CHARACTERS:
+        return [(target.view, query)]
+    table = target.source or reference(target.raw)
+    parts = parts_of(target.relation)
+    views = [f"{target.view}__part{number}" for number in range(1, len(parts) + 1)]
+    queries = [part_query(part, table=table, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
+    return [*zip(views, queries, strict=True), (target.view, whole_query(target.relation, parts, views))]
+
+
+def views(target: Target, config: BigQueryConfig) -> list[Statement]:
+    """Return the statements that make the view's parts, if it has any, and the view.
+
+    Raises `UnsupportedError` where BigQuery cannot hold them.
+    """
+    schema = target.relation.schema
+    check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
+    queries = view_queries(target)
+    for name, query in queries:
+        check_view(query, columns=len(schema.columns), what=f"view {name} of {schema.full_name}")
+    return [*(_part(target, *part) for part in queries[:-1]), _view(target, queries[-1][1], config)]
 
 
 def view(target: Target, config: BigQueryConfig) -> Statement:
-    """Return the statement that makes the view; raises `UnsupportedError` where BigQuery cannot hold it."""
+    """Return the statement that makes the view itself."""
+    return views(target, config)[-1]
+
+
+def _part(target: Target, name: str, query: str) -> Statement:
+    whole = _line(f"{target.relation.schema.full_name}: some of its columns, for view {target.view} (cdc-views)")
+    described = f"OPTIONS (description = {text_literal(whole)})"
+    return Statement(Kind.PART, name, f"-- {whole}\nCREATE OR REPLACE VIEW {reference(name)}\n{described} AS\n{query}")
+
+
+def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
     schema = target.relation.schema
-    check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
-    query = view_query(target)
-    check_view(query, columns=len(schema.columns), what=f"the view of {schema.full_name}")
     sql = envelope(
         "bigquery_view.sql.j2",
         table=_line(schema.full_name),
@@ -177,7 +231,7 @@ def function(target: Target) -> Statement:
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
     source = f"(SELECT * FROM {target.source or reference(target.raw)} WHERE {span})"
-    query = rows_sql(Ask(target.relation), dialect_name=DIALECT, strategy=target.strategy, table=source, clock="")
+    query = rows_query(target, source=source, most=QUERY_BYTES // 2)
     sql = envelope(
         "bigquery_function.sql.j2",
         table=_line(schema.full_name),
@@ -206,4 +260,21 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-__all__ = ["Field", "Kind", "Statement", "Target", "datasets", "function", "raw_fields", "raw_table", "reference", "view"]
+__all__ = [
+    "DIALECT",
+    "MOST_ALIGNED",
+    "Kind",
+    "Statement",
+    "Target",
+    "dataset",
+    "datasets",
+    "function",
+    "not_too_deep",
+    "raw_fields",
+    "raw_table",
+    "reference",
+    "rows_query",
+    "view",
+    "view_queries",
+    "views",
+]

@@ -23,7 +23,7 @@ from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.ddl import DIALECT, Statement, Target, reference
+from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.money import price
 from cdc_views_bigquery.types import Fields, differences, merged
@@ -61,7 +61,12 @@ class BigQueryEngine:
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
         table = reference(full_name(read.raw))
-        text = query_sql(ask_of(read), dialect_name=DIALECT, strategy=read.strategy.value, table=table)
+        target = Target(read.raw.relation, full_name(read.raw), "", read.strategy.value)
+        is_pretty = len(read.raw.relation.schema.columns) < MOST_ALIGNED
+        with not_too_deep(target):
+            text = query_sql(
+                ask_of(read), dialect_name=DIALECT, strategy=target.strategy, table=table, is_pretty=is_pretty
+            )
         check_statement(text, what=f"the query of {read.raw.relation.schema.full_name}")
         return text
 
@@ -80,14 +85,16 @@ class BigQueryEngine:
             self._make(made, target.relation)
         dataset = target.raw.rpartition(".")[0]
         if self.config.authorize_views and dataset != target.view.rpartition(".")[0]:
-            self.connection.authorize(target.view, reads=dataset)
+            for made in statements:
+                if made.kind in (ddl.Kind.VIEW, ddl.Kind.PART):
+                    self.connection.authorize(made.name, reads=dataset)
         return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
 
     def statements(self, target: Target) -> list[Statement]:
         """Return what makes one table's datasets, raw table, view and function, in order; all are checked first."""
         names = [name.rpartition(".")[0] for name in (target.view, target.raw)]
         made = [ddl.dataset(name, self.config) for name in dict.fromkeys(names)]
-        return [*made, ddl.raw_table(target, self.config), ddl.view(target, self.config), ddl.function(target)]
+        return [*made, ddl.raw_table(target, self.config), *ddl.views(target, self.config), ddl.function(target)]
 
     def _make(self, made: Statement, relation: Relation) -> None:
         if made.kind is ddl.Kind.RAW and (found := self.connection.deployed(made.name)) is not None:
@@ -114,11 +121,12 @@ class BigQueryEngine:
         """See `WarehouseEngine.plan`."""
         target = target_of(view)
         self.statements(target)  # what is too large for BigQuery is said before anything is asked
-        raw, deployed = self.connection.deployed(target.raw), self.connection.deployed(target.view)
-        query = ddl.view_query(target)
-        before = "" if deployed is None else deployed.query.strip()
-        names = (f"{target.view} (deployed)", f"{target.view} (planned)")
-        diff = "\n".join(difflib.unified_diff(before.splitlines(), query.strip().splitlines(), *names, lineterm=""))
+        raw, (*parts, (_, query)) = self.connection.deployed(target.raw), ddl.view_queries(target)
+        deployed = self.connection.deployed(target.view)
+        diff = "".join(_diff(name, self.connection.deployed(name), text) for name, text in parts)
+        diff += _diff(target.view, deployed, query)
+        # a view of parts can be asked about only once they are there
+        query = ddl.rows_query(target) if parts else query
         lines = _raw_lines(target, raw)
         asked = None if raw is None or lines else self.connection.dry_run(query, what=f"planning {target.view}")
         if asked is not None and deployed is not None:
@@ -138,7 +146,8 @@ class BigQueryEngine:
         if deployed is None:
             state = "missing"
         else:
-            state = "current" if deployed.query.strip() == ddl.view_query(target).strip() else "differs"
+            (*_, (_, query)) = ddl.view_queries(target)
+            state = "current" if deployed.query.strip() == query.strip() else "differs"
         rows, size = (None, None) if raw is None else (raw.rows, raw.bytes)
         return Standing(target.raw, rows, size, target.view, state)
 
@@ -157,6 +166,13 @@ class BigQueryEngine:
     def close(self) -> None:
         """Close the client."""
         self.connection.close()
+
+
+def _diff(name: str, deployed: Deployed | None, query: str) -> str:
+    """A view's text as it is and as it is to be, as a unified diff; empty where they are equal."""
+    before = "" if deployed is None else deployed.query.strip()
+    names = (f"{name} (deployed)", f"{name} (planned)")
+    return "\n".join(difflib.unified_diff(before.splitlines(), query.strip().splitlines(), *names, lineterm=""))
 
 
 def _raw_lines(target: Target, raw: Deployed | None) -> list[str]:

@@ -10,14 +10,14 @@ from cdc_views.sql.statements import envelope
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.ddl import Kind, Statement, Target
 
-_FOLDERS = {Kind.RAW: "2_raw", Kind.VIEW: "3_views", Kind.FUNCTION: "4_functions"}
+_FOLDERS = {Kind.RAW: "2_raw", Kind.PART: "3_parts_of_views", Kind.VIEW: "4_views", Kind.FUNCTION: "5_functions"}
 DATASETS = "1_datasets.sql"
 README = "README.md"
 
 
 def folder(name: str, targets: Sequence[Target], config: BigQueryConfig) -> dict[str, str]:
     """Return files, path → text, that make what `targets` need; `name` is the project's."""
-    made = [statement for target in targets for statement in (ddl.raw_table(target, config), ddl.view(target, config))]
+    made = [statement for target in targets for statement in (ddl.raw_table(target, config), *ddl.views(target, config))]
     made += [ddl.function(target) for target in targets]
     places = dict.fromkeys(s.name.rpartition(".")[0] for s in made)
     datasets = [ddl.dataset(place, config).sql for place in places]

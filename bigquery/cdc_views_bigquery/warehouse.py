@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.warehouses import Cost, Load, Measured
 from cdc_views.project.bigquery import place_of
 from cdc_views_bigquery import ddl
+from cdc_views_bigquery.costs import costs
 from cdc_views_bigquery.engine import BigQueryEngine, target_of
 from cdc_views_bigquery.folder import folder
 
@@ -25,6 +27,10 @@ class BigQueryWarehouse:
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str:
         """Return the statement that creates the view."""
         return ddl.view(target_of(view), config.bigquery).sql
+
+    def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
+        """Return what each way of reading the table costs; `measured` None: by the schema alone."""
+        return costs(view.raw.relation, config.bigquery, load, measured)
 
     def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
         """Return files, path → text, of statements that make everything without this tool."""

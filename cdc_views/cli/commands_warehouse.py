@@ -1,13 +1,23 @@
-"""`status`: what a warehouse holds of each table."""
+"""`status` and `cost`: what a warehouse holds of each table, and what ways of reading one cost there."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption
+import typer
+
+from cdc_views.cli.log import log
+from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdc_views.engines.warehouses import Load, Measured
+    from cdc_views.table import Table
 
 _COLUMNS = ("table", "raw", "raw_rows", "raw_bytes", "view", "view_state")
+_COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 
 
 def status(
@@ -29,3 +39,66 @@ def status(
             record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
             records.append({**record, "view": found.view, "view_state": found.view_state})
     print_rows(_COLUMNS, as_json_rows(records), format=format)
+
+
+def _count(what: str) -> Any:
+    return typer.Option(min=0, metavar="N", help=what)
+
+
+def cost(
+    table: TableArgument,
+    rows: Annotated[int | None, _count("Keys that the table has; default: as many as facts.")] = None,
+    facts: Annotated[int | None, _count("Facts in raw at the start; default: as measured.")] = None,
+    facts_per_day: Annotated[int, _count("Facts that land in a day, every replica's copy counted.")] = 100_000,
+    queries_per_day: Annotated[int, _count("Reads of the table in a day.")] = 100,
+    runs_per_day: Annotated[int, _count("Runs that bring a state up to date in a day.")] = 24,
+    text_bytes: Annotated[int, _count("Mean width of a text, where nothing is measured.")] = 20,
+    share: Annotated[float, typer.Option(min=0, max=1, metavar="F", help="Of the columns, how much a query reads.")] = 1.0,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: go by the schema and what is given.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write money by reads in a day, as SVG.")] = None,
+    project: ProjectOption = Path("cdc_views.yml"),
+    format: FormatOption = "table",
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Print what a month costs in BigQuery: reading a view of raw, a state and what landed since, or a serving table."""
+    from cdc_views.api import Project
+    from cdc_views.applying import taken_away
+    from cdc_views.cli.cost_plot import cost_plot
+    from cdc_views.engines.warehouses import Load, warehouse
+
+    check_format(format)
+    found = Project.load(project).table(table)
+    load = Load(rows, facts, facts_per_day, queries_per_day, runs_per_day, text_bytes, share)
+    measured = None if offline or not found.project.is_remote else _measured(found)
+    _check_known(load, measured)
+    place, config, view = warehouse("bigquery"), found.project.config, taken_away(found)
+    costs = place.costs(config, view, load, measured)
+    records = [{name: _shown(getattr(way, name)) for name in _COSTS} for way in costs]
+    print_rows(_COSTS, as_json_rows(records), format=format)
+    if plot is not None:
+        text = cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
+        try:
+            plot.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--plot {plot}: cannot be written ({error.strerror})") from error
+        log.info(f"wrote {plot}")
+
+
+def _check_known(load: Load, measured: Measured | None) -> None:
+    if load.facts is None and (measured is None or not measured.facts):
+        raise UsageError("how many facts raw holds is not known here; say it with --facts N (and --rows N for the keys)")
+
+
+def _measured(table: Table) -> Measured | None:
+    """What BigQuery says of the raw table, by its statistics and a dry run."""
+    from cdc_views.applying import definition_of
+    from cdc_views.engines.warehouses import Measured
+
+    with table.project.remote() as engine:
+        found = engine.plan(definition_of(table))
+    reads = found.raw_bytes if found.estimate is None else found.estimate.reads
+    return Measured(found.raw_rows, found.raw_bytes, reads) if found.raw_rows else None
+
+
+def _shown(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value

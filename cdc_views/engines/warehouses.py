@@ -63,6 +63,57 @@ class Standing:
     notes: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is asked of a table in a month of 30 days; None: as measured, or as the schema gives.
+
+    Attributes:
+        rows: Keys that the table has.
+        facts: Facts that raw holds at the start.
+        facts_per_day: Facts that land in a day, every replica's copy counted.
+        queries_per_day: Reads of the whole table in a day.
+        runs_per_day: Runs that bring the state up to date in a day.
+        text_bytes: Mean width of a text or blob, where nothing was measured.
+        share: Of the columns, how much a query reads: 0 to 1.
+    """
+
+    rows: int | None = None
+    facts: int | None = None
+    facts_per_day: int = 100_000
+    queries_per_day: int = 100
+    runs_per_day: int = 24
+    text_bytes: int = 20
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a way of reading a table costs in a month of 30 days: bytes that queries and runs read, bytes kept, money."""
+
+    way: str
+    query_bytes: int
+    run_bytes: int
+    kept_bytes: int
+    query_money: float
+    run_money: float
+    kept_money: float
+    currency: str
+
+    @property
+    def money(self) -> float:
+        """All of it."""
+        return self.query_money + self.run_money + self.kept_money
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of a raw table: facts, bytes, and bytes that one read of the view takes."""
+
+    facts: int
+    bytes: int
+    reads: int
+
+
 class WarehouseEngine(Engine, Protocol):
     """An engine that also makes the tables its views read."""
 
@@ -82,6 +133,9 @@ class Warehouse(Protocol):
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str:
         """Return the statement that creates the view."""
 
+    def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
+        """Return what each way of reading the table costs; `measured` None: by the schema alone."""
+
     def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
         """Return files, path → text, of statements that make everything without this tool."""
 
@@ -100,4 +154,16 @@ def warehouse(name: str) -> Warehouse:
     raise UnsupportedError(f"engine {name} is not installed", remedy=f"pip install 'cdc-views[{name}]'")
 
 
-__all__ = ["SCHEME", "Estimate", "Standing", "ViewChange", "Warehouse", "WarehouseEngine", "is_warehouse", "warehouse"]
+__all__ = [
+    "SCHEME",
+    "Cost",
+    "Estimate",
+    "Load",
+    "Measured",
+    "Standing",
+    "ViewChange",
+    "Warehouse",
+    "WarehouseEngine",
+    "is_warehouse",
+    "warehouse",
+]

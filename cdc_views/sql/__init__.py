@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
@@ -17,14 +17,25 @@ from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import create_view, named
 
-__all__ = ["ViewSql", "check_names", "generate", "query_sql", "rows_sql"]
+__all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
 
 
-def query_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None) -> str:
-    """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it."""
+def query_sql(
+    ask: Ask,
+    *,
+    dialect_name: str,
+    strategy: str,
+    table: str,
+    tables: Mapping[Source, str] | None = None,
+    is_pretty: bool = True,
+) -> str:
+    """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it.
+
+    Where it has to be short, it is on one line, without comments.
+    """
     chosen = choose(strategy, engine=dialect_name).strategy
     plan = prune(lower(build(ask), strategy=chosen))
-    return Renderer(dialect(dialect_name), table=table, tables=tables).sql(plan)
+    return Renderer(dialect(dialect_name), table=table, tables=tables).sql(plan, is_pretty=is_pretty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +79,31 @@ def generate(
     )
 
 
-def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str) -> str:
+def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: str, is_pretty: bool = True) -> str:
     """Return the query inside the CREATE VIEW statement of `generate`, for columns of its own and a clock of its own.
 
     `clock` is text that stands wherever the query asks for the time, in seconds since the epoch. Raises as `generate`.
+    Where it has to be short, it is on one line, without comments.
     """
     target = dialect(dialect_name)
     _check_names(ask.relation, target)
     target.clock = clock
     plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
     query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
-    return query.sql(dialect=target.sqlglot_name, copy=False, pretty=True, max_text_width=110)
+    return query.sql(
+        dialect=target.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty
+    )
+
+
+def outputs_sql(
+    ask: Ask, *, dialect_name: str, strategy: str, table: str, more: Sequence[tuple[str, str]], clock: str = ""
+) -> str:
+    """Return `rows_sql` in its short form, with further outputs of the plan as (name, output column)."""
+    target = dialect(dialect_name)
+    target.clock = clock
+    plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
+    query = named(Renderer(target, table=table).query(plan), (*output_names(ask), *more), casts=casts_of(ask.relation))
+    return query.sql(dialect=target.sqlglot_name, copy=False, comments=False)
 
 
 def check_names(relation: Relation, dialect_name: str, *, others: tuple[str, ...] = ()) -> None:

@@ -53,10 +53,12 @@ class Renderer:
             query = query.with_(identifier(names[id(node)]), as_=bodies[id(node)], materialized=is_held, copy=False)
         return self.dialect.finished(query)
 
-    def sql(self, root: Node) -> str:
-        """Return the query's text, aligned."""
+    def sql(self, root: Node, *, is_pretty: bool = True) -> str:
+        """Return the query's text, aligned and with comments, or as short as it gets."""
         query = self.query(root)
-        return query.sql(dialect=self.dialect.sqlglot_name, copy=False, pretty=True, max_text_width=110, comments=True)
+        return query.sql(
+            dialect=self.dialect.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty
+        )
 
     def _body(self, node: Node, names: dict[int, str]) -> exp.Select:
         visit: Callable[[Node, dict[int, str]], exp.Select] | None = getattr(self, f"visit_{type(node).__name__.lower()}", None)

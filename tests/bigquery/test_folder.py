@@ -35,8 +35,8 @@ def test_the_folder_makes_what_apply_makes(server: Served, tmp_path: Path) -> No
     assert files == [
         "1_datasets.sql",
         "2_raw/shop_raw.shop_orders.sql",
-        "3_views/shop.orders.sql",
-        "4_functions/shop.orders_landed.sql",
+        "4_views/shop.orders.sql",
+        "5_functions/shop.orders_landed.sql",
     ]
     readme = (out / "README.md").read_text()
     assert all(f"`{file}`" in readme for file in files)
@@ -49,7 +49,7 @@ def test_a_project_of_another_engine_has_one_too(tmp_path: Path, capsys: pytest.
     file = make_project(tmp_path)
     out = tmp_path / "sql"
     assert main(["generate", "--dialect", "bigquery", "--strategy", "window", "--out", str(out), "--project", str(file)]) == 0
-    view = (out / "3_views" / "shop.orders.sql").read_text()
+    view = (out / "4_views" / "shop.orders.sql").read_text()
     assert "CREATE OR REPLACE VIEW `shop.orders`" in view
     assert "FROM `shop_raw.shop_orders`" in view
     assert "strategy window, as asked for" in view

@@ -255,7 +255,10 @@ class Store:
         name = f"{destination['projectId']}.{destination['datasetId']}.{destination['tableId']}"
         if name not in self.things:
             raise Refused(404, "notFound", f"Not found: Table {name}")
-        self.sql.append(name, pq.read_table(BytesIO(content)).to_pylist())
+        records = pq.read_table(BytesIO(content)).to_pylist()
+        if any(_has_null_element(record) for record in records):
+            raise Refused(400, "invalid", "Only optional fields can be set to NULL: an array holds a null")
+        self.sql.append(name, records)
         reference = {"projectId": project, "location": "US", **body["jobReference"]}
         job = {**body, "jobReference": reference, "status": {"state": "DONE"}, "statistics": {"load": {}}}
         self.jobs[reference["jobId"]] = job
@@ -320,6 +323,13 @@ class Store:
         answer: Body = {"jobReference": found["jobReference"], "jobComplete": True, "totalRows": str(len(rows))}
         answer |= {"schema": {"fields": [values.field(n, k) for n, k in columns]}, "rows": shown}
         return answer | ({"pageToken": str(start + most)} if start + most < len(rows) else {})
+
+
+def _has_null_element(found: Any) -> bool:
+    """Whether some array holds a null, which BigQuery cannot store."""
+    if isinstance(found, dict):
+        return any(map(_has_null_element, found.values()))
+    return isinstance(found, list) and any(item is None or _has_null_element(item) for item in found)
 
 
 def _refused(error: Exception) -> Refused:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import wasmtime
+from google._upb import _message as upb
 from zetasql.core import wasm_client
 from zetasql.wasi import get_wasm_path
 from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2 as service
@@ -65,6 +66,7 @@ class GoogleSql:
 
     def __init__(self) -> None:
         wasm_client.Module = _CachedModule
+        upb.SetAllowOversizeProtos(True)  # resolved statements nest deeper than the 100 levels that are allowed by default
         self._client = _Client(get_wasm_path())
         everything = service.LanguageOptionsRequest(maximum_features=True)
         self._options = self._call("GetLanguageOptions", everything, language.LanguageOptionsProto)

@@ -1,0 +1,82 @@
+"""What three ways of reading a table cost in a month: a view of raw, a state with what landed since, a serving table.
+
+The model is on-demand pricing: a query bills the bytes of the columns it reads, of every partition it does not prune, at
+least 10 MiB for each table. Raw grows by what lands, and is priced as it is in the middle of the month. A run of a state
+reads what landed since the last one and the whole state, since updates touch all of its partitions; one of a serving
+table reads that as well. Not in it: free tiers, capacity pricing, long-term storage, time travel, streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc_views.engines.warehouses import Cost, Load, Measured
+from cdc_views.naming import physical_name
+from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views.relation import Relation
+from cdc_views_bigquery.ddl import raw_fields
+from cdc_views_bigquery.money import LEAST_BILLED, TIB, storage
+from cdc_views_bigquery.types import Field
+
+DAYS = 30
+_WIDTHS = {"INT64": 8, "FLOAT64": 8, "BOOL": 1, "TIMESTAMP": 8, "BIGNUMERIC": 32}
+"""Logical bytes of a value. Source: BigQuery pricing, Data size calculation."""
+
+
+def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Measured | None) -> Sequence[Cost]:
+    """Return the costs of `view`, `state` and `serving`, in that order."""
+    fact, row = fact_bytes(relation, load, measured), row_bytes(relation, load)
+    facts = load.facts if load.facts is not None else measured.facts if measured is not None else 0
+    share = load.share * (measured.reads / measured.bytes if measured is not None and measured.bytes else 1.0)
+    rows = load.rows if load.rows is not None else facts
+    raw = (facts + load.facts_per_day * DAYS // 2) * fact
+    tail = load.facts_per_day / max(load.runs_per_day, 1) * fact
+    state, serving = rows * fact, rows * row
+    queries, runs = load.queries_per_day * DAYS, load.runs_per_day * DAYS
+    view = _cost("view", config, reads=(queries, [raw * share]), runs=(0, []), kept=raw)
+    # half of what lands between two runs is there at a read, in the mean
+    read = [state * share, tail / 2 * share]
+    kept = _cost("state", config, reads=(queries, read), runs=(runs, [tail, state]), kept=raw + state)
+    ran, whole = [tail, state, serving], raw + state + serving
+    plain = _cost("serving", config, reads=(queries, [serving * load.share]), runs=(runs, ran), kept=whole)
+    return view, kept, plain
+
+
+def _cost(
+    way: str, config: BigQueryConfig, *, reads: tuple[int, list[float]], runs: tuple[int, list[float]], kept: float
+) -> Cost:
+    queried, ran = (count * sum(_billed(size) for size in parts) for count, parts in (reads, runs))
+    paid, paid_runs = (size / TIB * config.price_per_tib for size in (queried, ran))
+    return Cost(way, queried, ran, round(kept), paid, paid_runs, storage(round(kept), config), config.currency)
+
+
+def _billed(size: float) -> int:
+    """Bytes that a read of one table bills; a table without anything bills nothing."""
+    return max(round(size), LEAST_BILLED) if size > 0 else 0
+
+
+def fact_bytes(relation: Relation, load: Load, measured: Measured | None) -> float:
+    """Return the mean bytes of a fact: as measured, or one that sets every column."""
+    if measured is not None and measured.facts:
+        return measured.bytes / measured.facts
+    return float(sum(_width(field, load.text_bytes) for field in raw_fields(relation)))
+
+
+def row_bytes(relation: Relation, load: Load) -> float:
+    """Return the bytes of a row of plain columns, every one set: of each cell its value alone."""
+    named = {physical_name(column.name) for column in relation.schema.columns}
+    return float(sum(_value_width(field, load.text_bytes) for field in raw_fields(relation) if field.name in named))
+
+
+def _width(field: Field, text: int) -> int:
+    if field.fields:
+        return sum(_width(part, text) for part in field.fields)
+    return _WIDTHS.get(field.kind, 2 + text)
+
+
+def _value_width(field: Field, text: int) -> int:
+    values = [part for part in field.fields if part.name not in ("written", "rank", "bytes", "deletion", "key", "path_bytes")]
+    return sum(_value_width(part, text) for part in values) if field.fields else _width(field, text)
+
+
+__all__ = ["costs", "fact_bytes", "row_bytes"]

@@ -1,0 +1,185 @@
+"""What is large or strangely named: valid and below BigQuery's limits, or refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Served
+from strategies.dialect_cases import Table, assert_same
+from test_rows import PLACE, _check
+
+from cdc_views.cells import Cell, Deletion, Liveness
+from cdc_views.cli import main
+from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.warehouses import SCHEME
+from cdc_views.errors import UnsupportedError
+from cdc_views.facts import Fact, FactKind
+from cdc_views.relation import RawTable, Relation
+from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.types import Kind, ListOf, LogicalType, Scalar, TupleOf, Udt
+
+INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
+
+
+def wide(columns: int, kind: LogicalType = TEXT, *, static: bool = False) -> Relation:
+    """A table of so many regular columns."""
+    key = (Column("id", INT, Role.PARTITION), Column("c", TEXT, Role.CLUSTERING))
+    statics = (Column("s", TEXT, Role.STATIC),) if static else ()
+    return Relation(TableSchema("shop", "wide", (*key, *statics, *(Column(f"column_{i:04d}", kind) for i in range(columns)))))
+
+
+def target(relation: Relation, strategy: str = "auto") -> object:
+    from cdc_views_bigquery.ddl import Target
+
+    return Target(relation, "my-project.shop_raw.wide", "my-project.shop.wide", strategy)
+
+
+def facts(columns: int) -> list[Fact]:
+    """Rows whose cells are in the first, the last or no part of the view, one of them deleted, one of an empty key."""
+
+    def row(key: str, cells: dict[str, Cell], **more: object) -> Fact:
+        return Fact(FactKind.ROW, (1,), (key,), cells=cells, **more)  # type: ignore[arg-type]
+
+    first, last = "column_0000", f"column_{columns - 1:04d}"
+    return [
+        row("first", {first: Cell(5, "old")}),
+        row("first", {first: Cell(6, "new")}),
+        row("last", {last: Cell(5, "x")}),
+        row("both", {first: Cell(5, "a"), last: Cell(6, "b")}),
+        row("", {last: Cell(5, "empty key")}),
+        row("marker", {}, liveness=Liveness(5)),
+        row("gone", {first: Cell(5, "a"), last: Cell(5, "b")}),
+        row("gone", {}, deletion=Deletion(5, 5)),
+        row("half", {first: Cell(5, "a"), last: Cell(7, "b")}),
+        row("half", {}, deletion=Deletion(6, 5)),
+    ]
+
+
+def _shows_the_oracles_rows(url: str, columns: int) -> None:
+    from cdc_views_bigquery.engine import BigQueryEngine
+
+    from cdc_views.project.bigquery import BigQueryConfig
+
+    table = Table(wide(columns), facts(columns))
+    raw = RawTable(f"{SCHEME}{PLACE.raw_table('t')}", table.relation)
+    view = ViewDefinition("my-project.shop", "t", raw)
+    with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
+        engine.apply(view)
+        assert engine.plan(view).change == "none"
+        engine.load(raw, table.relation.rows(table.facts, landed_at=0))
+        found = engine.connection.rows("SELECT * FROM `my-project.shop.t`", what="testing").to_pylist()
+    assert_same(table.expected(1_800_000_000), found)
+
+
+def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cdc_views_bigquery import ddl
+    from cdc_views_bigquery import wide as parting
+
+    monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 1000)
+    monkeypatch.setattr(parting, "COLUMNS", 2)
+    _shows_the_oracles_rows(server.url, 5)
+    assert {name for name in server.store.things if "__part" in name} == {f"my-project.shop.t__part{n}" for n in (1, 2, 3)}
+    assert len(server.store.datasets["my-project.shop_raw"]["access"]) == 4
+
+
+@pytest.mark.slow
+def test_a_table_of_1000_columns_is_below_every_limit(server: Served) -> None:
+    from cdc_views_bigquery import limits
+
+    _shows_the_oracles_rows(server.url, 1000)
+    _check(Table(wide(1000), facts(1000)), server.url, "aggregate")
+    sent = [job["query"]["query"] for job in server.store.query_jobs]
+    assert max(len(text.encode()) for text in sent) <= limits.QUERY_BYTES
+    texts = [thing.query for thing in server.store.things.values() if thing.query]
+    assert len(texts) == 6
+    assert max(map(len, texts)) <= limits.VIEW_CHARACTERS
+    assert sum(map(len, texts)) <= limits.RESOLVED_BYTES
+
+
+def _refused(relation: Relation, match: str, *, strategy: str = "auto") -> None:
+    from cdc_views_bigquery import ddl
+
+    from cdc_views.project.bigquery import BigQueryConfig
+
+    def make() -> None:
+        for made in (ddl.raw_table, ddl.views):
+            made(target(relation, strategy), BigQueryConfig())  # type: ignore[arg-type]
+
+    with pytest.raises(UnsupportedError, match=match):
+        make()
+
+
+def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cdc_views_bigquery import ddl, limits
+
+    deep: LogicalType = INT
+    for _ in range(16):
+        deep = TupleOf((deep,))
+    _refused(wide(1, deep), r"nests \d+ STRUCTs in column 'column_0000', and BigQuery takes 15")
+    _refused(wide(1, ListOf(ListOf(INT))), "BigQuery has no ARRAY of ARRAY")
+    _refused(wide(2600), r"has 10,4\d\d columns, and BigQuery takes 10,000")
+    monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 100)
+    _refused(wide(1, static=True), "static columns cannot be cut into parts")
+    monkeypatch.setattr(limits, "VIEW_CHARACTERS", 100)
+    _refused(wide(1), r"takes [\d,]+ characters for 3 columns, and BigQuery keeps views of at most 100")
+    monkeypatch.setattr(limits, "QUERY_BYTES", 100)
+    _refused(wide(1), r"takes [\d,]+ bytes, and BigQuery takes statements of at most 100")
+
+
+@pytest.mark.slow
+def test_self_join_of_too_many_columns_says_what_to_use() -> None:
+    from cdc_views_bigquery import ddl
+
+    with pytest.raises(UnsupportedError, match="use strategy aggregate or window"):
+        ddl.views(target(wide(1000), "self_join"), None)  # type: ignore[arg-type]
+
+
+def test_nested_and_repeated_types_and_hostile_names(server: Served) -> None:
+    sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
+    from golden_cases import HOSTILE
+
+    from cdc_views.naming import physical_name
+    from cdc_views.sql.dialects import dialect
+
+    rule = dialect("bigquery").column_name
+    names = [n for n in HOSTILE if rule.match(n) and len(physical_name(n)) <= 280]
+    assert len(names) > 10
+    folded = {name.casefold(): name for name in names}
+    nested = Udt("k", "u", tuple((n, ListOf(TEXT)) for n in folded.values()), frozen=False)
+    columns = [Column(n, TEXT) for n in folded.values()]
+    schema = TableSchema("shop", "t", (Column("the key", INT, Role.PARTITION), *columns, Column("home", nested)))
+    cells = {name: Cell(5, f"of {i}") for i, name in enumerate(folded.values())}
+    _check(Table(Relation(schema), [Fact(FactKind.ROW, (1,), cells=cells)]), server.url, "aggregate")
+    shown = server.store.things["my-project.shop.t"].resource["schema"]["fields"]
+    assert [field["name"] for field in shown] == ["the key", *folded.values(), "home"]
+
+
+def test_a_name_that_no_view_can_have_is_refused() -> None:
+    schema = TableSchema("shop", "t", (Column("id", INT, Role.PARTITION), Column("_TABLE_x", TEXT)))
+    _refused(Relation(schema), "no view columns called '_TABLE_x'")
+
+
+@pytest.mark.slow
+def test_100_tables_are_applied_and_each_says_so(
+    server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from warehouses import project
+
+    count = 100
+    texts = [f"CREATE TABLE shop.t{n} (id int PRIMARY KEY, v text);" for n in range(count)]
+    tables = [
+        {"name": f"shop.t{n}", "schema": "tables.cql", "raw": {"format": "cassandra-mutation"}} for n in range(count)
+    ]
+    loaded = project(tmp_path, server.url, tables=tables)
+    (tmp_path / "tables.cql").write_text("\n".join(texts))
+    assert main(["generate", "--out", str(tmp_path / "sql"), "--project", str(loaded.file)]) == 0
+    assert len(list((tmp_path / "sql").rglob("*.sql"))) == 3 * count + 1
+    capsys.readouterr()
+    assert main(["plan", "--format", "jsonl", "--project", str(loaded.file)]) == 0
+    changes = [json.loads(line)["change"] for line in capsys.readouterr().out.splitlines()]
+    assert changes == ["create"] * count

@@ -1,0 +1,60 @@
+"""Rows through the whole of it: load job, SQL, results as the API writes them, exact values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Served
+from strategies.dialect_cases import REAL, Table, assert_same, random_table
+from strategies.schemas import SUBJECTS, Subject
+from warehouses import load_case, real_case
+
+from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.exact import rows_of
+from cdc_views.engines.warehouses import SCHEME
+from cdc_views.plan.rewrites import LOWERINGS
+from cdc_views.project.bigquery import BigQueryConfig, Place
+from cdc_views.relation import RawTable
+from cdc_views.strategy import Strategy
+
+PLACE = Place("my-project", "shop", "shop_raw", "shop_state")
+
+
+def _check(table: Table, url: str, strategy: str) -> None:
+    from cdc_views_bigquery.engine import BigQueryEngine
+
+    raw = RawTable(f"{SCHEME}{PLACE.raw_table('t')}", table.relation)
+    with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
+        engine.apply(ViewDefinition("my-project.shop", "t", raw, Strategy(strategy)))
+        engine.load(raw, table.relation.rows(table.facts, landed_at=0))
+        for now in table.instants:
+            found = rows_of(table.relation, (), engine.read(Read(raw, now, strategy=Strategy(strategy))))
+            assert_same(table.expected(now), found)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+def test_random_histories_give_the_oracles_rows(server: Served, subject: Subject) -> None:
+    _check(random_table(subject, cases=6, seed=3), server.url, "aggregate")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", LOWERINGS)
+@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("case", REAL)
+def test_real_cases_give_cassandras_rows(
+    server: Served, tmp_path: Path, cassandra_cases: Path, case: str, when: str, strategy: str
+) -> None:
+    table = real_case(tmp_path, cassandra_cases, case, server.url)
+    table.apply()
+    load_case(table, cassandra_cases, case)
+    truth = json.loads((cassandra_cases / case / f"expected_{when}.json").read_text())
+    from cdc_views.quality.truth import CapturedTruth, agreement
+
+    source = CapturedTruth.open(cassandra_cases / case / f"expected_{when}.json")
+    result = table.query(as_of=truth["as_of"], strategy=strategy)
+    assert len(result) == len(truth["rows"]) > 0
+    found = agreement(table.schema, source, result.rows())
+    assert not found.broken, found.where
