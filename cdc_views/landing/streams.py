@@ -16,10 +16,12 @@ transaction id         integer
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
@@ -32,6 +34,7 @@ from cdc_views.landing.following import FollowedTable
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
+from cdc_views.landing.rows import DecodedRows
 from cdc_views.raw.base import RawFormat
 from cdc_views.relation import RawTable
 
@@ -44,10 +47,13 @@ class Position(NamedTuple):
 
 
 class StreamEvent(NamedTuple):
-    """One event in the table's raw format, as a line of a file would have it, and where it stands."""
+    """One event in the table's raw format, as a line of a file would have it, and where it stands.
+
+    Or the rows of many, made by the source; the position is the last one's.
+    """
 
     position: Position
-    content: bytes
+    content: bytes | DecodedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +124,11 @@ class StreamLander:
         return f"stream:{self.stream}:{part}"
 
     def _attempt(self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position) -> BatchReport:
-        fresh = [event for event in events if known is None or event.position > known]
-        good, bad = self._decoded(decoder, fresh)
+        fresh = list(_after(known, events))
+        made, others, of_made = self._made(decoder, fresh)
+        good, bad = self._decoded(decoder, others)
         rows, misfits = rows_of_events(decoder, [facts for _, facts in good])
+        rows = pa.concat_tables([rows, *made])
         bad += [self._bad(good[i][0], reason) for i, reason in misfits.items()]
         put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
         commit(
@@ -135,13 +143,31 @@ class StreamLander:
         told = [event for event in bad if not event.is_settled]
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(
-            events=len(good) - len(misfits),
+            events=len(good) - len(misfits) + of_made,
             facts=rows.num_rows,
             skipped=len(events) - len(fresh),
             quarantined=len(told),
             rejections=tuple(Rejection(event.line, event.reason) for event in told[:shown]),
             forgotten=len(bad) - len(told),
         )
+
+    def _made(self, decoder: Decoder, events: Sequence[StreamEvent]) -> tuple[list[pa.Table], list[StreamEvent], int]:
+        """Return the rows that are as they should land, the other events, and how many events the rows are of.
+
+        Rows of another schema, or where keys were forgotten, are read back into facts: they are looked at one by one.
+        """
+        made: list[pa.Table] = []
+        rest: list[StreamEvent] = []
+        count = 0
+        is_plain = decoder.forgotten is None or not decoder.forgotten.entries
+        for event in events:
+            rows = event.content
+            if isinstance(rows, DecodedRows) and is_plain and rows.relation == decoder.raw.relation:
+                made.append(rows.stamped(decoder.landed_at))
+                count += rows.events
+            else:
+                rest.append(event)
+        return made, rest, count
 
     def _decoded(
         self, decoder: Decoder, events: Iterable[StreamEvent]
@@ -150,7 +176,7 @@ class StreamLander:
         bad: list[BadEvent] = []
         for event in events:
             try:
-                found = decoder.facts(event.content, line=event.position.nth, offset=event.position.at)
+                found = self._facts(decoder, event)
             except MalformedEventError as error:
                 bad.append(self._bad(event, str(error)))
                 continue
@@ -162,8 +188,15 @@ class StreamLander:
         return good, bad
 
     @staticmethod
+    def _facts(decoder: Decoder, event: StreamEvent) -> list[Fact]:
+        if isinstance(event.content, DecodedRows):
+            return event.content.facts(decoder.raw.relation.schema)
+        return decoder.facts(event.content, line=event.position.nth, offset=event.position.at)
+
+    @staticmethod
     def _sifted(decoder: Decoder, event: StreamEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-        return decoder.sifted(facts, event.content, line=event.position.nth, offset=event.position.at)
+        content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
+        return decoder.sifted(facts, content, line=event.position.nth, offset=event.position.at)
 
     def _check_forgotten(self, decoder: Decoder, landed: Iterable[tuple[StreamEvent, list[Fact]]]) -> None:
         """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""
@@ -176,7 +209,20 @@ class StreamLander:
     def _bad(self, event: StreamEvent, reason: str, *, is_settled: bool = False) -> BadEvent:
         at, nth = event.position
         identity = hashlib.sha256(f"{self.stream}\0{at}\0{nth}".encode()).hexdigest()
-        return BadEvent(identity, nth, at, at, reason, event.content, is_settled=is_settled)
+        content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
+        return BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled)
+
+
+def _after(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
+    """Yield what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+    reached = known
+    for event in events:
+        if reached is not None and event.position <= reached:
+            continue
+        if isinstance(event.content, DecodedRows) and reached is not None and reached.at == event.position.at:
+            event = event._replace(content=event.content.after(reached.nth))
+        reached = event.position
+        yield event
 
 
 __all__ = ["BatchReport", "Position", "StreamEvent", "StreamLander"]

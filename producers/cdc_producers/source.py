@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
+from cdc_views.landing.rows import DecodedRows
 
 
 class Emitted(NamedTuple):
@@ -18,7 +19,8 @@ class Emitted(NamedTuple):
         table: The table it is about, as in the project file; empty for a landmark of all of them.
         stream: The stream of that table whose positions these are.
         position: Where it stands; positions of one table and stream ascend, and what comes again is left out.
-        content: The event in the table's raw format; None where only the position has been reached.
+        content: The event in the table's raw format; None where only the position has been reached. Or the rows
+            of many events, the last of them at the position.
         happened: When the source committed it, epoch seconds; 0 where it is not known.
         token: For `Source.landed`, once this and everything before it has landed; None: nothing to be said.
     """
@@ -26,14 +28,14 @@ class Emitted(NamedTuple):
     table: str = ""
     stream: str = ""
     position: Position = Position(0)
-    content: bytes | None = None
+    content: bytes | DecodedRows | None = None
     happened: float = 0.0
     token: object = None
 
     @property
     def size(self) -> int:
         """Bytes it takes in the queue, about."""
-        return len(self.content or b"") + 200
+        return (0 if self.content is None else len(self.content)) + 200
 
 
 Emit = Callable[[Emitted], None]

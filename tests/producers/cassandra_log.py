@@ -16,7 +16,7 @@ from cdc_producers.cassandra.reader import Bad, Ended, Read
 from cdc_producers.cassandra.segments import WHOLE, index_of
 from cdc_producers.source import Emitted
 
-from cdc_views.errors import TransientError
+from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.landing import Position
 
 ORDERS, ITEMS = "shop.orders", "shop.items"
@@ -26,11 +26,12 @@ STREAM = "cassandra:host"
 
 @dataclass
 class Log:
-    """A folder of segments; a segment holds (table, end) pairs, and what is in the way at an end."""
+    """A folder of segments; a segment holds (table, end) pairs, what is in the way at an end; `odd`: read as lines only."""
 
     folder: Path
     mutations: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     faults: dict[tuple[int, int], list[Ended]] = field(default_factory=dict)
+    odd: set[tuple[int, int]] = field(default_factory=set)
 
     def path(self, number: int) -> Path:
         return self.folder / f"CommitLog-7-{number}.log"
@@ -42,7 +43,9 @@ class Log:
         if index is not None:
             index_of(self.path(number)).write_text(index)
 
-    def read(self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False) -> Iterator[Read | Bad | Ended]:
+    def read(
+        self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
+    ) -> Iterator[Read | Bad | Ended]:
         """As `Reader.read`; a fault at an end is met once for each time that it was given."""
         reached = start
         for table, end in self.mutations[segment]:
@@ -50,6 +53,8 @@ class Log:
                 if self.faults.get((segment, end)):
                     yield self.faults[segment, end].pop(0)
                     return
+                if (segment, end) in self.odd and not as_lines:
+                    raise MalformedEventError("a value is not of its type")
                 yield Read(list(IDS).index(table), end, f"{segment}:{end}".encode())
                 reached = end
         yield Ended(reached, 1)
@@ -87,6 +92,7 @@ class Followed:
     landed: dict[str, Position | None] = field(default_factory=lambda: dict.fromkeys(IDS))
     emitted: list[Emitted] = field(default_factory=list)
     pushed: int = 0
+    restarted: int = 0
     said: Said = field(default_factory=Said)
 
     def __post_init__(self) -> None:
@@ -101,12 +107,16 @@ class Followed:
             reader,
             schemas,
             self._push,
+            self._restart,
             self.log.folder / "aside",
             self.said,
         )
 
     def _push(self) -> None:
         self.pushed += 1
+
+    def _restart(self) -> None:
+        self.restarted += 1
 
     def round(self) -> bool:
         return self.follower.round(self.emitted.append, Event())

@@ -179,6 +179,16 @@ def test_what_nobody_can_read_of_whatever_table_is_told_to_each(log: Log) -> Non
     assert followed.events == [(ORDERS, 1, 10), (ITEMS, 1, 10)]
 
 
+def test_rows_that_hold_an_odd_value_are_read_again_as_lines(log: Log) -> None:
+    log.write(1, (ORDERS, 10), (ORDERS, 20), index="20")
+    log.odd.add((1, 20))
+    followed = Followed(log)
+    followed.round()
+    # the runtime leaves out what comes a second time
+    assert followed.events == [(ORDERS, 1, 10), (ORDERS, 1, 10), (ORDERS, 1, 20)]
+    assert followed.restarted == 1
+
+
 def test_bytes_that_are_wrong_for_a_moment_are_read_again(log: Log) -> None:
     log.write(1, (ORDERS, 10), index="10")
     log.faults[1, 10] = [Ended(0, 0, "corrupt", "checksum")] * 2

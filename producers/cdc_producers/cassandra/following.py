@@ -16,7 +16,7 @@ from cdc_producers.cassandra.reader import Bad, Ended, Read, Reader
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
 from cdc_producers.source import Emit, Emitted, LostError
-from cdc_views.errors import TransientError
+from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
 
@@ -56,6 +56,7 @@ class Follower:
         reader: The Java part.
         schemas: The node's schema; asked anew for what the reader does not know.
         push: Gives the reader the schema as it is now, and the project's files with it.
+        restart: Starts the reader anew: what it was about to say is not heard.
         aside: Where segments are kept that could not be read wholly.
     """
 
@@ -67,6 +68,7 @@ class Follower:
     reader: Reader
     schemas: Schemas
     push: Callable[[], None]
+    restart: Callable[[], None]
     aside: Path
     log: ProducerLog
     behind: int = 0
@@ -154,9 +156,15 @@ class Follower:
 
     def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
         """Read up to the limit, mending what stops the reader where it can be mended."""
-        passes_over = False
+        passes_over, as_lines = False, False
         while True:
-            ended = self._emit_range(segment, start, limit, passes_over=passes_over, emit=emit)
+            try:
+                ended = self._emit_range(segment, start, limit, passes_over=passes_over, as_lines=as_lines, emit=emit)
+            except MalformedEventError:
+                # line by line the event is found that holds the value, and its table's quarantine takes it
+                as_lines = True
+                self.restart()
+                continue
             start = self._reached[segment.id] = max(start, ended.position)
             if not ended.why:
                 self._reached[segment.id] = limit if limit == WHOLE else start
@@ -173,9 +181,9 @@ class Follower:
             else:
                 passes_over = self._is_corrupt(segment, ended)
 
-    def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, emit: Emit) -> Ended:
+    def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, as_lines: bool, emit: Emit) -> Ended:
         synced, names, stream, number = segment.synced, self.names, self.stream, segment.id
-        for item in self.reader.read(segment.log, number, start=start, limit=limit, passes_over=passes_over):
+        for item in self.reader.read(segment.log, number, start=start, limit=limit, passes_over=passes_over, as_lines=as_lines):
             if isinstance(item, Read):
                 name = names[item.table]
                 emit(Emitted(name, stream, Position(number, item.position), item.content, synced))

@@ -16,10 +16,12 @@ from threading import Thread
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
 from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.cassandra.options import Options
 from cdc_views.errors import EngineError, TransientError
+from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.targets import ProducerLog
 
 _ANSWERS_WITHIN = 120.0
@@ -63,11 +65,11 @@ _OPENED = (
 
 
 class Read(NamedTuple):
-    """An event: the wanted table's number, where it ends in the segment, and its JSON."""
+    """An event: the wanted table's number, where it ends in the segment, and its JSON; or many, as rows."""
 
     table: int
     position: int
-    content: bytes
+    content: bytes | DecodedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Reader:
     node: str
     log: ProducerLog
     version: str = ""
+    _plans: list[ColumnPlan | None] = field(default_factory=list)
     _process: subprocess.Popen[bytes] | None = None
     _said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
 
@@ -136,34 +139,68 @@ class Reader:
         self.version = str(self._ready().get("version", ""))
         self.log.info(f"reading with the classes of Cassandra {self.version}", version=self.version)
 
-    def take(self, schema: NodeSchema, wanted: Sequence[UUID], *, passed_over: Sequence[UUID] = ()) -> None:
-        """Give it a schema; events name tables by their place in `wanted`; tables `passed_over` are in no schema."""
+    def take(
+        self,
+        schema: NodeSchema,
+        wanted: Sequence[UUID],
+        *,
+        plans: Sequence[ColumnPlan | None] = (),
+        passed_over: Sequence[UUID] = (),
+    ) -> None:
+        """Give it a schema; events name tables by their place in `wanted`; tables `passed_over` are in no schema.
+
+        A table that has a plan comes as rows, as far as its events fit the plan.
+
+        Raises:
+            EngineError: Cassandra's classes refuse the definition of a wanted table.
+        """
+        self._plans = [*plans, *[None] * (len(wanted) - len(plans))]
         definitions = [{"name": part.name, "cql": part.cql} for part in schema.definitions]
         told = {
             "wanted": [str(i) for i in wanted],
             "known": [str(i) for i in [*schema.ids, *passed_over]],
             "definitions": definitions,
         }
+        told |= {"plans": [None if plan is None else plan.told for plan in self._plans]}
         self._tell({"do": "schema", **told})
+        names = [schema.ids[number].full_name for number in wanted if number in schema.ids]
         for name, reason in self._ready().get("failed", {}).items():
-            self.log.warning(f"{name}: the reader cannot take its definition: {reason}", table=name)
+            message = f"{name}: the reader cannot take its definition: {reason}"
+            if name in names:
+                raise EngineError(message)
+            self.log.warning(message, table=name)
 
-    def read(self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False) -> Iterator[Read | Bad | Ended]:
+    def read(
+        self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
+    ) -> Iterator[Read | Bad | Ended]:
         """Yield the events of mutations that end after `start` and not after `limit`; `Ended` is the last.
 
-        `passes_over` a mutation whose checksum is wrong, rather than to end at it.
+        `passes_over` a mutation whose checksum is wrong, rather than to end at it. `as_lines`: no rows, whatever plans there are.
+
+        Raises:
+            MalformedEventError: A value of rows is not of its type; read on as lines to learn of which event.
         """
-        command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit, "passes_over": passes_over}
-        self._tell({"do": "read", **command})
+        command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit}
+        self._tell({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
         while True:
             kind, payload = self._frame()
             if kind == b"E":
                 yield from _events(payload)
+            elif kind == b"C":
+                yield self._rows(payload, segment)
             elif kind == b"B":
                 yield Bad(json.loads(payload)["reason"])
             else:
                 yield _ended(json.loads(payload))
                 return
+
+    def _rows(self, payload: bytes, segment: int) -> Read:
+        number = int.from_bytes(payload[:4], "big")
+        plan = self._plans[number]
+        if plan is None:
+            raise EngineError("the reader sent rows where lines were asked for")
+        rows, last = plan.rows(payload, segment)
+        return Read(number, last, rows)
 
     def close(self) -> None:
         """End it."""

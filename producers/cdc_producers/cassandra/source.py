@@ -12,6 +12,7 @@ from typing import Any
 
 from cdc_producers.cassandra import schema_file
 from cdc_producers.cassandra.after import AfterLanding
+from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema
@@ -22,6 +23,7 @@ from cdc_producers.metrics import Health, Metrics
 from cdc_producers.source import Emit, Emitted, LostError, Standing
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.relation import Relation
 
 _WATCH_EVERY = 1.0
 
@@ -75,6 +77,7 @@ class CassandraSource:
             reader=reader,
             schemas=schemas,
             push=lambda: self._work.push() if self._work is not None else None,
+            restart=lambda: self._work.restart() if self._work is not None else None,
             aside=self.options.work_folder / "aside",
             log=self.log,
         )
@@ -167,7 +170,13 @@ class _Work:
             if table.columns:
                 schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
             wanted.append(table.id)
-        self.reader.take(schema, wanted, passed_over=self.follower.gone)
+        plans = [ColumnPlan(Relation(target.schema), self.follower.node) for target in self.targets.values()]
+        self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
+
+    def restart(self) -> None:
+        """Start the reader anew."""
+        self.reader.start()
+        self.push()
 
     def follow(self, emit: Emit, stop: Event) -> None:
         """Emit what the folder has, until told to stop."""

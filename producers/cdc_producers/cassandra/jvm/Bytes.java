@@ -8,8 +8,12 @@ import java.util.Arrays;
 final class Bytes {
     private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
 
-    byte[] content = new byte[1 << 16];
+    byte[] content;
     int size;
+
+    Bytes(int room) {
+        content = new byte[room];
+    }
 
     void clear() {
         size = 0;
@@ -20,6 +24,40 @@ final class Bytes {
         System.arraycopy(text, 0, content, size, text.length);
         size += text.length;
         return this;
+    }
+
+    void add(byte[] bytes, int count) {
+        reserve(count);
+        System.arraycopy(bytes, 0, content, size, count);
+        size += count;
+    }
+
+    void add(ByteBuffer bytes) {
+        int count = bytes.remaining();
+        reserve(count);
+        bytes.duplicate().get(content, size, count);
+        size += count;
+    }
+
+    void add(byte one) {
+        reserve(1);
+        content[size++] = one;
+    }
+
+    /** Adds an integer's low bytes, the lowest first. */
+    void addLittle(long value, int width) {
+        reserve(width);
+        for (int i = 0; i < width; i++) {
+            content[size++] = (byte) (value >>> (8 * i));
+        }
+    }
+
+    long little(int at, int width) {
+        long found = 0;
+        for (int i = 0; i < width; i++) {
+            found |= (content[at + i] & 255L) << (8 * i);
+        }
+        return found;
     }
 
     Bytes add(char letter) {

@@ -1,8 +1,10 @@
 package cdcviews;
 
 import java.lang.reflect.Method;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
@@ -21,6 +23,7 @@ import org.apache.cassandra.service.ClientState;
 /** The tables whose mutations are wanted, and those that are known and passed over. */
 final class Catalog {
     private final Map<TableId, Integer> wanted = new HashMap<>();
+    private final List<Columns> columns = new ArrayList<>();
     private final Set<TableId> known = new HashSet<>();
 
     /** Takes a schema in place of the one before; returns what could not be taken, by table. */
@@ -31,6 +34,9 @@ final class Catalog {
             Keyspaces before = keyspaces;
             try {
                 for (JsonNode statement : part.get("cql")) {
+                    if (statement.asText().startsWith("ALTER")) {
+                        loadAll(keyspaces); // a column is dropped only from a table that is known
+                    }
                     keyspaces = transformation(statement.asText()).apply(keyspaces);
                 }
             } catch (Exception | LinkageError | AssertionError error) {
@@ -38,11 +44,13 @@ final class Catalog {
                 failed.put(part.get("name").asText(), String.valueOf(error));
             }
         }
-        for (KeyspaceMetadata keyspace : keyspaces) {
-            load(keyspace);
-        }
+        loadAll(keyspaces);
         wanted.clear();
         known.clear();
+        columns.clear();
+        for (JsonNode plan : schema.get("plans")) {
+            columns.add(plan.isNull() ? null : new Columns(columns.size(), plan));
+        }
         for (JsonNode id : schema.get("wanted")) {
             wanted.put(TableId.fromUUID(UUID.fromString(id.asText())), wanted.size());
         }
@@ -57,6 +65,15 @@ final class Catalog {
         return wanted.getOrDefault(id, -1);
     }
 
+    /** Returns where a table's rows are gathered; null: its updates become events of JSON. */
+    Columns columns(int number) {
+        return columns.get(number);
+    }
+
+    List<Columns> columns() {
+        return columns;
+    }
+
     boolean isKnown(TableId id) {
         return wanted.containsKey(id) || known.contains(id);
     }
@@ -64,6 +81,12 @@ final class Catalog {
     private static SchemaTransformation transformation(String cql) throws Exception {
         CQLStatement statement = CQLFragmentParser.parseAnyUnhandled(CqlParser::query, cql).prepare(ClientState.forInternalCalls());
         return (SchemaTransformation) statement;
+    }
+
+    private static void loadAll(Keyspaces keyspaces) throws Exception {
+        for (KeyspaceMetadata keyspace : keyspaces) {
+            load(keyspace);
+        }
     }
 
     /** Makes the keyspace what the deserializers find; there is no public way that all versions have. */

@@ -6,15 +6,15 @@ import java.io.OutputStream;
 /**
  * What Python hears: frames of one letter, a length and a payload.
  *
- * <p>E: events, each as table number, position and length (three integers), then its JSON text. Every other kind has
- * JSON: R ready or schema taken, D a range is read, S stuck (something must change before the range can be read on),
+ * <p>E: events, each as table number, position and length (three integers), then its JSON text. C: rows of one table
+ * ({@link Columns}). Every other kind has JSON: R ready or schema taken, D a range is read, S stuck (something must change before the range can be read on),
  * B bytes of the segment that cannot be read, and which are passed over.
  */
 final class Frames {
     private static final int FULL = 1 << 18;
 
     private final OutputStream out;
-    private final Bytes events = new Bytes();
+    private final Bytes events = new Bytes(1 << 16);
     private final byte[] head = new byte[5];
 
     Frames(OutputStream out) {
@@ -54,6 +54,12 @@ final class Frames {
         byte[] text = json.getBytes(java.nio.charset.StandardCharsets.UTF_8);
         write(kind, text, text.length);
         out.flush();
+    }
+
+    /** Hands over a batch of a table's rows: its number, what it holds, its arrays. */
+    void rows(Bytes batch) throws IOException {
+        flush();
+        write('C', batch.content, batch.size);
     }
 
     private void flush() throws IOException {

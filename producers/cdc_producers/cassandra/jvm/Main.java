@@ -18,8 +18,8 @@ import org.apache.cassandra.utils.FBUtilities;
 /**
  * Reads commit log segments as it is told to: one command a line on standard input (JSON), frames on standard output.
  *
- * <p>Commands: {"do":"schema","wanted":[ids],"known":[ids],"definitions":[{"name","cql":[…]}]} and
- * {"do":"read","path","segment","from","limit","passes_over"}. The end of standard input ends it.
+ * <p>Commands: {"do":"schema","wanted":[ids],"known":[ids],"plans":[…],"definitions":[{"name","cql":[…]}]} and
+ * {"do":"read","path","segment","from","limit","passes_over","as_lines"}. The end of standard input ends it.
  */
 public final class Main {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -63,7 +63,8 @@ public final class Main {
                         command.get("segment").asLong(),
                         command.get("from").asInt(),
                         command.get("limit").asInt(),
-                        command.get("passes_over").asBoolean());
+                        command.get("passes_over").asBoolean(),
+                        command.get("as_lines").asBoolean());
         Segment segment = new Segment(catalog, lines, frames, range);
         Segment.Halt halt = segment.read(range);
         Map<String, Object> told = new TreeMap<>();

@@ -4,8 +4,10 @@ import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 
@@ -35,6 +37,7 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
     private final int from;
     private final int limit;
     private final boolean passesOver;
+    private final boolean asLines;
     private int position;
     private long mutations;
     private Halt halt;
@@ -46,6 +49,7 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
         this.from = range.from;
         this.limit = range.limit;
         this.passesOver = range.passesOver;
+        this.asLines = range.asLines;
         this.position = range.from;
     }
 
@@ -56,13 +60,15 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
         final int from;
         final int limit;
         final boolean passesOver;
+        final boolean asLines;
 
-        Range(String path, long segment, int from, int limit, boolean passesOver) {
+        Range(String path, long segment, int from, int limit, boolean passesOver, boolean asLines) {
             this.path = path;
             this.segment = segment;
             this.from = from;
             this.limit = limit;
             this.passesOver = passesOver;
+            this.asLines = asLines;
         }
     }
 
@@ -97,10 +103,9 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
                 }
             }
         } catch (InvocationTargetException wrapped) {
-            if (halt == null) {
-                return new Halt("corrupt", String.valueOf(wrapped.getCause()));
-            }
+            halt = halt == null ? new Halt("corrupt", String.valueOf(wrapped.getCause())) : halt;
         }
+        handOver();
         return halt == REACHED ? null : halt;
     }
 
@@ -136,27 +141,50 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
             if (isPassedOver(ByteBuffer.wrap(content, 0, size), count)) {
                 return;
             }
-            int mark = frames.mark();
-            try {
-                for (int i = 0; i < count; i++) {
-                    PartitionUpdate update =
-                            PartitionUpdate.serializer.deserialize(in, segment.getMessagingVersion(), DeserializationHelper.Flag.LOCAL);
-                    update(update, segment.id, end);
-                }
-            } catch (IOException | RuntimeException | AssertionError | StackOverflowError error) {
-                frames.back(mark);
-                throw error;
+            // all of them before any is written: a mutation that cannot be read leaves nothing of itself
+            List<PartitionUpdate> updates = new ArrayList<>(count);
+            for (int i = 0; i < count; i++) {
+                updates.add(PartitionUpdate.serializer.deserialize(in, segment.getMessagingVersion(), DeserializationHelper.Flag.LOCAL));
             }
-            frames.handOver();
+            for (PartitionUpdate update : updates) {
+                update(update, segment.id, end, size);
+            }
         }
     }
 
-    private void update(PartitionUpdate update, long segment, int end) {
+    private void update(PartitionUpdate update, long segment, int end, int size) throws IOException {
         int number = catalog.number(update.metadata().id);
-        if (number >= 0) {
-            int mark = frames.mark();
+        if (number < 0) {
+            return;
+        }
+        Columns columns = asLines ? null : catalog.columns(number);
+        if (columns != null) {
+            try {
+                columns.add(update, end, size);
+                if (columns.isFull()) {
+                    columns.handOver(frames);
+                }
+                return;
+            } catch (Columns.NoPlace none) {
+                columns.handOver(frames); // what came before goes before
+            }
+        }
+        int mark = frames.mark();
+        try {
             lines.write(frames.begin(number, end), update, segment, end);
-            frames.end(mark);
+        } catch (RuntimeException | AssertionError | StackOverflowError error) {
+            frames.back(mark);
+            throw error;
+        }
+        frames.end(mark);
+        frames.handOver();
+    }
+
+    private void handOver() throws IOException {
+        for (Columns columns : catalog.columns()) {
+            if (columns != null) {
+                columns.handOver(frames);
+            }
         }
     }
 
