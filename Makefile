@@ -9,7 +9,7 @@ DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-live test-long lint bench bench-state docs reference clean lock
+.PHONY: help install demo test test-fast test-live test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +65,15 @@ bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engi
 
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
 	@$(BIN)/python tests/bench/state.py
+
+bench-producers: $(BENCH_STAMP) ## events per second and memory of each producer, beside a bare reader
+	@for script in tests/bench/produce_*.py; do $(BIN)/python $$script || exit $$?; done
+
+services: $(STAMP) ## real servers on loopback ports to try producers with, until Ctrl-C; SERVICES="postgres kafka": only these
+	@PYTHONPATH=tests $(BIN)/python -m services $(SERVICES)
+
+services-stop: ## stop what `make services` started
+	@PYTHONPATH=tests $(BIN)/python -m services --stop
 
 docs: $(STAMP) $(DOCS_STAMP) ## run the documents' commands in bash, then build the site into build/site and check its links
 	@CDC_VIEWS_DOCS_BY=bash $(BIN)/python -m pytest -q tests/unit/test_docs.py tests/docs

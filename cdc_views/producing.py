@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
@@ -16,7 +16,8 @@ from cdc_views.raw_places import check_lands
 
 if TYPE_CHECKING:
     from cdc_views.landing.streams import StreamLander
-    from cdc_views.landing.targets import Produce, ProducerLog
+    from cdc_views.landing.targets import Produce, ProducerLog, ProducerOrder
+    from cdc_views.relation import RawTable
     from cdc_views.schema import TableSchema
     from cdc_views.table import Table
 
@@ -36,11 +37,11 @@ def open_producer(source: str) -> Produce:
 
 @dataclass
 class ProjectTarget:
-    """One table of a project, for `cdc_views.landing.targets.StreamTarget`."""
+    """One table of a project, for `cdc_views.landing.targets.StreamTarget`; `format_name`: its raw format, None: any."""
 
     project_file: Path
     name: str
-    format_name: str
+    format_name: str | None
     log: ProducerLog
     _table: Table | None = None
     _version: object = None
@@ -57,6 +58,11 @@ class ProjectTarget:
         """See `StreamTarget.schema_file`."""
         self._current()
         return self._files[1]
+
+    @property
+    def raw(self) -> RawTable:
+        """Where its events go."""
+        return self._current().raw
 
     def lander(self, stream: str) -> StreamLander:
         """See `StreamTarget.lander`."""
@@ -90,7 +96,7 @@ class ProjectTarget:
         project = Project.load(self.project_file)
         table = project.table(self.name)
         check_lands(table)
-        if table.config.raw.format.value != self.format_name:
+        if self.format_name is not None and table.config.raw.format.value != self.format_name:
             raise ConfigError(
                 f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format.value}}}`; "
                 f"this source's events are {self.format_name}"
@@ -98,6 +104,20 @@ class ProjectTarget:
         table.schema  # noqa: B018  (a schema file that cannot be read is told of now)
         self._files = (self.project_file, project.root / table.config.schema_)
         return table
+
+
+def receiving(project_file: Path, arguments: Sequence[str], log: ProducerLog) -> ProducerOrder:
+    """Return what the HTTP receiver is asked to do: all tables of a project that are landed into, of whatever raw format.
+
+    Raises `UsageError` for raw tables that are not on a local disk.
+    """
+    from cdc_views.landing.targets import ProducerOrder
+
+    project = Project.load(project_file)
+    project.check_raw_tables_are_local()
+    landed = [ProjectTarget(project_file, table.name, None, log) for table in project.tables if not table.is_found]
+    found = [table.name for table in project.tables if table.is_found]
+    return ProducerOrder(landed, log, Event(), options={"arguments": arguments, "found": found, "warehouse": project.warehouse})
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -120,4 +140,4 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str, lo
     return targets
 
 
-__all__ = ["GROUP", "ProjectTarget", "open_producer", "targets_of"]
+__all__ = ["GROUP", "ProjectTarget", "open_producer", "receiving", "targets_of"]

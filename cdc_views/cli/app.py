@@ -25,6 +25,7 @@ from cdc_views.cli import (
     commands_state,
     commands_tail,
     commands_validate,
+    commands_workload,
 )
 
 app = typer.Typer(
@@ -76,3 +77,4 @@ app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
 commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
 app.add_typer(commands_produce.produce, name="produce")
+app.command("workload")(commands_workload.workload)

@@ -70,6 +70,11 @@ def postgres(
         bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     ] = False,
     heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
+    echo: Annotated[
+        float | None,
+        typer.Option("--echo", metavar="SECONDS", help="Write a message into the log so often, and take lag by what comes back."),
+    ] = None,
+    plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="Output plugin of the slot; pgoutput.")] = "pgoutput",
     on_error: OnErrorOption = OnError.LOG,
     listen: ListenOption = "127.0.0.1:0",
     log_format: LogFormatOption = "text",
@@ -83,6 +88,8 @@ def postgres(
         "snapshots_again": snapshot_again,
         "allows_unkeyed": allow_unkeyed,
         "heartbeat_seconds": heartbeat,
+        "echo_seconds": echo,
+        "plugin": plugin,
     }
     name = _default_slot(project) if slot is None else slot
     options |= {"slot": name, "publication": name if publication is None else publication}

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from cdc_views.landing.streams import StreamLander
+from cdc_views.relation import RawTable
 from cdc_views.schema import TableSchema
 
 
@@ -26,6 +27,10 @@ class StreamTarget(Protocol):
     @property
     def schema_file(self) -> Path:
         """The file that `schema` was read from, as the project file names it."""
+
+    @property
+    def raw(self) -> RawTable:
+        """Its raw table, which need not be there yet."""
 
     def lander(self, stream: str) -> StreamLander:
         """Return a lander of that stream, by the project file and schema as they are now; raises as those do."""

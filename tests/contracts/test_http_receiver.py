@@ -343,6 +343,18 @@ def _posted(client: Client, number: int) -> int | None:
         return None
 
 
+def test_a_changed_schema_counts_from_the_next_event_on(project: Path, client: Client) -> None:
+    assert client("/events", event(1, later="x")).status == 202
+    schema = project.parent / "schema.sql"
+    before = schema.read_text()
+    schema.write_text(before + "alter table public.t_full add column;\n")
+    assert client("/events", event(2)).status == 200, "a file that cannot be read changes nothing"
+    schema.write_text(before + "alter table public.t_full add column later text;\n")
+    assert client("/events", event(3, later="y")).status == 200
+    assert main(["replay", FULL, "--project", str(project)]) == 0
+    assert {row["id"]: row["later"] for row in view(project)} == {1: "x", 2: None, 3: "y"}
+
+
 def test_a_receiver_that_stops_answers_what_was_posted(project: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         with in_thread(project, "--linger-ms", "300") as (client, _):

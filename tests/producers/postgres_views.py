@@ -15,11 +15,11 @@ from cdc_views.api import Project
 SLOT = "cdc_views_shop"
 
 
-def wait_until_landed(server: Postgres) -> None:
+def wait_until_landed(server: Postgres, *, within: float = 40) -> None:
     """Until the slot is confirmed up to what the server has written by now."""
     ((end,),) = server.sql("SELECT pg_current_wal_lsn()::text")
     text = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s"
-    eventually(lambda: server.sql(text, (end, SLOT)) == [(True,)], within=40, what=f"slot {SLOT} at {end}")
+    eventually(lambda: server.sql(text, (end, SLOT)) == [(True,)], within=within, what=f"slot {SLOT} at {end}")
 
 
 def differences(server: Postgres, run: CommandLine, *tables: str) -> list[str]:

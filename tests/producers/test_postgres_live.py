@@ -35,11 +35,12 @@ def test_many_kills_and_a_column_that_comes(producer: Producer, postgres: Postgr
             producer.start()
         producer.wait_until_said("following slot")
         postgres.sql("UPDATE public.t_full SET extra = b + 1 WHERE b > 3")
-        producer.wait_until_said("went to quarantine")
+        # on a busy machine it is far behind by now: most of its runs were short
+        producer.wait_until_said("went to quarantine", within=240)
         (tmp_path / "schema.sql").write_text(DDL + "ALTER TABLE public.t_full ADD COLUMN extra int;\n")
         producer.wait_until_said("follows the changed schema")
         postgres.sql("UPDATE public.t_full SET extra = b + 2 WHERE b > 5")
-    wait_until_landed(postgres)
+    wait_until_landed(postgres, within=240)
     assert producer.stop() == 0
     assert run("replay", TABLES[1]).code == 0
     assert differences(postgres, run) == []

@@ -8,10 +8,12 @@ from threading import Event
 from typing import Any
 
 import pytest
+from captured import Said
 from cdc_producers.postgres.connections import connect, lsn_number
 from cdc_producers.postgres.pgoutput import Commit, Message
 from cdc_producers.postgres.slots import check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
+from cdc_producers.postgres.watching import Watch
 from producing import eventually
 from services.postgres import Postgres
 
@@ -50,7 +52,7 @@ def read(stream: SlotStream, *, until: Callable[[list[Message]], Any], within: f
             assert time.monotonic() < deadline, found
             return stop.is_set() or bool(until(found))
 
-    stream.follow(Looking(), found.append)
+    stream.follow(Looking().is_set, found.append)
     return found
 
 
@@ -133,3 +135,26 @@ def test_a_slot_that_somebody_reads_is_waited_for(server: Postgres, stream: Slot
         check_alive(slot, SLOT)
     with pytest.raises(TransientError, match="is active for PID"):
         SlotStream(SLOT, "ours", heartbeat_seconds=1, progress=Progress()).open()
+
+
+def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgres) -> None:
+    watch = Watch(SLOT, 1 << 30, Said(), echo_seconds=0.05)
+    made = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
+    made.open()
+    try:
+        begun = time.time()
+        server.sql("SELECT pg_logical_emit_message(false, 'somebody', '99')")
+        with watch.running():
+            idle(made, 1.0)
+        assert begun - 0.01 <= made.heard <= time.time()
+        stopped = time.time()
+        idle(made, 0.5)
+        # the server still answers; nothing comes through its log any more
+        assert made.heard <= stopped
+    finally:
+        made.close()
+    plain = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=Progress())
+    plain.open()
+    idle(plain, 0.3)
+    assert plain.heard > stopped
+    plain.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from cdc_producers.source import Emit, Emitted, Standing, StoppedError
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
-from cdc_views.landing import Position, StreamLander, committing
+from cdc_views.landing import BatchReport, Position, StreamLander, committing
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.raw.cassandra_mutation import CassandraMutation
 from cdc_views.relation import RawTable
@@ -239,3 +240,56 @@ def test_metrics_and_health_are_served_on_the_loopback(raw: RawTable) -> None:
     finally:
         order.stop.set()
         worker.join(10)
+
+
+class Slow:
+    """A target that is away at first, and keeps nothing."""
+
+    name = TABLE
+    schema = None
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.events = seconds, 0
+
+    def lander(self, stream: str) -> Any:
+        return self
+
+    raw = None
+
+    def land(self, events: list[Any], *, through: Position, now: Any) -> BatchReport:
+        time.sleep(0 if self.events else self.seconds)
+        self.events += len(events)
+        return BatchReport(events=len(events))
+
+    def version(self) -> object:
+        return 0
+
+    def follow(self) -> None:
+        pass
+
+
+class Endless(Memory):
+    """A log that is made as it is read: 30,000 events of 1,000 bytes."""
+
+    def run(self, emit: Emit, stop: Event) -> None:
+        for number in range(1, 30_001):
+            emit(emitted(number, content=bytes(1000)))
+        self.at_end()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("queue_bytes", "is_bounded"), [(2 << 20, True), (1 << 30, False)])
+def test_memory_is_that_of_the_queue_however_much_comes(queue_bytes: int, is_bounded: bool) -> None:
+    """The second case shows that the measure can tell: without the limit everything is in memory at once."""
+    target, source = Slow(2.0), Endless([])
+    order = ProducerOrder([target], Said(), Event(), listen=None)  # type: ignore[list-item]
+    source.at_end = order.stop.set
+    limits = Limits(queue_rows=1 << 30, queue_bytes=queue_bytes, batch_rows=500, batch_seconds=0.01)
+    tracemalloc.start()
+    try:
+        Runtime(source, order, Metrics("memory"), limits).run()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert target.events == 30_000
+    assert (most < 2 * queue_bytes) if is_bounded else (most > 20 << 20)

@@ -21,8 +21,9 @@ from typing import Any
 from cdc_producers.http.command import listening, make_receiver, make_server
 from cdc_producers.http.options import parsed
 from cdc_producers.http.receiver import Receiver
+from cdc_producers.reports import Reports
 
-from cdc_views import Project
+from cdc_views.producing import receiving
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 USER, PASSWORD, SECRET = "dbz", "s3cret", "a secret of the tests, long enough"
@@ -94,11 +95,20 @@ class Client:
         return float(found[1]) if found else 0.0
 
 
+class Silent:
+    """A log that nobody reads."""
+
+    def info(self, message: str, **facts: Any) -> None:
+        """Say nothing."""
+
+    warning = info
+
+
 @contextmanager
 def in_thread(project: Path, *options: str) -> Iterator[tuple[Client, Receiver]]:
     """A receiver in a thread of this process, stopped as by a signal."""
     chosen = parsed(["--port", "0", *options])
-    receiver, door = make_receiver(chosen, Project.load(project))
+    receiver, door = make_receiver(chosen, receiving(project, options, Silent()), Reports("http"))
     with listening(chosen.host, 0) as listener:
         server = make_server(receiver, door, options=chosen)
         thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)

@@ -15,7 +15,6 @@ from typing import Any
 
 import jwt
 import pytest
-from cdc_producers.http.command import main as produce
 from cdc_producers.http.options import parser
 from strategies.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
 from tiny_project import CQL, event, landed_ids
@@ -284,7 +283,6 @@ class TestOptions:
         assert "--hold-seconds" in capsys.readouterr().out
         assert main(["produce", "--help"]) == 0
         assert "Events by HTTP" in capsys.readouterr().out
-        assert produce([], None) == 0
 
     def test_the_document_names_every_option_and_no_other(self) -> None:
         def named(text: str) -> set[str]:

@@ -13,11 +13,10 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import uvicorn
 from prometheus_client import disable_created_metrics
@@ -31,8 +30,10 @@ from cdc_producers.http.options import parsed, parser, stations
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.http.routing import Router
 from cdc_producers.http.tokens import Credentials, Tokens
-from cdc_producers.http.writing import LandingTable, TableWriter
+from cdc_producers.http.writing import TableWriter
+from cdc_producers.reports import Reports, reporting
 from cdc_views.errors import ConfigError, EngineError, UsageError
+from cdc_views.landing.targets import ProducerOrder
 
 _log = logging.getLogger("cdc_producers.http")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
@@ -41,68 +42,52 @@ _GRACE_SECONDS = 30
 _KEEP_ALIVE_SECONDS = 300
 
 
-class LandingProject(Protocol):
-    """What the receiver needs of a project (`cdc_views.api.Project`)."""
+def produce(order: ProducerOrder) -> None:
+    """Receive until interrupted or terminated, or told to stop; see `cdc_views.landing.targets.Produce`.
 
-    @property
-    def tables(self) -> Sequence[LandingTable]:
-        """Its tables."""
-
-    @property
-    def warehouse(self) -> Path:
-        """The local folder that dead letters are kept in."""
-
-    def check_raw_tables_are_local(self) -> None:
-        """Raise where raw tables are elsewhere."""
-
-
-def main(arguments: Sequence[str], project: LandingProject | None) -> int:
-    """Receive until interrupted or terminated; returns 0.
-
-    `project` is None where only help was asked for.
+    Options of the order: `arguments`, the command line's; `found`, the names of tables that somebody else lands;
+    `warehouse`, the folder of what belongs to no table. With `--help` among the arguments only that is printed.
 
     Raises:
         UsageError: An option, the environment, or a raw table that cannot be landed into.
         EngineError: The address cannot be listened on.
     """
-    if project is None:
+    if any(word in ("-h", "--help") for word in order.options["arguments"]):
         parser().print_help()
-        return 0
-    options = parsed(arguments)
+        return
+    options = parsed(order.options["arguments"])
     _log_to_stderr(options.log_format)
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    receiver, door = make_receiver(options, project)
-    with listening(options.host, options.port) as listener:
-        server = make_server(receiver, door, options=options)
-        scheme = "https" if options.tls_cert else "http"
-        address, port = listener.getsockname()[:2]
-        _log.info("listening on %s://%s:%s", scheme, f"[{address}]" if ":" in address else address, port)
-        if door.tokens and not options.tls_cert and not options.no_auth and not address.startswith(("127.", "::1")):
-            _log.warning("passwords and events cross the network unencrypted; give --tls-cert and --tls-key")
-        asyncio.run(server.serve(sockets=[listener]))
+    with reporting("http", os.environ) as reports:
+        receiver, door = make_receiver(options, order, reports)
+        with listening(options.host, options.port) as listener:
+            server = make_server(receiver, door, options=options)
+            scheme = "https" if options.tls_cert else "http"
+            address, port = listener.getsockname()[:2]
+            _log.info("listening on %s://%s:%s", scheme, f"[{address}]" if ":" in address else address, port)
+            if door.tokens and not options.tls_cert and not options.no_auth and not address.startswith(("127.", "::1")):
+                _log.warning("passwords and events cross the network unencrypted; give --tls-cert and --tls-key")
+            asyncio.run(server.serve(sockets=[listener]))
     _log.info("stopped")
-    return 0
 
 
-def make_receiver(options: Any, project: LandingProject) -> tuple[Receiver, Door]:
-    """Return the receiver of a project, and who it lets in; raises `UsageError` for what cannot be."""
+def make_receiver(options: Any, order: ProducerOrder, reports: Reports) -> tuple[Receiver, Door]:
+    """Return the receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
     if not _NAME.match(options.name):
         raise UsageError(f"--name {options.name!r}: letters, digits, '.', '-' and '_' were expected, at most 64")
     tokens = None if options.no_auth else Tokens(Credentials.read(os.environ), time.time)
-    project.check_raw_tables_are_local()
     metrics = Metrics()
     intakes: dict[str, Intake] = {}
-    for table in project.tables:
-        if table.is_found:
-            _log.info("%s: somebody else lands it (`layout: as-found`); its events are not taken", table.name)
-            continue
+    for name in order.options["found"]:
+        _log.info("%s: somebody else lands it (`layout: as-found`); its events are not taken", name)
+    for table in order.targets:
         writer = TableWriter(table, f"http:{options.name}", _now)
         writer.open()
-        intakes[table.name] = Intake(writer, metrics, linger=options.linger_ms / 1000, hold=options.hold_seconds)
+        intakes[table.name] = Intake(writer, metrics, linger=options.linger_ms / 1000, hold=options.hold_seconds, reports=reports)
     if not intakes:
         raise UsageError("the project has no table that can be landed into; add one without `layout: as-found`")
     router = Router(tuple(intakes), stations(options.station, tuple(intakes)))
-    letters = DeadLetters(project.warehouse / "http" / options.name / "dead_letters.jsonl")
+    letters = DeadLetters(order.options["warehouse"] / "http" / options.name / "dead_letters.jsonl")
     receiver = Receiver(intakes, router, letters, metrics, _now, keeps_unknown=options.unknown_table == "keep")
     rate = Rate(options.rate, options.rate, time.monotonic) if options.rate else None
     failures = Rate(_FAILURES_PER_SECOND, _FAILURES_BURST, time.monotonic)

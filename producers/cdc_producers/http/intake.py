@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from cdc_producers.http.answers import try_later
 from cdc_producers.http.metrics import Metrics
 from cdc_producers.http.writing import BATCH_BYTES, BATCH_EVENTS, Arrival, TableWriter
+from cdc_producers.reports import Reports
 
 _log = logging.getLogger("cdc_producers.http")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
@@ -70,12 +71,14 @@ class Intake:
         metrics: What is counted.
         linger: Seconds to wait for more before a batch is landed.
         hold: Seconds after which a request that could not be landed is given back.
+        reports: Where failures are reported.
     """
 
     writer: TableWriter
     metrics: Metrics
     linger: float
     hold: float
+    reports: Reports = field(default_factory=lambda: Reports("http"))
     failure: str = ""
     _posted: deque[_Posted] = field(default_factory=deque)
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)
@@ -158,6 +161,7 @@ class Intake:
         if not self.failure:
             _log.error("%s: cannot land, tries again: %s: %s", self.name, type(error).__name__, error)
         self.failure = type(error).__name__
+        self.reports.error(error, part=self.name)
         self.metrics.failed(self.name)
         waiting = [posted for posted in batch if time.monotonic() - posted.since < self.hold]
         self._posted.extendleft(reversed(waiting))

@@ -11,36 +11,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing import Position, StreamEvent, StreamLander, exists
 from cdc_views.landing.lander import micros
-from cdc_views.relation import RawTable
+from cdc_views.landing.targets import StreamTarget
 
 BATCH_EVENTS = 2_000
 """Events a commit holds, give or take one request."""
 BATCH_BYTES = 16 << 20
 _ATTEMPTS = 20
-
-
-class LandingTable(Protocol):
-    """What the receiver needs of a table of the project (`cdc_views.table.Table`)."""
-
-    @property
-    def name(self) -> str:
-        """Full name, as in the project file."""
-
-    @property
-    def raw(self) -> RawTable:
-        """The raw table."""
-
-    @property
-    def is_found(self) -> bool:
-        """Whether somebody else lands it."""
-
-    def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
-        """Return what lands a stream into it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,10 +35,11 @@ class Arrival:
 class TableWriter:
     """Lands into one table, from one thread at a time."""
 
-    table: LandingTable
+    table: StreamTarget
     stream: str
     clock: Callable[[], datetime]
     _lander: StreamLander | None = None
+    _version: object = None
     _last: int = 0
 
     def open(self) -> None:
@@ -93,18 +74,20 @@ class TableWriter:
         raise TransientError(f"{self.table.name}: other receivers named as this one keep landing first; give each its own --name")
 
     def _ready(self) -> StreamLander:
-        if self._lander is None:
-            self._lander = self._opened()
-        elif not exists(self._lander.raw):
+        if self._lander is not None and not exists(self._lander.raw):
             # never made anew: it may be a disk that is not mounted, and what landed meanwhile would be hidden by it later
             raise EngineError(f"{self._lander.raw.location}: the raw table is gone; put it back, or restart to begin a new one")
+        if self._lander is None or self.table.version() != self._version:
+            self._lander = self._opened()
         forgotten = self._lander.forgotten
         if forgotten is not None and not forgotten.is_current():
             self._lander.forgotten = forgotten.reread()
         return self._lander
 
     def _opened(self) -> StreamLander:
-        lander = self.table.stream(self.stream, shown=sys.maxsize)
+        self._version = self.table.version()
+        lander = self.table.lander(self.stream)
+        lander.shown = sys.maxsize
         known = lander.position()
         self._last = max(self._last, known.at if known else 0)
         return lander
@@ -115,4 +98,4 @@ class TableWriter:
             self._last = event.number = max(self._last + 1, now)
 
 
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "LandingTable", "TableWriter"]
+__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "TableWriter"]

@@ -18,5 +18,5 @@ def produce(order: ProducerOrder) -> None:
 
     metrics = Metrics("postgres")
     targets = {target.name: target for target in order.targets}
-    source = PostgresSource(targets, Options.of(order.options), order.log, metrics)
+    source = PostgresSource(targets, Options.of(order.options), order.log, metrics, order.progress)
     Runtime(source, order, metrics).run()

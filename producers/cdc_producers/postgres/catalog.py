@@ -47,8 +47,9 @@ class Types(Mapping[int, TypeFacts]):
 
 @dataclass(frozen=True, slots=True)
 class SourceColumn:
-    """A column of a table as it is now."""
+    """A column of a table as it is now; `number` grows from column to column and is never used again."""
 
+    number: int
     name: str
     type_id: int
     modifier: int
@@ -56,7 +57,13 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table as it is now; `identity` are the columns by which deletions name a row, none for no way to."""
+    """A table as it is now.
+
+    Attributes:
+        number: Another one than before where the table was dropped and made anew.
+        identity: The columns by which deletions name a row, none for no way to.
+        has_dropped: Whether a column was ever dropped.
+    """
 
     number: int
     namespace: str
@@ -65,6 +72,7 @@ class SourceTable:
     primary_key: tuple[str, ...]
     identity: frozenset[str]
     about_rows: int
+    has_dropped: bool = False
 
     @property
     def full_name(self) -> str:
@@ -79,6 +87,7 @@ class SourceTable:
 
 _TABLE = """
 SELECT c.oid::bigint, c.relreplident::text, greatest(c.reltuples, 0)::bigint,
+       EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped),
        coalesce((SELECT i.indkey::int2[] FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
        coalesce((SELECT i.indkey::int2[] FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident), '{}')
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -104,13 +113,13 @@ def read_table(connection: Any, table: str) -> SourceTable:
         known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
         names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
         raise UsageError(f"{table}: the database has no such table{did_you_mean(table, names)}")
-    number, identity, about, primary, chosen = found[0]
+    number, identity, about, has_dropped, primary, chosen = found[0]
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
     named = {attribute: column for attribute, column, *_ in attributes}
-    columns = [SourceColumn(*column) for _, *column in attributes]
+    columns = [SourceColumn(*column) for column in attributes]
     key = tuple(named[attribute] for attribute in primary)
     by = {"d": key, "i": tuple(named[a] for a in chosen), "f": tuple(named.values())}.get(identity, ())
-    return SourceTable(number, namespace, name, tuple(columns), key, frozenset(by), about)
+    return SourceTable(number, namespace, name, tuple(columns), key, frozenset(by), about, has_dropped)
 
 
 def check_key(table: SourceTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:

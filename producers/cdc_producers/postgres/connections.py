@@ -100,6 +100,12 @@ def rows(connection: Any, text: str, values: tuple[Any, ...] | None = None, *, d
         return list(cursor.fetchall()) if cursor.description else []
 
 
+def current_lsn(connection: Any) -> int:
+    """Return how far the server's log is written."""
+    ((found,),) = rows(connection, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint", doing="asking its LSN")
+    return int(found)
+
+
 def identifier(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'

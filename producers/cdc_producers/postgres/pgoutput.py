@@ -102,7 +102,15 @@ class Truncate:
     relations: tuple[Relation, ...]
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What somebody wrote into the log by `pg_logical_emit_message`; `prefix` is whose it is."""
+
+    prefix: str
+    content: bytes
+
+
+Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Said
 
 
 class Reader:
@@ -136,6 +144,9 @@ class Reader:
             case b"T":
                 count, _ = body.take(">IB")
                 return Truncate(tuple(self._relations[number] for number in body.take(f">{count}I")))
+            case b"M":
+                _, _, prefix, size = *body.take(">BQ"), body.text(), body.take(">I")[0]
+                return Said(prefix, body.take(f">{size}s")[0])
             case b"I" | b"U" | b"D":
                 return self._row(tag, body, self._relations[body.take(">I")[0]])
         return None
@@ -219,6 +230,7 @@ __all__ = [
     "Reader",
     "Relation",
     "RelationColumn",
+    "Said",
     "Truncate",
     "Update",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg2.extensions
@@ -35,39 +36,80 @@ def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
             connection.close()
 
 
-def read_rows(connection: Any, table: SourceTable, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[str | None, ...]]:
-    """Return each row once, as printed, columns as in `table.columns`; of a table without a primary key in any order."""
-    if not table.primary_key:
-        yield from _fetched(connection, _select(table), ())
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is read of a table.
+
+    Attributes:
+        table: The table.
+        names: Columns, in the order of the rows' values; the primary key is among them.
+        after: The key, in the order of the primary key, that rows come after; None: from the first on.
+        any_set: Only rows where one of these columns is not null; none: all.
+    """
+
+    table: SourceTable
+    names: tuple[str, ...]
+    after: tuple[str | None, ...] | None = None
+    any_set: tuple[str, ...] = ()
+
+
+def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[str | None, ...]]:
+    """Return each row once, as printed; in the order of the primary key, of a table without one in any order."""
+    key = part.table.primary_key
+    if not key:
+        yield from _fetched(connection, _select(part), ())
         return
-    names = [column.name for column in table.columns]
-    places = [names.index(name) for name in table.primary_key]
-    last: tuple[str | None, ...] | None = None
+    places = [part.names.index(name) for name in key]
+    last = part.after
     while True:
         count = 0
-        for row in _fetched(connection, _chunk(table, is_first=last is None, size=chunk_rows), last or ()):
+        for row in _fetched(connection, _chunk(part, is_first=last is None, size=chunk_rows), last or ()):
             count, last = count + 1, tuple(row[i] for i in places)
             yield row
         if count < chunk_rows:
             return
 
 
-def _select(table: SourceTable) -> str:
-    return f"SELECT {', '.join(identifier(column.name) for column in table.columns)} FROM {table.sql_name}"
+def greatest(connection: Any, table: SourceTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
+    """Return the last of these keys, in the order of the primary key, that the table has; None where it has none of them."""
+    if not keys:
+        return None
+    key = _listed(table.primary_key)
+    rows_of = ", ".join(f"({', '.join(['%s'] * len(table.primary_key))})" for _ in keys)
+    name = table.sql_name.replace("%", "%%")
+    text = f"SELECT {key} FROM {name} WHERE ({key}) IN ({rows_of}) ORDER BY {_descending(table.primary_key)} LIMIT 1"
+    found = rows(connection, text, tuple(value for one in keys for value in one), doing="looking where the snapshot stopped")
+    return tuple(found[0]) if found else None
 
 
-def _chunk(table: SourceTable, *, is_first: bool, size: int) -> str:
-    key = ", ".join(identifier(name) for name in table.primary_key)
-    if is_first:
-        return f"{_select(table)} ORDER BY {key} LIMIT {size}"
-    # literals without a type take that of their column
-    select, key = _select(table).replace("%", "%%"), key.replace("%", "%%")
-    after = ", ".join(["%s"] * len(table.primary_key))
-    return f"{select} WHERE ({key}) > ({after}) ORDER BY {key} LIMIT {size}"
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(identifier(name) for name in names).replace("%", "%%")
+
+
+def _descending(names: Sequence[str]) -> str:
+    return ", ".join(f"{identifier(name)} DESC" for name in names).replace("%", "%%")
+
+
+def _select(part: Part) -> str:
+    text = f"SELECT {_listed(part.names)} FROM {part.table.sql_name.replace('%', '%%')}"
+    if not part.any_set:
+        return text
+    is_set = " OR ".join(f"{identifier(name)} IS NOT NULL" for name in part.any_set).replace("%", "%%")
+    return f"{text} WHERE ({is_set})"
+
+
+def _chunk(part: Part, *, is_first: bool, size: int) -> str:
+    key = _listed(part.table.primary_key)
+    text = _select(part)
+    if not is_first:
+        # literals without a type take that of their column
+        after = ", ".join(["%s"] * len(part.table.primary_key))
+        text += f" {'AND' if part.any_set else 'WHERE'} ({key}) > ({after})"
+    return f"{text} ORDER BY {key} LIMIT {size}"
 
 
 def _fetched(connection: Any, text: str, values: Sequence[str | None]) -> Iterator[tuple[str | None, ...]]:
     with postgres_errors("reading the snapshot"), connection.cursor(name=f"cdc_views_{time.monotonic_ns()}") as cursor:
         cursor.itersize = _FETCHED_ROWS
-        cursor.execute(text, tuple(values) or None)
+        cursor.execute(text, tuple(values))
         yield from cursor

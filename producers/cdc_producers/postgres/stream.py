@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event
 
 from cdc_producers.postgres.connections import identifier
-from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader
+from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader, Said
 from cdc_producers.postgres.replication import ReplicationStream
 from cdc_views.errors import EngineError, TransientError
 
@@ -37,7 +36,9 @@ class SlotStream:
     publication: str
     heartbeat_seconds: float
     progress: Progress
+    reads_echoes: bool = False
     read_to: int = 0
+    _echoed: float = 0.0
     _connection: ReplicationStream | None = None
     _is_inside: bool = False
     _confirmed: int = 0
@@ -47,20 +48,24 @@ class SlotStream:
 
     @property
     def heard(self) -> float:
-        """When the server last said anything, epoch seconds; 0 before."""
+        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
         connection = self._connection
+        if self._echoed:
+            return self._echoed
         return 0.0 if connection is None else connection.heard
 
     def open(self) -> None:
         """Connect and start at the slot's confirmed position."""
         publication = identifier(self.publication).replace("'", "''")
         options = f"proto_version '1', publication_names '{publication}'"
+        if self.reads_echoes:
+            options += ", messages 'true'"
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
 
-    def follow(self, stop: Event, take: Callable[[Message], None]) -> None:
-        """Give each message to `take` until `stop` is set; raises `TransientError` where the connection breaks."""
+    def follow(self, is_over: Callable[[], bool], take: Callable[[Message], None]) -> None:
+        """Give each message to `take` until `is_over`; raises `TransientError` where the connection breaks."""
         stream = self._opened()
-        while not stop.is_set():
+        while not is_over():
             received = stream.read()
             if received is None:
                 self._idle(stream)
@@ -85,6 +90,9 @@ class SlotStream:
         elif isinstance(message, Commit):
             self._is_inside = False
             self.progress.read = max(self.progress.read, message.end)
+        elif isinstance(message, Said) and message.prefix == self.slot:
+            with suppress(ValueError):
+                self._echoed = float(message.content)
 
     def _idle(self, stream: ReplicationStream) -> None:
         """Nothing came: confirm, ask the server for a sign of life now and then, wait."""

@@ -127,8 +127,8 @@ class Transactions:
         self._columns[relation.full_name] = names
         if new := sorted(names - before):
             self.log.warning(
-                f"{target.name}: the source has new columns: {', '.join(new)}; add them to the schema file, and rows that "
-                f"wait in quarantine land with `cdc-views replay {target.name}`. Rows not written since have no value there yet",
+                f"{target.name}: the source has new columns: {', '.join(new)}; add them to the schema file; rows that "
+                f"a default filled are read then, and what waits in quarantine lands with `cdc-views replay {target.name}`",
                 table=target.name,
                 columns=new,
             )

@@ -1,15 +1,17 @@
-"""Watching the slot while it is followed: the log the server keeps for it, and how near it is to losing it."""
+"""Watching while the slot is followed: the log the server keeps for it, how near it is to losing it, changed tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Thread
+from typing import Any
 
-from cdc_producers.postgres.connections import connect
+from cdc_producers.postgres.connections import connect, rows
 from cdc_producers.postgres.slots import Slot, find_slot
-from cdc_views.errors import CdcViewsError
+from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing.targets import ProducerLog
 
 _EVERY = 5.0
@@ -20,11 +22,14 @@ _WARN_AGAIN_AFTER = 60
 
 @dataclass
 class Watch:
-    """What was last seen of a slot; None before the first look."""
+    """What was last seen of a slot; None before the first look. `saw_change` is set once `has_changed` said so."""
 
     slot: str
     held_bytes_warning: int
     log: ProducerLog
+    has_changed: Callable[[Any], bool] = lambda _: False
+    saw_change: Event = field(default_factory=Event)
+    echo_seconds: float | None = None
     behind_bytes: int | None = None
     held_bytes: int | None = None
     _stop: Event = field(default_factory=Event)
@@ -42,7 +47,7 @@ class Watch:
             watcher.join(_EVERY)
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not self.saw_change.is_set():
             try:
                 self._look_until_stopped()
             except CdcViewsError:
@@ -51,14 +56,34 @@ class Watch:
 
     def _look_until_stopped(self) -> None:
         connection = connect()
+        looked = -_EVERY
         try:
             while not self._stop.is_set():
-                slot = find_slot(connection, self.slot)
-                if slot is not None:
-                    self.look(slot)
-                self._stop.wait(_EVERY)
+                self._echo(connection)
+                if time.monotonic() - looked >= _EVERY:
+                    looked = time.monotonic()
+                    slot = find_slot(connection, self.slot)
+                    if slot is not None:
+                        self.look(slot)
+                    if self.has_changed(connection):
+                        self.saw_change.set()
+                        return
+                self._stop.wait(min(self.echo_seconds or _EVERY, _EVERY))
         finally:
             connection.close()
+
+    def _echo(self, connection: Any) -> None:
+        """Write the time into the log, for the stream to read: lag is known by what went all the way."""
+        if self.echo_seconds is None:
+            return
+        text = "SELECT pg_logical_emit_message(false, %s, %s)"
+        try:
+            rows(connection, text, (self.slot, f"{time.time():.3f}"), doing="writing an echo")
+        except TransientError:
+            raise
+        except CdcViewsError as error:
+            self.echo_seconds = None
+            self.log.warning(f"--echo does not work here: {error}; going on without")
 
     def look(self, slot: Slot) -> None:
         """Take note of a slot, and warn where the log kept for it grows beyond what was asked for, or is near its limit."""

@@ -1,0 +1,60 @@
+"""Reading tables at a snapshot: each row once, from a key on, names as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cdc_producers.postgres.catalog import SourceTable, read_table
+from cdc_producers.postgres.connections import connect
+from cdc_producers.postgres.slots import exported_snapshot
+from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
+from services.postgres import Postgres
+
+pytestmark = pytest.mark.heavy
+
+DDL = """CREATE TABLE public."a%b" ("k%s" text, "K ""2" int, "v%%" text, PRIMARY KEY ("k%s", "K ""2"));
+INSERT INTO public."a%b"
+SELECT k, i, CASE WHEN i % 3 = 0 THEN k || '%s' END FROM unnest(ARRAY['a', 'B', 'b%', '']) k, generate_series(1, 7) i;
+"""
+NAMES = ("k%s", 'K "2', "v%%")
+
+
+@pytest.fixture
+def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, SourceTable]]:
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
+    postgres.sql(DDL)
+    connection = connect()
+    table = read_table(connection, "public.a%b")
+    connection.close()
+    with exported_snapshot("ours", is_temporary=True) as snapshot, reading(snapshot) as made:
+        postgres.sql('DELETE FROM public."a%b"')
+        yield made, table
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 3, 7, 100])
+def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+    connection, table = opened
+    found = list(read_rows(connection, Part(table, NAMES), chunk_rows=chunk_rows))
+    assert [row[:2] for row in found] == [(k, str(i)) for k in ("", "B", "a", "b%") for i in range(1, 8)]
+    assert {row[2] for row in found} == {None, "%s", "B%s", "a%s", "b%%s"}
+
+
+@pytest.mark.parametrize("chunk_rows", [2, 100])
+def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+    connection, table = opened
+    rest = list(read_rows(connection, Part(table, NAMES[:2], after=("a", "6")), chunk_rows=chunk_rows))
+    assert rest == [("a", "7"), *(("b%", str(i)) for i in range(1, 8))]
+    part = Part(table, NAMES, after=("B", "3"), any_set=("v%%",))
+    assert [row[:2] for row in read_rows(connection, part, chunk_rows=chunk_rows)] == [
+        ("B", "6"), ("a", "3"), ("a", "6"), ("b%", "3"), ("b%", "6"),
+    ]  # fmt: skip
+
+
+def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_nothing(opened: tuple[Any, SourceTable]) -> None:
+    connection, table = opened
+    assert greatest(connection, table, [("a", "1"), ("B", "7"), ("zz", "1"), ("", "2")]) == ("a", "1")
+    assert greatest(connection, table, [("zz", "1")]) is None
+    assert greatest(connection, table, []) is None
