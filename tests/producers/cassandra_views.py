@@ -9,12 +9,16 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, ReadFailure
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 from cassandra_workload import SHORT, TABLES
 from command_line import CommandLine
+from deltalake import DeltaTable
 
+from cdc_views.api import Project
+
+_READS_WITHIN = 30.0
 _FLOATS = {"wide": ("f",)}
 
 
@@ -26,8 +30,20 @@ def settled() -> None:
 def source_rows(session: Session, keyspace: str, table: str) -> Counter[str]:
     """What the cluster shows at ALL, each row as a text."""
     text = SimpleStatement(f"SELECT JSON * FROM {keyspace}.{table}", consistency_level=ConsistencyLevel.ALL, fetch_size=500)
-    found = [json.loads(row[0], parse_float=Decimal) for row in session.execute(text, timeout=60)]
+    found = [json.loads(row[0], parse_float=Decimal) for row in _answered(session, text)]
     return Counter(_canonical(table, {_plain(name): value for name, value in row.items()}) for row in found)
+
+
+def _answered(session: Session, statement: SimpleStatement) -> list[tuple[str]]:
+    """What a statement answers; a replica that learns of an ALTER only just now fails to read until it knows."""
+    deadline = time.monotonic() + _READS_WITHIN
+    while True:
+        try:
+            return [tuple(row) for row in session.execute(statement, timeout=60)]
+        except ReadFailure:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1)
 
 
 def view_rows(run: CommandLine, keyspace: str, table: str, *more: str) -> Counter[str]:
@@ -57,3 +73,33 @@ def _canonical(table: str, row: dict[str, Any]) -> str:
 
 def _float(value: Any) -> Any:
     return None if value is None else struct.pack(">d", float(value)).hex()
+
+
+_MARKS = {
+    "wide": ("pk, ck1, ck2", "-1, {}, ''", "ck1"),
+    "simple": ("k, a", "'mark {}', 1", "k"),
+    "pairs": ("a, b, c", "-1, '', {}", "c"),
+}
+
+
+def mark(session: Session, keyspace: str, number: int) -> None:
+    """Write rows at ALL that are only there to be waited for: each node's log has everything else before them."""
+    for table, (columns, values, _) in _MARKS.items():
+        text = f"INSERT INTO {keyspace}.{table} ({columns}) VALUES ({values.format(number)})"
+        session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
+
+
+def landed_everywhere(keyspace: str, number: int, nodes: set[str]) -> bool:
+    """Whether the marks of that number have landed from each of these nodes."""
+    return all(_landed_from(f"{keyspace}.{table}", number, table) >= nodes for table in TABLES)
+
+
+def _landed_from(full_name: str, number: int, table: str) -> set[str]:
+    location, column = Project.load().table(full_name).location, _MARKS[table][2]
+    if not DeltaTable.is_deltatable(location):
+        return set()
+    wanted = f"mark {number}" if table == "simple" else number
+    first = {"wide": "pk", "pairs": "a", "simple": "k"}[table]
+    key = wanted if table == "simple" else -1
+    found = DeltaTable(location).to_pyarrow_table(columns=[column, "_origin"], filters=[(first, "=", key)]).to_pylist()
+    return {row["_origin"]["node"] for row in found if row[column] == wanted}

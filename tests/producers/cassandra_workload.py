@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 
 from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, RequestExecutionException
 from cassandra.cluster import NoHostAvailable, Session
@@ -33,11 +33,12 @@ _COUNTER = "CREATE TABLE {ks}.hits (k int PRIMARY KEY, n counter) WITH cdc = tru
 _BASE = 1_700_000_000_000_000
 
 
-def create(session: Session, keyspace: str, *, replicas: int) -> None:
+def create(session: Session, keyspace: str, *, replicas: int, has_cdc: bool = True) -> None:
     """Make the keyspace and its tables, empty."""
     made = f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
     session.execute(f"CREATE KEYSPACE {keyspace} WITH replication = {made}")
     for text in (_TYPE, *_CREATED.values(), _COUNTER):
+        text = text if has_cdc else text.replace("cdc = true", "cdc = false")
         session.execute(text.format(ks=keyspace))
 
 
@@ -57,8 +58,10 @@ class Workload:
         session: Where they are run.
         keyspace: Whose tables.
         seed: Another one, another workload.
-        inserts_only: Every row has a row marker that does not expire, and lists only grow: what a snapshot can tell.
-        columns: Columns that exist: `wide` may have more by now, or fewer.
+        inserts_only: Every row has a row marker that does not expire, lists only grow, and no write time is the client's:
+            what a snapshot can tell.
+        added: Columns that `wide` was given meanwhile, and their values. Only the server's write times go there: what
+            Cassandra shows of a column that was dropped and added again depends on them (rule W6).
     """
 
     session: Session
@@ -67,18 +70,16 @@ class Workload:
     inserts_only: bool = False
     statements: int = 0
     failed: int = 0
-    columns: dict[str, Callable[[], str]] = field(default_factory=dict)
-    altering: Lock = field(default_factory=Lock)
+    added: dict[str, Callable[[], str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
-        self.columns = {**self._wide_columns(), **self.columns}
+        self.columns = self._wide_columns()
 
     def run(self, statements: int) -> None:
         """Run so many statements, each at a consistency level of its own; one that failed may have happened or not."""
         for _ in range(statements):
-            with self.altering:
-                self._execute(self._statement())
+            self._execute(self._statement())
 
     def _execute(self, text: str) -> None:
         levels = (ConsistencyLevel.ONE, ConsistencyLevel.QUORUM, ConsistencyLevel.QUORUM, ConsistencyLevel.ALL)
@@ -89,7 +90,8 @@ class Workload:
         try:
             self.session.execute(SimpleStatement(text, consistency_level=level))
         except InvalidRequest as error:
-            if " list " not in f"{error} ".lower():  # an element that a list does not have
+            # an element that a list does not have, a column that was dropped just now
+            if not any(part in f"{error} ".lower() for part in (" list ", "undefined column", "unknown identifier")):
                 raise
         except (RequestExecutionException, NoHostAvailable, OperationTimedOut):
             self.failed += 1
@@ -130,7 +132,7 @@ class Workload:
 
     def _wide(self) -> str:
         """A statement on `wide`: partitions of odd number have write times of the client's, full of ties."""
-        pk = self.random.randrange(8)
+        pk = self.random.randrange(8) & (6 if self.inserts_only else 7)
         made: list[tuple[float, Callable[[int], str]]] = [
             (0.30, self._insert), (0.25, self._update), (0.13, self._change_collection), (0.05, self._null_cells),
             (0.06, self._delete_row), (0.04, self._delete_range), (0.02, self._delete_partition), (0.06, self._static),
@@ -139,14 +141,14 @@ class Workload:
         return self.random.choices([make for _, make in made], [weight for weight, _ in made])[0](pk)
 
     def _insert(self, pk: int) -> str:
-        values = self._values(0.4)
+        values = self._values(0.4, pk)
         names = "".join(f", {name}" for name in values)
         key = f"{pk}, {self._clustering()[0]}, {self._clustering()[1]}"
         given = "".join(f", {value}" for value in values.values())
         return f"INSERT INTO {self._name} (pk, ck1, ck2{names}) VALUES ({key}{given}){self._using(pk)}"
 
     def _update(self, pk: int) -> str:
-        values = self._values(0.3) or {"v": "'x'"}
+        values = self._values(0.3, pk) or {"v": "'x'"}
         return self._updated(pk, ", ".join(f"{name} = {value}" for name, value in values.items()))
 
     def _change_collection(self, pk: int) -> str:
@@ -184,8 +186,9 @@ class Workload:
 
     def _batch(self, pk: int) -> str:
         makers = (self._insert, self._update, self._delete_row, self._static)
-        parts = [self.random.choice(makers)(pk | 1) for _ in range(3)]
-        parts = [part for part in parts if not part.startswith("BEGIN")] or [self._insert(pk | 1)]
+        pk = pk if self.inserts_only else pk | 1
+        parts = [self.random.choice(makers)(pk) for _ in range(3)]
+        parts = [part for part in parts if not part.startswith("BEGIN")] or [self._insert(pk)]
         return f"BEGIN UNLOGGED BATCH {'; '.join(parts)}; APPLY BATCH"
 
     def _conditional(self, pk: int) -> str:
@@ -206,7 +209,7 @@ class Workload:
     def _simple(self) -> str:
         name, key = f"{self.keyspace}.simple", self.random.choice(("''", "'a'", "'b☃'", "'c'", "'d'")).replace("''", "'z'")
         pick, number = self.random.random(), self.random.randrange(5)
-        at = f" USING TIMESTAMP {_BASE + number}"
+        at = "" if self.inserts_only else f" USING TIMESTAMP {_BASE + number}"
         if pick < 0.45:
             columns = f"a, b, c, e) VALUES ({key}, {number}, {self._text()}, {self.random.choice(('true', 'null'))}, {number}h3ns"
             return f"INSERT INTO {name} (k, {columns}){at}"
@@ -246,8 +249,9 @@ class Workload:
     def _text(self) -> str:
         return self.random.choice(("'a'", "'b'", "'☃ \"q\"'", "''", "'it''s'"))
 
-    def _values(self, share: float) -> dict[str, str]:
-        made = {name: make() for name, make in self.columns.items() if self.random.random() < share}
+    def _values(self, share: float, pk: int) -> dict[str, str]:
+        columns = {**self.columns, **({} if pk & 1 else dict(self.added))}
+        made = {name: make() for name, make in columns.items() if self.random.random() < share}
         return {name: "null" if self.random.random() < 0.15 else value for name, value in made.items()}
 
     def _wide_columns(self) -> dict[str, Callable[[], str]]:

@@ -6,6 +6,7 @@ the loopback has one address. Needs Java 17 (Cassandra 5.0 knows 11 and 17).
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -38,6 +39,7 @@ JARS = ("org.apache.cassandra", "cassandra-all", "5.0.9")
 _STARTS_WITHIN = 150.0
 _ATTEMPTS = 3
 _LISTENING = "Starting listening for CQL"
+logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # it tells of every attempt while a node is down
 
 
 def jars() -> Path:
@@ -197,6 +199,11 @@ class CassandraCluster:
         return [node.address for node in self.nodes]
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs to find it."""
+        return {"CDC_VIEWS_CASSANDRA": f"{','.join(self.addresses)}:{self.port}"}
+
+    @property
     def port(self) -> int:
         """Of CQL, the same on every node."""
         return self.nodes[0].port
@@ -327,7 +334,7 @@ def _node(folder: Path, addresses: list[str], index: int, *, settings: dict[str,
 
 
 @contextmanager
-def running(nodes: int = 1, *, heap: str = "384m", **settings: Any) -> Iterator[CassandraCluster]:
+def running(nodes: int = 3, *, heap: str = "384m", **settings: Any) -> Iterator[CassandraCluster]:
     """A cluster of 1 or 3 nodes without a keyspace of ours, gone at the end; `settings` are of cassandra.yaml."""
     assert nodes in (1, 3), "RF 3 or none"
     folder = Path(tempfile.mkdtemp(prefix="cdc-views-cassandra-"))

@@ -171,8 +171,8 @@ class _Work:
             if table.columns:
                 schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
             wanted.append(table.id)
-        relations = [target.lander(self.follower.stream).raw.relation for target in self.targets.values()]
-        plans = [ColumnPlan(relation, self.follower.node) for relation in relations]
+        raws = [target.lander(self.follower.stream).raw for target in self.targets.values()]
+        plans = [ColumnPlan(raw.relation, self.follower.node) for raw in raws if raw is not None]
         self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
 
     @property

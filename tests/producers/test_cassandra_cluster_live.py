@@ -1,0 +1,180 @@
+"""Three Cassandra nodes, an agent beside each: random CQL, kills of nodes and agents, ALTER under load, snapshots.
+
+At each checkpoint what views show, over raw and over a state, is what `SELECT JSON` at ALL answers.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("cassandra")
+
+from cassandra_views import differences, landed_everywhere, mark, settled
+from cassandra_workload import TABLES, Workload, create, project
+from command_line import CommandLine
+from producing import Producer, eventually
+
+if TYPE_CHECKING:
+    from cassandra.cluster import Session
+    from services.cassandra import CassandraCluster
+
+pytestmark = pytest.mark.live
+_LANDS_WITHIN = 240.0
+
+
+@dataclass
+class Trial:
+    """A keyspace of the cluster, its project in the working directory, and an agent beside each node."""
+
+    cluster: CassandraCluster
+    session: Session
+    keyspace: str
+    run: CommandLine
+    agents: list[Producer]
+    marks: int = 0
+
+    def start(self, *more: str) -> None:
+        """Start every agent, and wait until each follows its node's log."""
+        for agent in self.agents:
+            agent.start(*more)
+        for agent in self.agents:
+            agent.wait_until_said("following", within=_LANDS_WITHIN)
+
+    @contextmanager
+    def load(self, *workloads: Workload) -> Iterator[None]:
+        """Run the workloads meanwhile."""
+        with ExitStack() as running:
+            for workload in workloads:
+                running.enter_context(workload.running())
+            yield
+
+    def check(self) -> None:
+        """Wait until everything has landed; compare raw, then make the state and compare that."""
+        self.marks += 1
+        mark(self.session, self.keyspace, self.marks)
+        nodes = {node.address for node in self.cluster.nodes}
+        eventually(
+            lambda: landed_everywhere(self.keyspace, self.marks, nodes),
+            within=_LANDS_WITHIN,
+            every=0.5,
+            what=f"mark {self.marks} from {nodes}; the agents say {[agent.said[-3:] for agent in self.agents]}",
+        )
+        settled()
+        assert differences(self.session, self.run, self.keyspace, "--raw-only") == []
+        assert self.run("materialize", "--once").code == 0
+        assert differences(self.session, self.run, self.keyspace) == []
+
+    def stop(self) -> None:
+        """End every agent: none has put anything into quarantine."""
+        for agent in self.agents:
+            assert agent.metric("quarantined_total") == 0
+            assert agent.stop() == 0
+
+
+@pytest.fixture
+def trial(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[Trial]:
+    cluster, keyspace = cassandra_cluster, f"live{time.time_ns() % 10**9}"
+    project(tmp_path, keyspace)
+    agents = []
+    for node in cluster.nodes:
+        folder = tmp_path / f"agent{node.index}"
+        folder.mkdir()
+        where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
+        agents.append(Producer(folder, {}, ["cassandra", "--project", str(tmp_path / "cdc_views.yml"), *where]))
+    session = cluster.session()
+    yield Trial(cluster, session, keyspace, run, agents)
+    for agent in agents:
+        if agent.running is not None and agent.running.poll() is None:
+            agent.kill()
+    for node in cluster.nodes:
+        if not node.is_running:
+            cluster.start(node.index)
+    (tmp_path / "nodes.log").write_text("\n".join(node.log.read_text(errors="replace") for node in cluster.nodes))
+    session.execute(f"DROP KEYSPACE {keyspace}")
+
+
+def test_nodes_and_agents_are_killed_and_columns_altered_under_load(trial: Trial) -> None:
+    _kills_and_alters(trial, seed=1, rounds=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 3])
+def test_nodes_and_agents_are_killed_many_times(trial: Trial, seed: int) -> None:
+    _kills_and_alters(trial, seed=seed, rounds=5)
+
+
+def _kills_and_alters(trial: Trial, *, seed: int, rounds: int) -> None:
+    create(trial.session, trial.keyspace, replicas=3)
+    chance = random.Random(seed)
+    loads = [Workload(trial.cluster.session(), trial.keyspace, seed * 10 + n) for n in range(2)]
+    loads[0].run(50)
+    trial.start()
+    for _ in range(rounds):
+        for disturb in (_kill_node, _kill_agent, _alter, _kill_both):
+            with trial.load(*loads):
+                time.sleep(chance.uniform(1, 2))
+                disturb(trial, loads, chance)
+                time.sleep(chance.uniform(0.5, 1.5))
+            trial.check()
+    assert sum(load.statements for load in loads) > 500
+    trial.stop()
+
+
+def _kill_node(trial: Trial, _: list[Workload], chance: random.Random) -> None:
+    """Away long enough that others keep hints for it."""
+    index = chance.randrange(3)
+    trial.cluster.kill(index)
+    time.sleep(chance.uniform(2, 4))
+    trial.cluster.start(index)
+
+
+def _kill_agent(trial: Trial, _: list[Workload], chance: random.Random) -> None:
+    for _ in range(2):
+        agent = chance.choice(trial.agents)
+        agent.kill()
+        agent.start()
+        time.sleep(chance.uniform(0, 2))
+
+
+def _alter(trial: Trial, loads: list[Workload], chance: random.Random) -> None:
+    """A column comes, goes and comes again, with other values; another comes to stay."""
+    for change in ("ADD extra int", "DROP extra", "ADD extra int"):
+        for load in loads:
+            load.added.pop("extra", None)
+        trial.session.execute(f"ALTER TABLE {trial.keyspace}.wide {change}")
+        if change.startswith("ADD"):
+            for load in loads:
+                load.added["extra"] = lambda: str(chance.randrange(100))
+        time.sleep(chance.uniform(0.5, 1))
+    trial.session.execute(f"ALTER TABLE {trial.keyspace}.wide DROP extra")
+    for load in loads:
+        load.added.pop("extra", None)
+
+
+def _kill_both(trial: Trial, loads: list[Workload], chance: random.Random) -> None:
+    _kill_agent(trial, loads, chance)
+    _kill_node(trial, loads, chance)
+
+
+def test_a_snapshot_by_three_agents_and_the_log_after_it_are_the_cluster(trial: Trial) -> None:
+    """Rows from before CDC, of the columns that CQL tells everything of, then changes of the same rows."""
+    create(trial.session, trial.keyspace, replicas=3, has_cdc=False)
+    load = Workload(trial.cluster.session(), trial.keyspace, 7, inserts_only=True)
+    load.run(600)
+    for table in TABLES:
+        trial.session.execute(f"ALTER TABLE {trial.keyspace}.{table} WITH cdc = true")
+    trial.start("--snapshot-consistency", "QUORUM")
+    trial.check()
+    with trial.load(load):
+        time.sleep(5)
+    trial.check()
+    trial.stop()
+    assert all(any("snapshot: read all" in line["message"] for line in agent.said) for agent in trial.agents)
