@@ -23,7 +23,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP) requirements/bench.txt
-	@echo "installing ClickHouse and GoogleSQL engines for comparison (once) ..."
+	@echo "installing ClickHouse for comparison (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bench.txt
 	@touch $@
 
