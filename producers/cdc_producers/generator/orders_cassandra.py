@@ -63,7 +63,9 @@ class Orders:
             if statement.strip():
                 self._run(statement)
         found = self._run("SELECT customer, number FROM shop.orders")
-        self._orders = deque(sorted((tuple(row) for row in found), key=lambda order: order[1])[-_KEPT:])
+        # a customer with only a name (static) and no order comes with a null number
+        there = [(customer, number) for customer, number in found if number is not None]
+        self._orders = deque(sorted(there, key=lambda order: order[1])[-_KEPT:])
         self._next = max((number for _, number in self._orders), default=0) + 1
 
     def step(self) -> str:
