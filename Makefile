@@ -40,7 +40,9 @@ demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra
 	@$(BIN)/python -m cdc_views.demo
 
 test: lint ## everything that runs without a server (what CI runs)
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests
+	@PYTHONPATH=tests $(BIN)/python -m services.fetch & \
+	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests; \
+	  code=$$?; wait; exit $$code
 	@$(BIN)/python -m pytest -q -m "spark and not slow and not live" tests
 
 test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute

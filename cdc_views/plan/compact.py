@@ -148,7 +148,7 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) ->
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
     if IS_PLAIN in have:
-        mine = Case(((col(IS_PLAIN), replace(part, prefix=_PLAIN_OF[part.prefix])),), coarser(part))
+        mine = Case(((col(IS_PLAIN), replace(part, prefix=_PLAIN_OF.get(part.prefix, Lit(PLAIN)))),), coarser(part))
     values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 

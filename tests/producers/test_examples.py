@@ -20,9 +20,10 @@ ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "producers" / "examples").glob("*/*.service"))
 CONTAINERS = sorted((ROOT / "producers" / "examples").glob("*/Containerfile"))
 KEYS = {
-    "Unit": {"Description", "After", "Wants", "Requires"},
+    "Unit": {"Description", "After", "Wants", "Requires", "StartLimitIntervalSec", "StartLimitBurst"},
     "Service": {"User", "Group", "WorkingDirectory", "EnvironmentFile", "Environment", "ExecStart", "Restart", "RestartSec"}
-    | {"RestartPreventExitStatus", "TimeoutStopSec", "MemoryMax", "NoNewPrivileges", "ProtectSystem", "ReadWritePaths", "Type"},
+    | {"RestartPreventExitStatus", "TimeoutStopSec", "MemoryMax", "NoNewPrivileges", "ProtectSystem", "ReadWritePaths", "Type"}
+    | {"CacheDirectory", "StateDirectory", "Nice"},
     "Install": {"WantedBy"},
 }
 INSTRUCTIONS = {
