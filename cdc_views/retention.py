@@ -164,7 +164,8 @@ class _Dropping:
         assert state is not None
         state = replace(state, tail=())
         files = tuple(sorted(active_files(table)))
-        both = replace(state.as_runs(), base=(), plain=(), runs=state.base + state.overlay + state.runs, tail=files)
+        kept = state.as_runs()
+        both = replace(kept, base=(), plain=(), runs=kept.base + kept.runs, tail=files)
         others = {"state and raw together": both}
         if recorded(table, DROPPED) in (None, 0):
             others["raw"] = replace(Sources(self.table.raw, state.raw_version, is_raw=True), late=self._late())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import KEPT, LATE, PART, compact, part_of
+from cdc_views.plan.compact import BASE, KEPT, LATE, PART, compact, part_of
 from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.purge import Purge
@@ -53,7 +53,6 @@ def replaced_by(write: StateWrite) -> str | None:
     """Return the condition on the rows that the new ones stand in for; None for everything."""
     if not write.replaced:
         return None
-    first, last = write.replaced[0], write.replaced[-1]
-    if ord(last) - ord(first) == len(write.replaced) - 1:
-        return f"{PART} >= '{first}' AND {PART} < '{chr(ord(last) + 1)}'"
-    return f"{PART} < '{LATE}'" if write.keeps_late else None
+    if BASE in write.replaced:
+        return f"{PART} < '{LATE}'" if write.keeps_late else None
+    return f"{PART} >= '{min(write.replaced)}' AND {PART} < '{chr(ord(max(write.replaced)) + 1)}'"

@@ -29,9 +29,9 @@ REBASE_SHARE = 0.2
 """The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
 OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""
-EVERYTHING = BASE + RUN
-"""All that a new base replaces; see `StateWrite.replaced`."""
 _SINCE_BASE = OVERLAY + RUN + OVERLAY_PLAIN
+EVERYTHING = BASE + PLAIN + _SINCE_BASE
+"""The letters of the facts that a new base replaces; see `StateWrite.replaced`."""
 MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
 MOST_BROADCAST = 2_000_000
@@ -291,11 +291,10 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
     if due == BASE:
         sources = _reaching(sources.as_runs())
     elif due == RUN:
-        sources = replace(sources.as_runs(), base=(), plain=(), runs=sources.runs)
-    merging = {BASE: EVERYTHING + OVERLAY + PLAIN + OVERLAY_PLAIN, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
-    digits = digits_for(sum(_rows(state, letter) for letter in merging))
-    replaced = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
-    write = StateWrite(sources, state.location, state.version, due, digits, replaced, (name, mark + 1))
+        sources = replace(sources, base=(), plain=(), overlay=(), overlay_plain=())
+    letters = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
+    digits = digits_for(sum(_rows(state, letter) for letter in letters))
+    write = StateWrite(sources, state.location, state.version, due, digits, letters, (name, mark + 1))
     engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
     return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]
 

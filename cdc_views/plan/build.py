@@ -13,7 +13,7 @@ from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import PLAIN, is_touched, places, untouched_rows
+from cdc_views.plan.split import SHOWN_AS_STORED, is_touched, places, untouched_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
@@ -102,10 +102,11 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     if reduction.split is None:
         return []
     settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
-    return [
-        show(replace(settled, is_plain=place in PLAIN), rows=untouched_rows(reduction, place), partitions=None, table=None)
-        for place in places(reduction.split)
-    ]
+    parts = []
+    for place in places(reduction.split):
+        part = replace(settled, is_plain=place in SHOWN_AS_STORED)
+        parts.append(show(part, rows=untouched_rows(reduction, place), partitions=None, table=None))
+    return parts
 
 
 def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:

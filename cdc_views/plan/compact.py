@@ -54,8 +54,7 @@ from cdc_views.plan.reduce import (
 )
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import PLAIN as SHOWN_AS_STORED
-from cdc_views.plan.split import places, untouched_facts
+from cdc_views.plan.split import SHOWN_AS_STORED, places, untouched_facts
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column

@@ -20,7 +20,7 @@ from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_e
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.schema import Column
 
-PLAIN = (Source.PLAIN, Source.OVERLAY_PLAIN)
+SHOWN_AS_STORED = (Source.PLAIN, Source.OVERLAY_PLAIN)
 """Where rows are that show what is stored."""
 JUDGED = (Source.JUDGED, Source.OVERLAY_JUDGED)
 """Where the others are."""
@@ -50,7 +50,7 @@ def touched_facts(request: Reduction, name: str, *, kinds: Iterable[FactKind], c
 
 def places(split: Split) -> list[Source]:
     """Return the parts of the base and of the overlay that there are, those of plain rows first."""
-    return [place for place in (*PLAIN, *JUDGED) if getattr(split, f"has_{place.value}")]
+    return [place for place in (*SHOWN_AS_STORED, *JUDGED) if getattr(split, f"has_{place.value}")]
 
 
 def untouched_rows(request: Reduction, source: Source) -> Node:
@@ -149,9 +149,12 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     assert request.split is not None
     columns = tuple((name, col(name, "l")) for name in rows.output())
     name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
-    # partitions with static cells may be as many as there are partitions
-    is_small = request.split.is_fresh_small and not (touched.name == "touched_partitions" and _has_statics(request))
-    is_small = is_small and (request.split.is_overlay_small or touched.name != "covered_or_touched_rows")
+    is_small = request.split.is_fresh_small
+    if touched.name == "touched_partitions":
+        # those with static cells may be as many as there are partitions
+        is_small = is_small and not _has_statics(request)
+    elif touched.name == "covered_or_touched_rows":
+        is_small = is_small and request.split.is_overlay_small
     return Join(
         name,
         rows.grain,
@@ -165,4 +168,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["PLAIN", "is_touched", "places", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["SHOWN_AS_STORED", "is_touched", "places", "touched_facts", "untouched_facts", "untouched_rows"]
