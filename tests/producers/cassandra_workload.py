@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 
 from cassandra import ConsistencyLevel, InvalidRequest, OperationTimedOut, RequestExecutionException
 from cassandra.cluster import NoHostAvailable, Session
 from cassandra.query import SimpleStatement
+from producing import repeating
 
 TABLES = ("wide", "simple", "pairs")
 """Those of the project; `hits` has a counter, which no project may have (rule W5)."""
@@ -96,26 +96,9 @@ class Workload:
         except (RequestExecutionException, NoHostAvailable, OperationTimedOut):
             self.failed += 1
 
-    @contextmanager
-    def running(self, *, pause: float = 0.01) -> Iterator[None]:
+    def running(self, *, pause: float = 0.01) -> AbstractContextManager[None]:
         """Run statements in a thread of their own; what fails there fails here."""
-        over, failures = Event(), []
-
-        def work() -> None:
-            try:
-                while not over.wait(pause):
-                    self.run(1)
-            except Exception as error:
-                failures.append(error)
-
-        worker = Thread(target=work, daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            over.set()
-            worker.join(60)
-        assert not failures, failures
+        return repeating(lambda: self.run(1), pause=pause)
 
     def _pick(self, of: tuple[int, ...]) -> int:
         return self.random.choice(of)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 from zlib import crc32
 
 from command_line import CommandLine
+from producing import repeating
 from services.kafka import Kafka
 
 ORDERS, USERS, CARTS = "shop.orders", "shop.users", "shop.carts"
@@ -68,26 +67,9 @@ class Writer:
                 self.broker.produce(TOPICS[table], message, partition=crc32(str(key).encode()) % self.partitions)
         self.broker.flush()
 
-    @contextmanager
-    def writing(self, *, pause: float = 0.1) -> Iterator[None]:
+    def writing(self, *, pause: float = 0.1) -> AbstractContextManager[None]:
         """Write in a thread of its own; what fails there fails here."""
-        over, failures = Event(), []
-
-        def work() -> None:
-            try:
-                while not over.wait(pause):
-                    self.write(10)
-            except Exception as error:
-                failures.append(error)
-
-        worker = Thread(target=work, daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            over.set()
-            worker.join(60)
-        assert not failures, failures
+        return repeating(lambda: self.write(10), pause=pause)
 
     def _order(self) -> list[tuple[Any, tuple[bytes, bytes | None]]]:
         number = self.random.randrange(60)

@@ -6,15 +6,14 @@ import json
 import random
 import struct
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pymysql
+from producing import repeating
 from services.mariadb import MariaDb
 
 DDL = """
@@ -150,26 +149,9 @@ class Workload:
             if error.args[0] not in _EXPECTED:
                 raise
 
-    @contextmanager
-    def running(self, *, pause: float = 0.01) -> Iterator[None]:
+    def running(self, *, pause: float = 0.01) -> AbstractContextManager[None]:
         """Commit transactions in a thread of their own; what fails there fails here."""
-        over, failures = Event(), []
-
-        def work() -> None:
-            try:
-                while not over.wait(pause):
-                    self.run(1)
-            except Exception as error:
-                failures.append(error)
-
-        worker = Thread(target=work, daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            over.set()
-            worker.join(30)
-        assert not failures, failures
+        return repeating(lambda: self.run(1), pause=pause, ends_within=30)
 
     def _statement(self) -> tuple[str, dict[str, Any]]:
         pick = self.random.random()

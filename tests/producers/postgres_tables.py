@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
+from producing import repeating
 from services.postgres import Postgres
 
 DDL = """
@@ -95,26 +94,9 @@ class Workload:
             cursor.execute("ROLLBACK" if self.random.random() < 0.05 else "COMMIT")
             self.transactions += 1
 
-    @contextmanager
-    def running(self, *, pause: float = 0.01) -> Iterator[None]:
+    def running(self, *, pause: float = 0.01) -> AbstractContextManager[None]:
         """Commit transactions in a thread of their own; what fails there fails here."""
-        over, failures = Event(), []
-
-        def work() -> None:
-            try:
-                while not over.wait(pause):
-                    self.run(1)
-            except Exception as error:
-                failures.append(error)
-
-        worker = Thread(target=work, daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            over.set()
-            worker.join(30)
-        assert not failures, failures
+        return repeating(lambda: self.run(1), pause=pause, ends_within=30)
 
     def _statement(self) -> tuple[str, dict[str, Any]]:
         pick = self.random.random()

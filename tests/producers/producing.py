@@ -10,9 +10,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,28 @@ def eventually(is_so: Callable[[], Any], *, within: float = 30.0, what: object =
             return found
         assert time.monotonic() < deadline, f"not within {within:g} s: {what}"
         time.sleep(every)
+
+
+@contextmanager
+def repeating(step: Callable[[], object], *, pause: float, ends_within: float = 60) -> Iterator[None]:
+    """Call `step` again and again in a thread of its own; what fails there fails here."""
+    over, failures = Event(), list[Exception]()
+
+    def work() -> None:
+        try:
+            while not over.wait(pause):
+                step()
+        except Exception as error:
+            failures.append(error)
+
+    worker = Thread(target=work, daemon=True)
+    worker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        worker.join(ends_within)
+    assert not failures, failures
 
 
 @dataclass

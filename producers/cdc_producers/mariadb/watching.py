@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from threading import Event, Thread
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from cdc_producers.mariadb.connections import Access, connect, rows
-from cdc_views.errors import CdcViewsError
-
-_EVERY = 5.0
+from cdc_producers.watching import EVERY, Watching
 
 
 @dataclass
-class Watch:
+class Watch(Watching):
     """How many bytes of the log come after the place that `read_to` returns; None before the first look."""
 
     access: Access
     read_to: Callable[[], tuple[str, int]]
     behind_bytes: int | None = None
-    _stop: Event = field(default_factory=Event)
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Look every few seconds, in a thread and a connection of its own."""
-        watcher = Thread(target=self._run, name="watch", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            watcher.join(_EVERY)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._look_until_stopped()
-            except CdcViewsError:
-                # the source's own connection says what is wrong
-                self._stop.wait(_EVERY)
-
-    def _look_until_stopped(self) -> None:
+    def look_until_stopped(self) -> None:
+        """See `Watching.look_until_stopped`."""
         connection = connect(self.access)
         try:
             while not self._stop.is_set():
                 found = rows(connection, "SHOW BINARY LOGS", doing="asking for its binlog")
                 self.behind_bytes = behind([(str(row[0]), int(row[1])) for row in found], *self.read_to())
-                self._stop.wait(_EVERY)
+                self._stop.wait(EVERY)
         finally:
             connection.close()
 

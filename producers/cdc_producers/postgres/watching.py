@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from cdc_producers.postgres.connections import connect, rows
 from cdc_producers.postgres.slots import Slot, find_slot
+from cdc_producers.watching import EVERY, Watching
 from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing.targets import ProducerLog
 
-_EVERY = 5.0
 _NEAR_BYTES = 256 << 20
 _WARN_AGAIN_AFTER = 60
 """Looks between two warnings: five minutes."""
 
 
 @dataclass
-class Watch:
+class Watch(Watching):
     """What was last seen of a slot; None before the first look. `saw_change` is set once `has_changed` said so."""
 
     slot: str
@@ -32,35 +31,20 @@ class Watch:
     echo_seconds: float | None = None
     behind_bytes: int | None = None
     held_bytes: int | None = None
-    _stop: Event = field(default_factory=Event)
     _quiet_looks: int = 0
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Look every few seconds, in a thread and a connection of its own."""
-        watcher = Thread(target=self._run, name="watch", daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            watcher.join(_EVERY)
+    def is_over(self) -> bool:
+        """See `Watching.is_over`."""
+        return self._stop.is_set() or self.saw_change.is_set()
 
-    def _run(self) -> None:
-        while not self._stop.is_set() and not self.saw_change.is_set():
-            try:
-                self._look_until_stopped()
-            except CdcViewsError:
-                # the source's own connection says what is wrong
-                self._stop.wait(_EVERY)
-
-    def _look_until_stopped(self) -> None:
+    def look_until_stopped(self) -> None:
+        """See `Watching.look_until_stopped`."""
         connection = connect()
-        looked = -_EVERY
+        looked = -EVERY
         try:
             while not self._stop.is_set():
                 self._echo(connection)
-                if time.monotonic() - looked >= _EVERY:
+                if time.monotonic() - looked >= EVERY:
                     looked = time.monotonic()
                     slot = find_slot(connection, self.slot)
                     if slot is not None:
@@ -68,7 +52,7 @@ class Watch:
                     if self.has_changed(connection):
                         self.saw_change.set()
                         return
-                self._stop.wait(min(self.echo_seconds or _EVERY, _EVERY))
+                self._stop.wait(min(self.echo_seconds or EVERY, EVERY))
         finally:
             connection.close()
 
