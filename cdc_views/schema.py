@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from cdc_views.errors import SchemaError, UnknownColumnError, UnsupportedError
 from cdc_views.types import Kind, LogicalType, contains
@@ -46,7 +47,7 @@ class DroppedColumn:
     type: LogicalType | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableSchema:
     """A table: columns in declared order, unique names, at least one partition column.
 
@@ -89,9 +90,18 @@ class TableSchema:
         """`keyspace.table`, unquoted."""
         return f"{self.keyspace}.{self.name}" if self.keyspace else self.name
 
+    @cached_property
+    def _by_role(self) -> dict[Role, tuple[Column, ...]]:
+        # asked for once an event by decoders: looked up, not searched
+        return {role: tuple(c for c in self.columns if c.role is role) for role in Role}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
     def of_role(self, role: Role) -> tuple[Column, ...]:
         """The columns of one role, in declared order."""
-        return tuple(c for c in self.columns if c.role is role)
+        return self._by_role[role]
 
     @property
     def partition(self) -> tuple[Column, ...]:
@@ -113,20 +123,19 @@ class TableSchema:
         """The columns that are neither key nor static."""
         return self.of_role(Role.REGULAR)
 
-    @property
+    @cached_property
     def row_key(self) -> tuple[Column, ...]:
         """Partition key, then clustering key."""
         return self.partition + self.clustering
 
     def has(self, name: str) -> bool:
         """Whether a column is called exactly `name`."""
-        return any(c.name == name for c in self.columns)
+        return name in self._by_name
 
     def column(self, name: str) -> Column:
         """Return the column called exactly `name`; raises `UnknownColumnError` with a suggestion."""
-        for column in self.columns:
-            if column.name == name:
-                return column
+        if (column := self._by_name.get(name)) is not None:
+            return column
         raise UnknownColumnError(table=self.full_name, column=name, known=[c.name for c in self.columns])
 
     def drop_time(self, name: str) -> int | None:

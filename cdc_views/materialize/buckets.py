@@ -25,8 +25,11 @@ def digest(*texts: str) -> str:
     >>> digest("3", "x")[:4]
     '1100'
     """
-    hex_digits = hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest()
-    return "".join(str(int(digit, 16) % 2) for digit in hex_digits)
+    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
+
+
+_PARITY = str.maketrans("0123456789abcdef", "01" * 8)
+"""Each hex digit's last bit."""
 
 
 def pruned(sources: Sources, state: StateTable, where: str) -> Sources:

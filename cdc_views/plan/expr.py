@@ -158,6 +158,8 @@ class Fold(str, Enum):
     """An array of the structs, sorted by their first field."""
     TOTAL = "total"
     """The sum."""
+    COUNT = "count"
+    """How many; 0 where there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,15 +81,18 @@ def _column(counted: Counted, source: Source | None = None) -> str:
     return f"{source.value if source else 'n'}_{counted.check.name}"
 
 
-def _total(condition: Expr) -> Expr:
-    return Agg(Fold.TOTAL, Lit(1), condition)
+def _count(condition: Expr | None = None) -> Expr:
+    """How many rows; counted, for sums of whole numbers are wide and slow to keep for each of many keys."""
+    return Agg(Fold.COUNT, Lit(1), condition)
 
 
 def _rows(relation: Relation, sources: Sources, checks: list[Counted], *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
     ask = Ask(relation, as_of=as_of, split=sources.split, tells_identity=True)
-    keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + [names.IS_ROW]))
-    folds: Named = (("n", Agg(Fold.TOTAL, Lit(1))), *((_column(c), _total(c.broken)) for c in checks))
+    # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
+    told_apart = [names.IS_ROW] if relation.schema.statics else []
+    keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + told_apart))
+    folds: Named = (("n", _count()), *((_column(c), _count(c.broken)) for c in checks))
     per_key = Aggregate("rows_per_key", "key", build(ask), keys, folds)
     more = Call(Op.ADD, (col("n"), Lit(-1)))
     of_all: Named = (("rows", Agg(Fold.TOTAL, col("n"))), ("duplicates", Agg(Fold.TOTAL, more)))
@@ -101,7 +104,7 @@ def _facts(checks: list[Counted], source: Source) -> Node:
     """One row: how many facts in a place break each check."""
     flags: Named = tuple((_column(c, source), c.broken) for c in checks)
     scan = Scan(f"{source.value}_facts", "fact", flags, None, source)
-    counted = tuple((name, _total(col(name))) for name, _ in flags)
+    counted = tuple((name, _count(col(name))) for name, _ in flags)
     return Aggregate(f"{source.value}_counted", "table", scan, (), counted)
 
 

@@ -30,6 +30,7 @@ from cdc_views.materialize.buckets import digest, only
 from cdc_views.oracle import Row, latest_rows
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
+from cdc_views.plan.shape import exact_key
 from cdc_views.quality.checks import MOST_PLACES
 from cdc_views.relation import Relation
 from cdc_views.relation_read import facts_of, key_of
@@ -148,9 +149,23 @@ def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
     """Return what state and tail show of the sample."""
     relation = sample.sources.raw.relation
     table = engine.read(Read(sample.sources.raw, as_of=as_of, is_ordered=False, sources=sample.sources))
-    # the bucket has many more partitions: only keys of those are made Python's
-    of_keys = rows_of(relation, tuple(column.name for column in relation.schema.partition), table)
-    return list(rows_of(relation, (), table.filter(pa.array([sample.has(row) for row in of_keys], pa.bool_()))))
+    return list(rows_of(relation, (), _of_sample(sample, table)))
+
+
+def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
+    """The rows of an answer that are of sampled partitions; the bucket has many more, of which one row each is made Python's."""
+    relation = sample.sources.raw.relation
+    number = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
+    for column in relation.schema.partition:
+        coded = pc.dictionary_encode(table[exact_key(column)].combine_chunks(), null_encoding="encode")
+        codes = pc.add(pc.multiply(number, len(coded.dictionary)), coded.indices.cast(pa.int64()))
+        # numbered anew, so that a key of many columns stays small
+        number = pc.dictionary_encode(codes).indices.cast(pa.int64())
+    rows = pa.table({"number": number, "row": pa.array(range(table.num_rows), pa.int64())})
+    first = rows.group_by("number").aggregate([("row", "min")])
+    of_keys = rows_of(relation, tuple(c.name for c in relation.schema.partition), table.take(first["row_min"]))
+    sampled = first["number"].filter(pa.array([sample.has(row) for row in of_keys], pa.bool_()))
+    return table.filter(pc.is_in(number, value_set=sampled))
 
 
 def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> Mismatch:

@@ -80,7 +80,7 @@ class RawReader:
 
 
 def _counted() -> Named:
-    return ((_FACTS, Agg(Fold.TOTAL, Lit(1))),)
+    return ((_FACTS, Agg(Fold.COUNT, Lit(1))),)
 
 
 def _micros(instant: Any) -> int:

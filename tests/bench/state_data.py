@@ -111,6 +111,15 @@ class Reader:
         files = ", ".join(f"'{uri}'" for uri in DeltaTable(location).file_uris())
         return self._rows(f"read_parquet([{files}])")
 
+    def stored(self) -> tuple[Any, ...]:
+        """The state's own files, every leaf of them, consumed the same way."""
+        found = sources_of(self.raw, self.state)
+        assert found is not None
+        if self.engine.name == "spark":
+            return self._hashed(self.engine.session.read.parquet(*found.files))  # type: ignore[attr-defined]
+        files = ", ".join(f"'{path}'" for path in found.files)
+        return self._rows(f"read_parquet([{files}], union_by_name = true)")
+
     def keep(self, location: str) -> None:
         """Write what the view shows as a plain table."""
         read = Read(self.raw, as_of=NOW, is_ordered=False, sources=sources_of(self.raw, self.state))

@@ -241,8 +241,8 @@ class Dialect:
         return self.fold(node.fold, exp.Case(ifs=[exp.If(this=condition, true=value)]))
 
     def fold(self, fold: e.Fold, value: Sql) -> Sql:
-        """MAX, MIN, ANY_VALUE or SUM of `value`."""
-        names = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM"}
+        """MAX, MIN, ANY_VALUE, SUM or COUNT of `value`."""
+        names = {e.Fold.MAX: "MAX", e.Fold.MIN: "MIN", e.Fold.ANY: "ANY_VALUE", e.Fold.TOTAL: "SUM", e.Fold.COUNT: "COUNT"}
         return function(names[fold], value)
 
     def visit_rownumber(self, node: e.RowNumber, item: Sql | None) -> Sql:
