@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,81 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable, write_deltalake
+from forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from found_tables import as_records
 
-from cdc_views.api import Project
-from cdc_views.erasing import forgetting, forgotten
-from cdc_views.erasing.keys import ErasedKey
-from cdc_views.landing import committing, lander
-from cdc_views.raw_places import forgotten_file
+from cdc_views.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
-
-NAME = "shop.orders"
-CQL = "CREATE TABLE shop.orders (id int, line int, owner text static, state text, PRIMARY KEY (id, line));\n"
-FORMAT = "cassandra-mutation"
-SECRET = "zanzibar-17"
-"""A value of the forgotten key that no other key has."""
-KEY = '{"id": 1, "line": 6}'
-LATER = 1 << 52
-"""A write time after any instant of forgetting here: the year 2112."""
-
-
-def mutation(number: int, *, state: str | None = None, written: int = 1, **more: Any) -> str:
-    """Line `number` of order `number % 5`."""
-    cell = {"column": "state", "written": written, "value": state or f"state {number}"}
-    row = {"kind": "row", "clustering": {"line": number}, "liveness": {"written": written}, "cells": [cell]}
-    event = {"format": "cassandra-mutation/1", "node": "n", "segment": 1, "position": number, "keyspace": "shop"}
-    return json.dumps({**event, "table": "orders", "partition": {"id": number % 5}, "rows": [row], **more})
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """Twenty rows, a state with an older generation, and three landings since; the secret is in two of them."""
-    monkeypatch.chdir(tmp_path)
-    Path("schema.cql").write_text(CQL)
-    write_project(table(NAME, "schema.cql", FORMAT))
-    line = CommandLine(capsys)
-    land(line, *(mutation(n) for n in range(20)), mutation(6, state=SECRET, written=2), file="1.jsonl")
-    assert line("materialize").code == 0
-    assert line("rebuild", NAME).code == 0
-    land(line, mutation(6, state=f"{SECRET} again", written=3), mutation(21), file="2.jsonl")
-    land(line, mutation(22), file="3.jsonl")
-    return line
-
-
-def land(run: CommandLine, *lines: str, file: str) -> None:
-    """Land events; none may be bad."""
-    answer = run.land(NAME, *lines, format=FORMAT, file=file)
-    assert answer.code == 0, answer.err
-
-
-def forget(run: CommandLine, *more: str, key: str = KEY) -> None:
-    answer = run("forget", NAME, "--key", key, *more)
-    assert answer.code == 0, answer.err
-    assert "nothing of the key is left" in answer.err
-
-
-def without(rows: list[dict[str, Any]], **key: int) -> list[dict[str, Any]]:
-    return [row for row in rows if any(row[name] != value for name, value in key.items())]
-
-
-def texts_everywhere(*folders: str) -> Iterator[tuple[str, str]]:
-    """Every file under the folders as text, Parquet decoded; has nothing in common with the proof that it checks."""
-    for folder in folders:
-        for file in Path(folder).rglob("*"):
-            if file.suffix == ".parquet":
-                footer = pq.read_metadata(file)
-                statistics = [footer.row_group(n).to_dict() for n in range(footer.num_row_groups)]
-                yield str(file), f"{pq.ParquetFile(file).read().to_pylist()} {statistics}"
-            elif file.is_file():
-                yield str(file), file.read_bytes().decode(errors="replace")
-
-
-def files_with(text: str, *, table: str = "") -> list[str]:
-    """The files that hold a text, of all tables or of one."""
-    found = [name for name, content in texts_everywhere("raw", "warehouse") if text in content]
-    return [name for name in found if table in name]
+    return begun(tmp_path, monkeypatch, capsys)
 
 
 def test_a_row_is_gone_from_every_file_and_no_other_is(run: CommandLine) -> None:
@@ -270,83 +205,6 @@ def test_a_replayed_event_does_not_bring_it_back(run: CommandLine) -> None:
     assert (6 in found, found[7]) == (False, SECRET)
     events_left = DeltaTable("raw/shop_orders__quarantine").to_pyarrow_table().to_pylist()
     assert sorted((row["line"], bool(row["event"])) for row in events_left) == [(1, False), (2, True)]
-
-
-STEPS = ("replay", "vacuum_all", "purge", "begin_log_at", "materialize", "prove")
-
-
-@pytest.mark.parametrize("step", STEPS)
-def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    run.land(NAME, "{", format=FORMAT, file="4.jsonl")
-    before = run.query(NAME)
-
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(forgetting, step, killed)
-        assert run("forget", NAME, "--key", KEY, "--undecodable", "keep").code == 130
-    forget(run, "--undecodable", "keep")
-    assert files_with(SECRET) == []
-    assert run.query(NAME) == without(before, id=1, line=6) == run.query(NAME, "--raw-only")
-
-
-def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = committing.append
-    orders = Project.load().table(NAME)
-
-    def forget_begins_first(*arguments: Any, **more: Any) -> None:
-        key = ErasedKey.parse(orders.schema, KEY)
-        forgotten.add(forgotten_file(orders), key, forgotten=LATER, through=None)
-        real(*arguments, **more)
-
-    monkeypatch.setattr(committing, "append", forget_begins_first)
-    answer = run.land(NAME, mutation(6, state=SECRET, written=2), format=FORMAT, file="4.jsonl")
-    assert (answer.code, "forgotten while it landed" in answer.err) == (3, True), answer.err
-    forget(run)
-    assert files_with(SECRET) == []
-
-
-@pytest.mark.parametrize("lands_the_key", [True, False])
-def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
-    run: CommandLine, monkeypatch: pytest.MonkeyPatch, lands_the_key: bool
-) -> None:
-    real = committing.append
-    orders = Project.load().table(NAME)
-
-    def forgets_first(*arguments: Any, **more: Any) -> None:
-        monkeypatch.setattr(committing, "append", real)
-        orders.forget(KEY)
-        real(*arguments, **more)
-
-    monkeypatch.setattr(committing, "append", forgets_first)
-    answer = run.land(NAME, mutation(6 if lands_the_key else 41, state=SECRET), mutation(40), format=FORMAT, file="4.jsonl")
-    assert answer.code == (3 if lands_the_key else 0), answer.err
-    if lands_the_key:
-        left = run("forget", NAME, "--key", KEY)
-        assert (left.code, "an hour old" in left.err) == (1, True), "nobody knows that no commit will name the file"
-        for name in files_with(SECRET):
-            os.utime(name, (1, 1))
-        forget(run)
-        assert files_with(SECRET) == []
-    assert run("land", FORMAT, "4.jsonl", "--table", NAME).code == 0
-    assert 40 in {row["line"] for row in run.query(NAME)}
-
-
-def test_a_key_forgotten_before_a_batch_is_committed_does_not_land(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = lander.put
-    project = Project.load()
-
-    def forgets_first(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(lander, "put", real)
-        project.table(NAME).forget(KEY)
-        return real(*arguments, **more)
-
-    monkeypatch.setattr(lander, "put", forgets_first)
-    answer = run.land(NAME, mutation(6, state=SECRET, written=2), mutation(40), format=FORMAT, file="4.jsonl")
-    assert answer.code == 0, answer.err
-    assert files_with(SECRET) == []
-    assert 40 in {row["line"] for row in run.query(NAME)}
 
 
 def test_a_lost_secret_is_an_error_and_not_a_way_back(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
