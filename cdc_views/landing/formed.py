@@ -20,8 +20,9 @@ from cdc_views.raw.row_form import RowForm
 from cdc_views.relation import Relation
 
 _SEEN_BEFORE = 3
-"""How many events of one form make it worth learning; a form that does not match them all is learned again at twice as many."""
-_MOST_FORMS, _MOST_SKELETONS = 32, 256
+"""How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
+_MOST_FORMS, _MOST_KINDS, _LONGEST = 32, 256, 1 << 16
+"""Forms and kinds of text that are kept, and the letters of a text that is worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,15 @@ class _Matches:
     events: list[int] = field(default_factory=list)
     tokens: list[tuple[str | None, ...]] = field(default_factory=list)
 
+    def take(self, index: int, text: str) -> bool:
+        """Add an event if it is of the form; returns whether it is."""
+        found = self.form.form.tokens(text)
+        if found is None:
+            return False
+        self.events.append(index)
+        self.tokens.append(found)
+        return True
+
 
 @dataclass(slots=True)
 class FormReader:
@@ -57,59 +67,55 @@ class FormReader:
     relation: Relation
     format: RawFormat
     _forms: list[RowForm] = field(default_factory=list)
-    _seen: dict[str, list[str] | None] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)
+    _unmatched: _Unmatched = field(default_factory=lambda: _Unmatched())
 
     def read(self, contents: Sequence[bytes], *, landed_at: int) -> list[Formed]:
         """Return the rows of the events that are of a known form, apart for each form."""
         if not self.format.has_forms:
             return []
-        known = [_Matches(form) for form in self._forms]
+        known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
         for index, content in enumerate(contents):
             try:
                 text = content.decode()
             except UnicodeDecodeError:
                 continue
-            if not _matched(known, index, text) and self._learn(text):
-                known.insert(0, _Matches(self._forms[-1]))
-                _matched(known[:1], index, text)
-        self._forms = [matches.form for matches in known]
+            if not (known and known[0].take(index, text)):
+                self._look_for(known, index, text)
+        self._forms = [matches.form for matches in known[:_MOST_FORMS]]
         return [formed for matches in known if matches.events and (formed := self._formed(matches, landed_at)).events]
 
-    def _learn(self, text: str) -> bool:
-        """Take note of an event that is of no known form; returns whether it is of one now, the last of `_forms`."""
-        if len(self._forms) >= _MOST_FORMS or len(self._counts) >= _MOST_SKELETONS:
-            return False
-        skeleton = without_values(text)
-        seen = self._seen.setdefault(skeleton, [])
-        if seen is None:
-            return False
-        self._counts[skeleton] = count = self._counts.get(skeleton, 0) + 1
-        seen[:] = [*seen[1 - _SEEN_BEFORE :], text]
-        if count % _SEEN_BEFORE or (count // _SEEN_BEFORE).bit_count() != 1:
-            return False
-        form = self._learned(seen)
+    def _look_for(self, known: list[_Matches], index: int, text: str) -> None:
+        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it."""
+        for place in range(1, len(known)):
+            if known[place].take(index, text):
+                known.insert(0, known.pop(place))
+                return
+        like = self._unmatched.note(text)
+        if like is None:
+            return
+        form = self._learned(like)
         if form is None:
-            self._seen[skeleton] = None
-            return False
-        self._forms.append(form)
-        return True
+            self._unmatched.give_up(text)
+            return
+        known.insert(0, _Matches(form))
+        known[0].take(index, text)
 
     def _learned(self, texts: list[str]) -> RowForm | None:
         """Return the form of events that are the same but for values, where it reads one of them as the decoder does."""
         schema = self.relation.schema
         try:
             form = self.format.row_form(texts, schema)
-            tokens = form.form.tokens(texts[-1]) if form else None
-            if form is None or tokens is None:
+            matches = None if form is None else _Matches(form)
+            if matches is None or not matches.take(0, texts[-1]):
                 return None
+            found = self._formed(matches, 0)
             expected = self.relation.rows(self.format.decode(SourceLine(texts[-1]), schema), landed_at=0)
-            found = self._formed(_Matches(form, [0], [tokens]), 0)
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
             return None
         # their print tells -0.0 from 0.0, and NaN from nothing else
-        return form if not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist()) else None
+        is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
+        return form if is_right else None
 
     def _formed(self, matches: _Matches, landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
@@ -123,16 +129,31 @@ class FormReader:
         return Formed(self.relation.arrow_schema().empty_table(), [])
 
 
-def _matched(known: list[_Matches], index: int, text: str) -> bool:
-    for place, matches in enumerate(known):
-        tokens = matches.form.form.tokens(text)
-        if tokens is not None:
-            matches.events.append(index)
-            matches.tokens.append(tokens)
-            if place:
-                known.insert(0, known.pop(place))  # the next event is mostly of the same form
-            return True
-    return False
+@dataclass(slots=True)
+class _Unmatched:
+    """Events that no form matched, by their text without values: how many there were, and the last few."""
+
+    _seen: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    _hopeless: set[str] = field(default_factory=set)
+
+    def note(self, text: str) -> list[str] | None:
+        """Take note of an event; returns some events like it where their form is worth learning now."""
+        kind = without_values(text) if len(text) <= _LONGEST else ""
+        if not kind or kind in self._hopeless:
+            return None
+        if len(self._seen) >= _MOST_KINDS:
+            self._seen.clear()
+        count, texts = self._seen.get(kind, (0, []))
+        count, texts = count + 1, [*texts[1 - _SEEN_BEFORE :], text]
+        self._seen[kind] = count, texts
+        times, rest = divmod(count, _SEEN_BEFORE)
+        return texts if rest == 0 and times.bit_count() == 1 else None
+
+    def give_up(self, text: str) -> None:
+        """Take note that the form of an event cannot be learned."""
+        if len(self._hopeless) >= _MOST_KINDS:
+            self._hopeless.clear()
+        self._hopeless.add(without_values(text))
 
 
 __all__ = ["FormReader", "Formed", "in_order"]

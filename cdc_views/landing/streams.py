@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import lt
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -45,6 +46,9 @@ class Position(NamedTuple):
 
     at: int
     nth: int = 0
+
+
+_BEFORE_ALL = Position(-1, 0)
 
 
 class StreamEvent(NamedTuple):
@@ -135,7 +139,7 @@ class StreamLander:
         return f"stream:{self.stream}:{part}"
 
     def _attempt(self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position) -> BatchReport:
-        fresh = list(_after(known, events))
+        fresh = _after(known, events)
         made, others = self._made(decoder, fresh)
         formed = self._formed(decoder, others)
         taken = {index for part in formed for index in part.events}
@@ -171,6 +175,8 @@ class StreamLander:
 
         Rows of another schema, or where keys were forgotten, are read back into facts: they are looked at one by one.
         """
+        if not any(isinstance(event.content, DecodedRows) for event in events):
+            return [], list(events)
         made: list[StreamEvent] = []
         rest: list[StreamEvent] = []
         for event in events:
@@ -181,8 +187,10 @@ class StreamLander:
 
     def _formed(self, decoder: Decoder, events: Sequence[StreamEvent]) -> list[Formed]:
         """Return the rows of the events that are of a known form, by their indexes; none where keys were forgotten."""
+        if decoder.holds_back:
+            return []
         contents = [event.content for event in events if not isinstance(event.content, DecodedRows)]
-        if decoder.holds_back or len(contents) < len(events):
+        if len(contents) < len(events):
             return []
         return self._reader.read(contents, landed_at=decoder.landed_at)
 
@@ -240,8 +248,15 @@ def _events(event: StreamEvent) -> int:
     return event.content.events if isinstance(event.content, DecodedRows) else 1
 
 
-def _after(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
-    """Yield what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
+    """Return what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+    positions = [known or _BEFORE_ALL, *(event.position for event in events)]
+    if all(map(lt, positions, positions[1:])) and not any(isinstance(event.content, DecodedRows) for event in events):
+        return list(events)
+    return list(_new_of(known, events))
+
+
+def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
     reached = known
     for event in events:
         if reached is not None and event.position <= reached:

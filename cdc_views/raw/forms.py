@@ -83,18 +83,22 @@ Read = Callable[[JsonPath, Sequence[str]], "tuple[Look, bool] | Unread"]
 
 @dataclass(frozen=True, slots=True)
 class EventForm:
-    """Events that differ in some values only; `parts` are long literal texts, each with what follows it."""
+    """Events that differ in some values only; `parts` are long literal texts, each with the expression that follows it."""
 
     parts: tuple[tuple[str, re.Pattern[str]], ...]
 
     def tokens(self, text: str) -> tuple[str | None, ...] | None:
         """Return the tokens of an event by group, or None for one that is not of this form."""
+        if len(self.parts) > 1 or self.parts[0][0]:
+            return self._of_parts(text)
+        matched = self.parts[0][1].fullmatch(text)
+        return None if matched is None else matched.groups()
+
+    def _of_parts(self, text: str) -> tuple[str | None, ...] | None:
         found: tuple[str | None, ...] = ()
         at = 0
         for literal, pattern in self.parts:
-            if not text.startswith(literal, at):
-                return None
-            matched = pattern.match(text, at + len(literal))
+            matched = pattern.match(text, at + len(literal)) if text.startswith(literal, at) else None
             if matched is None:
                 return None
             found += matched.groups()
