@@ -123,7 +123,7 @@ class Relation:
         for column, value in zip(self.schema.row_key, fact.partition + fact.clustering, strict=False):
             record[physical_name(column.name)] = to_physical(column.type, value)
             if carries_comparable(column.type):
-                record[key_name(column.name)] = _identity(column, value)
+                record[key_name(column.name)] = identity(column, value)
             if reads_from_bytes(column.type):
                 record[bytes_name(column.name)] = serialize(column.type, value)
         if fact.liveness is not None:
@@ -165,7 +165,8 @@ def element_value_type(kind: LogicalType) -> LogicalType | None:
     return None
 
 
-def _identity(column: Column, value: Any) -> bytes:
+def identity(column: Column, value: Any) -> bytes:
+    """Return the comparable stored beside a key column's value (rules K1, K2)."""
     return (partition_identity if column.role is Role.PARTITION else comparable)(column.type, value)
 
 

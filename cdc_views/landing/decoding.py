@@ -43,10 +43,15 @@ class Decoder:
 
     def sifted(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
         """Return what of an event's `facts` may land, and why the rest may not: its key was forgotten; else empty."""
-        if self.forgotten is None or not self.forgotten.entries:
+        if self.forgotten is None or not self.holds_back:
             return facts, ""
         event = _source_line(content, line, offset)
         return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether something of an event may not be to land."""
+        return self.forgotten is not None and bool(self.forgotten.entries)
 
     def is_current(self) -> bool:
         """Whether no key was forgotten since this was made."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -26,6 +27,7 @@ from cdc_views.facts import Fact
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError
+from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.offsets import Place, locate
 from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
 from cdc_views.landing.raw_table import create_raw
@@ -61,7 +63,7 @@ def land(
         format: How an event reads.
         files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
         now: The landing time of the new rows; without a zone it is UTC.
-        batch_rows: Facts a commit holds, give or take one event.
+        batch_rows: Facts a commit holds, give or take one event, or twice as many where events tell of two rows each.
         progress: Called after each commit.
         forgotten: Keys whose older events go to quarantine without their bytes; None for none.
 
@@ -83,18 +85,40 @@ def micros(now: datetime) -> int:
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
+class _Line(NamedTuple):
+    """A line with an event: its place in the batch, and its identity in quarantine."""
+
+    place: int
+    line: RawLine
+    identity: str
+
+
 @dataclass(slots=True)
 class _Batch:
-    """Consecutive lines of a file, decoded: what one commit takes up. `end` is the prefix landed with it."""
+    """Consecutive lines of a file: what one commit takes up. `end` is the prefix landed with it.
+
+    Lines are decoded many at once: `waiting` are not yet, `formed` are rows of some, `events` the facts of the others.
+    """
 
     end: Prefix
-    events: list[tuple[RawLine, str, list[Fact]]] = field(default_factory=list)
+    waiting: list[_Line] = field(default_factory=list)
+    formed: list[Formed] = field(default_factory=list)
+    whole: list[_Line] = field(default_factory=list)
+    events: list[tuple[_Line, list[Fact]]] = field(default_factory=list)
     bad: list[BadEvent] = field(default_factory=list)
+    lines: int = 0
     facts: int = 0
-    has_moved: bool = False
+
+    @property
+    def has_moved(self) -> bool:
+        return self.lines > 0
 
     def is_full(self, batch_rows: int, start: int) -> bool:
         return self.facts >= batch_rows or len(self.bad) >= batch_rows or self.end.size - start >= _BATCH_BYTES
+
+    def add(self, line: RawLine, identity: str) -> None:
+        self.waiting.append(_Line(self.lines, line, identity))
+        self.lines += 1
 
 
 @dataclass(slots=True)
@@ -106,6 +130,10 @@ class _Landing:
     batch_rows: int
     progress: Progress
     report: FileReport = field(init=False)
+    reader: FormReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = FormReader(self.decoder.raw.relation, self.decoder.format)
 
     def run(self) -> FileReport:
         self.report = FileReport(self.file.name)
@@ -126,14 +154,17 @@ class _Landing:
         if line is not None and not _is_unfinished(line):
             settle_fragment(self.decoder.raw, landed=place.landed, line=line)
         for batch in self._batches(place.landed):
-            rows, misfits = rows_of_events(self.decoder, [facts for _, _, facts in batch.events])
-            batch.bad += [_bad(*batch.events[i][:2], reason) for i, reason in misfits.items()]
+            single, misfits = rows_of_events(self.decoder, [facts for _, facts in batch.events])
+            places = [line.place for i, (line, facts) in enumerate(batch.events) if i not in misfits for _ in facts]
+            rows = in_order([*batch.formed, Formed(single, places)], empty=single)
+            batch.bad += [_bad(batch.events[i][0], reason) for i, reason in misfits.items()]
             fresh = self._quarantine(batch.bad, place)
             if batch.has_moved:
                 self._append(table, rows, batch, place)
             # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
             quarantined = [e for e in batch.bad if e.end <= batch.end.size or e in fresh]
-            self._count(quarantined, len(batch.events) - len(misfits), rows.num_rows, batch.end.size - place.landed.size)
+            events = len(batch.whole) + len(batch.events) - len(misfits)
+            self._count(quarantined, events, rows.num_rows, batch.end.size - place.landed.size)
             place = place.moved(landed=batch.end) if batch.has_moved else place
 
     def _append(self, table: DeltaTable, rows: pa.Table, batch: _Batch, place: Place) -> None:
@@ -150,7 +181,8 @@ class _Landing:
     def _check_forgotten(self, batch: _Batch) -> None:
         """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""
         self.decoder = self.decoder.reread()
-        for line, _, facts in batch.events:
+        others = ((line, self._facts(line.line)) for line in batch.whole)
+        for (_, line, _), facts in [*batch.events, *others]:
             if self.decoder.sifted(facts, line.content, line=line.number, offset=line.start)[1]:
                 place = f"{self.file.name}:{line.number}"
                 raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
@@ -188,33 +220,56 @@ class _Landing:
             digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
             _take_in(digest, line)
             if _is_unfinished(line):
-                batch.bad.append(_bad(line, _identity(digest), UNFINISHED))
+                batch.bad.append(_bad(_Line(0, line, _identity(digest)), UNFINISHED))
                 break
-            self._add(batch, line, digest)
+            if not line.is_blank:
+                batch.add(line, _identity(digest))
             batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
+            if self._is_enough(batch, begun):
+                self._decode(batch)
             if batch.is_full(self.batch_rows, begun):
                 batch.end = replace(batch.end, digest=digest.copy())
                 yield batch
                 batch, begun = _Batch(batch.end), line.end
+        self._decode(batch)
         if batch.has_moved or batch.bad:
             yield batch
 
-    def _add(self, batch: _Batch, line: RawLine, digest: Digest) -> None:
-        if line.is_blank:
-            return
-        batch.has_moved = True
-        identity = _identity(digest)
+    def _is_enough(self, batch: _Batch, begun: int) -> bool:
+        """Whether a batch may be full once the lines that wait are decoded; where nothing is known of them, at each."""
+        most = self.batch_rows - max(batch.facts, len(batch.bad)) if self.decoder.format.has_forms else 1
+        return len(batch.waiting) >= most or batch.end.size - begun >= _BATCH_BYTES
+
+    def _decode(self, batch: _Batch) -> None:
+        waiting, batch.waiting = batch.waiting, []
+        taken: set[int] = set()
+        if not self.decoder.holds_back:
+            contents = [line.line.content for line in waiting]
+            for formed in self.reader.read(contents, landed_at=self.decoder.landed_at):
+                taken.update(formed.events)
+                batch.formed.append(replace(formed, events=[waiting[index].place for index in formed.events]))
+        batch.whole += [waiting[index] for index in sorted(taken)]
+        batch.facts += len(taken)
+        for index, line in enumerate(waiting):
+            if index not in taken:
+                self._add(batch, line)
+
+    def _facts(self, line: RawLine) -> list[Fact]:
+        return self.decoder.facts(line.content, line=line.number, offset=line.start)
+
+    def _add(self, batch: _Batch, found: _Line) -> None:
+        line = found.line
         try:
-            facts = self.decoder.facts(line.content, line=line.number, offset=line.start)
+            facts = self._facts(line)
         except MalformedEventError as error:
-            batch.bad.append(_bad(line, identity, str(error)))
+            batch.bad.append(_bad(found, str(error)))
             return
         facts, reason = self.decoder.sifted(facts, line.content, line=line.number, offset=line.start)
         if reason:
-            line = replace(line, content=NOT_KEPT)
-            batch.bad.append(replace(_bad(line, identity, reason), is_settled=True))
+            found = found._replace(line=replace(line, content=NOT_KEPT))
+            batch.bad.append(replace(_bad(found, reason), is_settled=True))
         if facts or not reason:
-            batch.events.append((line, identity, facts))
+            batch.events.append((found, facts))
         batch.facts += len(facts)
 
 
@@ -238,5 +293,6 @@ def _identity(digest: Digest) -> str:
     return digest.digest().hex()
 
 
-def _bad(line: RawLine, identity: str, reason: str) -> BadEvent:
-    return BadEvent(identity, line.number, line.start, line.end, reason, line.content)
+def _bad(found: _Line, reason: str) -> BadEvent:
+    line = found.line
+    return BadEvent(found.identity, line.number, line.start, line.end, reason, line.content)

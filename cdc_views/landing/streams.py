@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import lt
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
 from cdc_views.landing.following import FollowedTable
+from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
@@ -44,6 +46,9 @@ class Position(NamedTuple):
 
     at: int
     nth: int = 0
+
+
+_BEFORE_ALL = Position(-1, 0)
 
 
 class StreamEvent(NamedTuple):
@@ -77,6 +82,14 @@ class BatchReport:
     forgotten: int = 0
 
 
+class _Decoded(NamedTuple):
+    """An event that was decoded by itself: its place among those of the batch, and what of its facts is to land."""
+
+    place: int
+    event: StreamEvent
+    facts: list[Fact]
+
+
 @dataclass(slots=True)
 class StreamLander:
     """Lands one stream into one raw table, which is created if it is not there.
@@ -91,9 +104,11 @@ class StreamLander:
     forgotten: Forgotten | None = None
     shown: int | None = None
     _table: FollowedTable = field(init=False)
+    _reader: FormReader = field(init=False)
 
     def __post_init__(self) -> None:
         self._table = FollowedTable(self.raw, self.format.name)
+        self._reader = FormReader(self.raw.relation, self.format)
 
     def position(self) -> Position | None:
         """Return the position that has landed, itself included; None where nothing of the stream has."""
@@ -124,12 +139,16 @@ class StreamLander:
         return f"stream:{self.stream}:{part}"
 
     def _attempt(self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position) -> BatchReport:
-        fresh = list(_after(known, events))
-        made, others, of_made = self._made(decoder, fresh)
-        good, bad = self._decoded(decoder, others)
-        rows, misfits = rows_of_events(decoder, [facts for _, facts in good])
-        rows = pa.concat_tables([rows, *made])
-        bad += [self._bad(good[i][0], reason) for i, reason in misfits.items()]
+        fresh = _after(known, events)
+        made, others = self._made(decoder, fresh)
+        formed = self._formed(decoder, others)
+        taken = {index for part in formed for index in part.events}
+        good, bad = self._decoded(decoder, ((i, event) for i, event in enumerate(others) if i not in taken))
+        whole = [*made, *(others[i] for i in taken)]
+        single, misfits = rows_of_events(decoder, [event.facts for event in good])
+        places = [event.place for i, event in enumerate(good) if i not in misfits for _ in event.facts]
+        rows = pa.concat_tables([in_order([*formed, Formed(single, places)], empty=single), *_tables(made, decoder)])
+        bad += [self._bad(good[i].event, reason) for i, reason in misfits.items()]
         put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
         commit(
             self._table.opened,
@@ -137,13 +156,13 @@ class StreamLander:
             transactions={self._name("at"): through.at, self._name("nth"): through.nth},
             decoder=decoder,
             source=self.stream,
-            check_forgotten=lambda: self._check_forgotten(decoder, good),
+            check_forgotten=lambda: self._check_forgotten(decoder, good, others=whole),
         )
         self._table.note()
         told = [event for event in bad if not event.is_settled]
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(
-            events=sum(map(_events, (event for event, _ in good))) - len(misfits) + of_made,
+            events=sum(map(_events, [*whole, *(each.event for each in good)])) - len(misfits),
             facts=rows.num_rows,
             skipped=len(events) - len(fresh),
             quarantined=len(told),
@@ -151,30 +170,34 @@ class StreamLander:
             forgotten=len(bad) - len(told),
         )
 
-    def _made(self, decoder: Decoder, events: Sequence[StreamEvent]) -> tuple[list[pa.Table], list[StreamEvent], int]:
-        """Return the rows that are as they should land, the other events, and how many events the rows are of.
+    def _made(self, decoder: Decoder, events: Sequence[StreamEvent]) -> tuple[list[StreamEvent], list[StreamEvent]]:
+        """Return the events whose rows are as they should land, and the others.
 
         Rows of another schema, or where keys were forgotten, are read back into facts: they are looked at one by one.
         """
-        made: list[pa.Table] = []
+        if not any(isinstance(event.content, DecodedRows) for event in events):
+            return [], list(events)
+        made: list[StreamEvent] = []
         rest: list[StreamEvent] = []
-        count = 0
-        is_plain = decoder.forgotten is None or not decoder.forgotten.entries
         for event in events:
             rows = event.content
-            if isinstance(rows, DecodedRows) and is_plain and rows.relation == decoder.raw.relation:
-                made.append(rows.stamped(decoder.landed_at))
-                count += rows.events
-            else:
-                rest.append(event)
-        return made, rest, count
+            is_made = isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
+            (made if is_made else rest).append(event)
+        return made, rest
 
-    def _decoded(
-        self, decoder: Decoder, events: Iterable[StreamEvent]
-    ) -> tuple[list[tuple[StreamEvent, list[Fact]]], list[BadEvent]]:
-        good: list[tuple[StreamEvent, list[Fact]]] = []
+    def _formed(self, decoder: Decoder, events: Sequence[StreamEvent]) -> list[Formed]:
+        """Return the rows of the events that are of a known form, by their indexes; none where keys were forgotten."""
+        if decoder.holds_back:
+            return []
+        contents = [event.content for event in events if not isinstance(event.content, DecodedRows)]
+        if len(contents) < len(events):
+            return []
+        return self._reader.read(contents, landed_at=decoder.landed_at)
+
+    def _decoded(self, decoder: Decoder, events: Iterable[tuple[int, StreamEvent]]) -> tuple[list[_Decoded], list[BadEvent]]:
+        good: list[_Decoded] = []
         bad: list[BadEvent] = []
-        for event in events:
+        for index, event in events:
             try:
                 found = self._facts(decoder, event)
             except MalformedEventError as error:
@@ -184,7 +207,7 @@ class StreamLander:
             if reason:
                 bad.append(self._bad(event._replace(content=NOT_KEPT), reason, is_settled=True))
             if facts or not reason:
-                good.append((event, facts))
+                good.append(_Decoded(index, event, facts))
         return good, bad
 
     @staticmethod
@@ -198,10 +221,14 @@ class StreamLander:
         content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
         return decoder.sifted(facts, content, line=event.position.nth, offset=event.position.at)
 
-    def _check_forgotten(self, decoder: Decoder, landed: Iterable[tuple[StreamEvent, list[Fact]]]) -> None:
-        """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not."""
+    def _check_forgotten(self, decoder: Decoder, landed: Iterable[_Decoded], *, others: Iterable[StreamEvent]) -> None:
+        """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not.
+
+        `others` landed too, without their facts having been looked at.
+        """
         reread = decoder.reread()
-        for event, facts in landed:
+        found = [(each.event, each.facts) for each in landed]
+        for event, facts in [*found, *((event, self._facts(reread, event)) for event in others)]:
             if self._sifted(reread, event, facts)[1]:
                 place = f"{self.stream} at {event.position.at}:{event.position.nth}"
                 raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
@@ -213,12 +240,23 @@ class StreamLander:
         return BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled)
 
 
+def _tables(events: Iterable[StreamEvent], decoder: Decoder) -> list[pa.Table]:
+    return [event.content.stamped(decoder.landed_at) for event in events if isinstance(event.content, DecodedRows)]
+
+
 def _events(event: StreamEvent) -> int:
     return event.content.events if isinstance(event.content, DecodedRows) else 1
 
 
-def _after(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
-    """Yield what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
+    """Return what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+    positions = [known or _BEFORE_ALL, *(event.position for event in events)]
+    if all(map(lt, positions, positions[1:])) and not any(isinstance(event.content, DecodedRows) for event in events):
+        return list(events)
+    return list(_new_of(known, events))
+
+
+def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
     reached = known
     for event in events:
         if reached is not None and event.position <= reached:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.facts import Fact
+from cdc_views.raw.row_form import RowForm
 from cdc_views.schema import TableSchema
 
 
@@ -73,6 +75,8 @@ class RawFormat(ABC):
     order: ClassVar[WriteOrder] = WriteOrder.MICROS
     carries_node: ClassVar[bool] = False
     """Whether an event's origin names the replica that it was read on, so that copies can be counted."""
+    has_forms: ClassVar[bool] = False
+    """Whether `row_form` knows any, so that reading many events at once is worth it."""
 
     @abstractmethod
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
@@ -81,6 +85,14 @@ class RawFormat(ABC):
         An event of another table is malformed here. An event that says nothing about rows (a transaction
         marker, a heartbeat) gives no facts.
         """
+
+    def row_form(self, texts: Sequence[str], schema: TableSchema) -> RowForm | None:
+        """Return how events of the form of some texts are read many at once; None: one by one.
+
+        A form reads an event just as `decode` does, or does not match it. The texts are the same but for values.
+        May raise whatever `decode` does.
+        """
+        return None
 
     def happened(self, event: SourceLine) -> int | None:
         """Return when the source says that an event happened, in µs since the epoch; None where it does not say.

@@ -92,7 +92,7 @@ def _name_uuid(name: bytes) -> uuid.UUID:
     return uuid.UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)
 
 
-_MARKS = frozenset(
+MARKS = frozenset(
     {
         _MARK.decode(),
         base64.b64encode(_MARK).decode(),
@@ -103,6 +103,7 @@ _MARKS = frozenset(
         f'{{"{_MARK.decode()}":"{_MARK.decode()}"}}',
     }
 )
+"""The texts that say that a value was not sent."""
 
 
 def is_unavailable(value: Any) -> bool:
@@ -114,7 +115,7 @@ def is_unavailable(value: Any) -> bool:
     Source: Debezium 3.6, `connector.postgresql.UnchangedToastedPlaceholder`, read as a description.
     """
     if isinstance(value, str):
-        return value in _MARKS
+        return value in MARKS
     if isinstance(value, list):
-        return value == list(_MARK) or (len(value) == 1 and isinstance(value[0], str) and value[0] in _MARKS)
+        return value == list(_MARK) or (len(value) == 1 and isinstance(value[0], str) and value[0] in MARKS)
     return isinstance(value, dict) and value == {_MARK.decode(): _MARK.decode()}

@@ -49,13 +49,14 @@ def instant_micros(kind: Kind, value: Any, hints: Hints) -> int:
     if isinstance(value, str) and not _is_whole(value):
         return int(Decimal(value) * 1_000_000)  # BigQuery's API writes a TIMESTAMP as seconds with a fraction
     number = _whole(value)
-    unit = _stated_unit(kind, hints) or _instant_unit(number)
+    unit = stated_unit(kind, hints) or _instant_unit(number)
     if unit is Unit.MILLIS:
         return _INFINITIES_IN_MILLIS.get(number, number * 1000)
     return _INFINITIES.get(number, number * int(unit.value) // 1000)
 
 
-def _stated_unit(kind: Kind, hints: Hints) -> Unit | None:
+def stated_unit(kind: Kind, hints: Hints) -> Unit | None:
+    """Return what numbers of a kind count, or None where nobody says so."""
     # the envelope first: it is about this very value
     return _UNITS.get(hints.semantic) or hints.unit or hints.default_units.get(kind)
 
@@ -76,7 +77,7 @@ def time_nanos(value: Any, hints: Hints) -> int:
     if isinstance(value, str) and not _is_number(value):
         return parse_time(value.removesuffix("Z"))
     number = _whole(value)
-    unit = _stated_unit(Kind.TIME, hints) or _time_unit(number)
+    unit = stated_unit(Kind.TIME, hints) or _time_unit(number)
     return number * int(unit.value)
 
 
@@ -105,7 +106,7 @@ _ISO_DURATION = re.compile(
 def duration_parts(value: Any, hints: Hints) -> tuple[int, int, int]:
     """Return (months, days, nanoseconds) of an ISO 8601 or CQL text, or of a number, which holds no months or days."""
     if not isinstance(value, str):
-        unit = _stated_unit(Kind.DURATION, hints) or Unit.MICROS
+        unit = stated_unit(Kind.DURATION, hints) or Unit.MICROS
         return 0, 0, _whole(value) * unit.value
     found = _ISO_DURATION.fullmatch(value)
     if found is None or value.endswith(("P", "T")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cdc_views.cells import Deletion, Liveness
@@ -13,6 +13,7 @@ from cdc_views.raw.connect_hints import Binary, Decimals, Hints, Unit
 from cdc_views.raw.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
 from cdc_views.raw.connect_rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
 from cdc_views.raw.debezium_fidelity import debezium_fidelity
+from cdc_views.raw.debezium_form import envelope_form
 from cdc_views.raw.debezium_notices import (
     check_row_table,
     check_source_table,
@@ -22,6 +23,7 @@ from cdc_views.raw.debezium_notices import (
     split_metadata,
 )
 from cdc_views.raw.debezium_order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
+from cdc_views.raw.row_form import RowForm
 from cdc_views.schema import Column, TableSchema
 from cdc_views.types import Kind
 
@@ -45,6 +47,7 @@ class Debezium(RawFormat):
 
     name = "debezium"
     order = WriteOrder.LOG_POSITION
+    has_forms = True
 
     def __init__(
         self,
@@ -69,6 +72,16 @@ class Debezium(RawFormat):
         if is_envelope(value):
             return self._envelope(record, schema)
         return self._flat(record, event, schema)
+
+    def row_form(self, texts: Sequence[str], schema: TableSchema) -> RowForm | None:
+        """See `RawFormat.row_form`; of envelopes that write or delete one row."""
+        record = read_record(texts[-1])
+        if not isinstance(record.value, dict) or not is_envelope(record.value) or len(self._envelope(record, schema)) != 1:
+            return None
+        connector = str(record.value["source"]["connector"])
+        declared = {"before": _image(record, "before") or record.key_type, "after": _image(record, "after")}
+        hints = {name: self._hints_of(found, connector=connector) for name, found in declared.items()}
+        return envelope_form(texts, record, schema, hints=hints, is_snapshot=_is_snapshot(record.value))
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         """See `RawFormat.fidelity`."""
@@ -117,8 +130,7 @@ class Debezium(RawFormat):
         source = mapping(member(value, "source", what="the event"), what="source")
         check_source_table(source, schema)
         op = string(member(value, "op", what="the event"), what="op")
-        is_snapshot = op == "r" or source.get("snapshot") not in _FALSE
-        written = envelope_order(source, transaction=value.get("transaction"), is_snapshot=is_snapshot)
+        written = envelope_order(source, transaction=value.get("transaction"), is_snapshot=_is_snapshot(value))
         stamp = Stamp(written, _seconds(source, value))
         origin = _log_origin(record, source, written)
         if op == "t":
@@ -164,6 +176,10 @@ class Debezium(RawFormat):
         if metadata.get("deleted") not in _FALSE or metadata.get("op") == "d":
             return [_deleted(read_key(schema, rows, hints_of=hints_of), stamp=stamp, origin=origin)]
         return [_written(schema, rows, stamp=stamp, hints_of=hints_of, origin=origin)]
+
+
+def _is_snapshot(value: Mapping[str, Any]) -> bool:
+    return value.get("op") == "r" or value["source"].get("snapshot") not in _FALSE
 
 
 def _image(record: Record, name: str) -> ConnectType | None:

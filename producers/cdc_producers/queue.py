@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Condition
+from threading import Condition, Lock
 
 from cdc_producers.source import Emitted, StoppedError
 
@@ -29,10 +29,14 @@ class BoundedQueue:
     """First in, first out; one thread puts, one takes."""
 
     limits: Limits
-    _items: deque[Emitted] = field(default_factory=deque)
+    _items: deque[tuple[Emitted, int]] = field(default_factory=deque)
     _bytes: int = 0
     _is_closed: bool = False
-    _changed: Condition = field(default_factory=Condition)
+    _lock: Lock = field(default_factory=Lock)
+    _changed: Condition = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._changed = Condition(self._lock)
 
     @property
     def rows(self) -> int:
@@ -47,8 +51,8 @@ class BoundedQueue:
     @property
     def oldest(self) -> float:
         """When the change that waits longest happened, epoch seconds; 0: nothing waits, or it is not known."""
-        with self._changed:
-            return self._items[0].happened if self._items else 0.0
+        with self._lock:
+            return self._items[0][0].happened if self._items else 0.0
 
     @property
     def is_closed(self) -> bool:
@@ -57,14 +61,16 @@ class BoundedQueue:
 
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
+        size = item.size
         while True:
-            with self._changed:
+            with self._lock:
                 if self._is_closed:
                     raise StoppedError
-                if not self._items or not self._is_full(item.size):
-                    self._items.append(item)
-                    self._bytes += item.size
-                    self._changed.notify_all()
+                if not self._items or not self._is_full(size):
+                    self._items.append((item, size))
+                    self._bytes += size
+                    if self._is_batch():  # to wake the taker for less costs more than to read an event
+                        self._changed.notify_all()
                     return
                 has_changed = self._changed.wait(_LOOK_EVERY)
             if not has_changed:
@@ -72,14 +78,14 @@ class BoundedQueue:
 
     def close(self) -> None:
         """Take nothing more in; what waits can still be taken out."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
 
     def take(self) -> list[Emitted]:
         """Return the next batch, in order; empty where nothing came for the batch's seconds."""
         deadline = time.monotonic() + self.limits.batch_seconds
-        with self._changed:
+        with self._lock:
             while not self._is_batch() and not self._is_closed:
                 rest = deadline - time.monotonic()
                 if rest <= 0 or not self._changed.wait(rest):
@@ -94,11 +100,12 @@ class BoundedQueue:
 
     def _batch(self) -> list[Emitted]:
         batch: list[Emitted] = []
-        size = 0
-        while self._items and len(batch) < self.limits.batch_rows and size < self.limits.batch_bytes:
-            item = self._items.popleft()
-            size += item.size
+        taken = 0
+        items, limits = self._items, self.limits
+        while items and len(batch) < limits.batch_rows and taken < limits.batch_bytes:
+            item, size = items.popleft()
+            taken += size
             batch.append(item)
-        self._bytes -= size
+        self._bytes -= taken
         self._changed.notify_all()
         return batch

@@ -87,7 +87,7 @@ def cells_sql(replica: int) -> str:
     """Facts of a table `events` (i, k, kind, w) as one replica logged them."""
     bound = 'struct_pack("size" := 0::TINYINT, inclusive := true, item := 0::INTEGER)'
     deleted = f"CASE WHEN i % 200 = 3 OR kind = 'partition' THEN struct_pack(written := w, \"at\" := {NOW - 60}::BIGINT) END"
-    live = f'CASE WHEN hash(i) % 3 = 0 AND kind = \'row\' THEN struct_pack(written := w, "rank" := {_FLOOR} + 1) END'
+    live = f"CASE WHEN hash(i) % 3 = 0 AND kind = 'row' THEN struct_pack(written := w, \"rank\" := {_FLOOR} + 1) END"
     return f"""SELECT kind AS _kind, (k // 16)::INTEGER AS account, CASE WHEN kind = 'row' THEN (k % 16)::INTEGER END AS item,
       {live} AS _live, {deleted} AS _deleted,
       CASE WHEN false THEN {bound} END AS _from, CASE WHEN false THEN {bound} END AS _to,

@@ -1,27 +1,30 @@
-"""`produce kafka` beside a bare consumer of the same topic: events a second, peak memory, and whether memory stays flat.
+"""`produce kafka` beside readers of the same topic: events a second, memory at each tenth, and its lag at half of that pace.
 
-    python tests/bench/produce_kafka.py [--events N] [--partitions N] [--out FILE]
+    python tests/bench/produce_kafka.py [--events N] [--partitions N]
 
-The topic holds Debezium's events of an 8-column table, uncompressed, in JSON. Each subject is a process of its own; the bare
-consumer reads with the same settings and drops what it reads. Prints one JSON object a subject.
+The topic holds Debezium's events of an 8-column table, uncompressed, in JSON. Each subject is a process of its own: the
+`client` reads with the same settings and drops the bytes; the `reader` is the producer's own, which writes its lines to
+nowhere; the `producer` lands them. The goal is half of the reader's events a second. Of a million events and more, memory
+has to stay flat.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "spark"), str(ROOT / "producers")]
+from services.account import free_port  # noqa: E402
 from services.kafka import Kafka, running  # noqa: E402
+from watching import Figures, Watched, environment_of, lag_at, read_bare, timed, told  # noqa: E402
 
+OUT = Path(__file__).parent / "out" / "produce_kafka.json"
 TOPIC, TABLE = "lab.public.orders", "public.orders"
 DDL = (
     "CREATE TABLE public.orders (id bigint PRIMARY KEY, customer int, state text, amount numeric(12,2), note text, "
@@ -69,78 +72,65 @@ def fill(broker: Kafka, events: int, partitions: int) -> None:
     broker.flush()
 
 
-def memory(pid: int, field: str) -> int:
-    """MiB of a process: VmRSS, or VmHWM, its peak."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) >> 10 for line in lines if line.startswith(field)), 0)
-
-
-def bare(broker: Kafka, events: int) -> dict[str, Any]:
-    """Read everything and drop it."""
-    begun = time.monotonic()
-    process = subprocess.Popen([sys.executable, "-c", _BARE, broker.address, TOPIC, str(events)])
-    peak = 0
-    while process.poll() is None:
-        peak = max(peak, memory(process.pid, "VmHWM"))
-        time.sleep(0.05)
-    seconds = time.monotonic() - begun
-    return {
-        "subject": "bare consumer",
-        "events": events,
-        "seconds": round(seconds, 2),
-        "rate": round(events / seconds),
-        "peak": peak,
-    }
-
-
-def produced(broker: Kafka, events: int, folder: Path) -> dict[str, Any]:
-    """Land everything; the clock stops when the group has confirmed it."""
+def project(folder: Path) -> None:
+    """A project of the one table."""
     (folder / "orders.sql").write_text(DDL)
     table = {"name": TABLE, "schema": "orders.sql", "raw": {"format": "debezium"}}
     (folder / "cdc_views.yml").write_text(json.dumps({"name": "bench", "engine": "duckdb", "tables": [table]}))
-    environment = {**os.environ, **broker.environment, "PYTHONPATH": os.pathsep.join(sys.path[:4])}
-    command = [sys.executable, "-m", "cdc_views", "produce", "kafka", "--group", "bench"]
-    begun, used = time.monotonic(), os.times()
+
+
+def measure(broker: Kafka, folder: Path, *, events: int, partitions: int) -> dict[str, Figures]:
+    """All subjects, one after the other."""
+    project(folder)
+    environment = environment_of(broker.environment)
+    client = timed([sys.executable, "-c", _BARE, broker.address, TOPIC, str(events)], environment, events=events)
+    reader = read_bare(["kafka", "--group", "reader"], environment, events=events, folder=folder)
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "cdc_views", "produce", "kafka", "--group", "bench", "--listen", address]
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
-    seen: list[int] = []
+    try:
+        producer = produced(broker, process, events).figures(reader)
+        producer["of_client"] = round(producer["events_a_second"] / client["events_a_second"], 3)
+        pace = producer["events_a_second"] // 2
+        numbers = iter(range(events, 1 << 60))
+
+        def write(count: int) -> None:
+            for _, number in zip(range(count), numbers):  # noqa: B905
+                broker.produce(TOPIC, event(number), partition=number % partitions)
+            broker.flush()
+
+        half_load = lag_at(pace, write, address)
+    finally:
+        process.terminate()
+        process.wait(60)
+    return {"client": client, "reader": reader, "producer": producer, "half_load": half_load}
+
+
+def produced(broker: Kafka, process: subprocess.Popen[bytes], events: int) -> Watched:
+    """Wait until everything has landed; the clock begins with the first commit of the group, the events before it left out."""
+    watched: Watched | None = None
     while True:
+        assert process.poll() is None, "the producer ended"
         landed = sum(max(0, offset) for offset in broker.committed("bench", TOPIC).values())
-        while len(seen) < 10 * landed // events:
-            seen.append(memory(process.pid, "VmRSS"))
-        if landed >= events:
-            break
-        if process.poll() is not None:
-            raise RuntimeError("the producer ended")
-        time.sleep(0.25)
-    seconds, peak = time.monotonic() - begun, memory(process.pid, "VmHWM")
-    process.terminate()
-    process.wait(60)
-    now = os.times()
-    cpu = now.children_user + now.children_system - used.children_user - used.children_system
-    return {
-        "subject": "produce kafka", "events": events, "seconds": round(seconds, 2), "rate": round(events / seconds), "peak": peak,
-        "cpu_seconds": round(cpu, 1), "memory_at_each_tenth": seen,
-    }  # fmt: skip
+        if landed and watched is None:
+            watched = Watched(process.pid, events, before=landed)
+        if watched is not None:
+            watched.sample(landed)
+            if landed >= events:
+                return watched
+        time.sleep(0.1)
 
 
 def main() -> None:
-    """Measure both."""
+    """Measure, print, and write `out/produce_kafka.json`."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--out", type=Path, help="also write the results here")
     options = parser.parse_args()
     with running() as broker, tempfile.TemporaryDirectory(prefix="cdc-views-bench-") as folder:
         fill(broker, options.events, options.partitions)
-        results = [bare(broker, options.events), produced(broker, options.events, Path(folder))]
-    results[1]["of_bare"] = round(results[1]["rate"] / results[0]["rate"], 3)
-    for result in results:
-        print(json.dumps(result))
-    if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
+        found = measure(broker, Path(folder), events=options.events, partitions=options.partitions)
+    told(found, OUT)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""`make bench-producers`, PostgreSQL and HTTP: events a second and memory, beside bare readers, in one run.
+"""`make bench-producers`, PostgreSQL and HTTP: events a second, memory and lag, beside bare readers, in one run.
 
-Of PostgreSQL the same log is read from three slots: by the bare reader (messages read and thrown away), by the reader
-that also writes the events (to nowhere), and by `produce postgres` until its slot is confirmed. Then its lag at half of
-that load. Of HTTP the same batches are posted to a server that answers at once, and to `produce http`.
+Of PostgreSQL the same log is read from three slots: by a `client` that drops the bytes of each message, by the
+producer's own `reader`, which writes its events as lines to nowhere, and by `produce postgres` until its slot is
+confirmed. The goal is half of the reader's events a second. Then its lag at half of that pace. Of HTTP the same batches
+are posted to a server that answers at once, and to `produce http`.
 
-Options: `--events N` (1,000,000: `make bench-producers EVENTS=1000000`), `--posts N`.
+Options: `--events N` (1,000,000: `make bench-producers EVENTS=1000000`, of which memory has to stay flat), `--posts N`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import argparse
 import http.client
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,15 +27,10 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / part) for part in ("tests", "tests/producers", "tests/strategies", "spark", "producers")]
 
-from cdc_producers.postgres.catalog import Types  # noqa: E402
-from cdc_producers.postgres.connections import connect  # noqa: E402
-from cdc_producers.postgres.pgoutput import Delete, Insert, Message, Update  # noqa: E402
-from cdc_producers.postgres.stream import Progress, SlotStream  # noqa: E402
-from cdc_producers.postgres.transactions import Transactions  # noqa: E402
+from cdc_producers.postgres.replication import ReplicationStream  # noqa: E402
 from producing import Producer  # noqa: E402
 from services.postgres import Postgres, running  # noqa: E402
-
-from cdc_views.schema_readers import read_schema  # noqa: E402
+from watching import Figures, Watched, cpu_seconds, environment_of, lag_at, memory_mib, rates, ratio, read_bare, told  # noqa: E402
 
 OUT = Path(__file__).parent / "out"
 TABLE = "public.bench"
@@ -49,62 +44,26 @@ DO $$ BEGIN FOR part IN 0..({{events}} / 1000 - 1) LOOP
   UPDATE {TABLE} SET b = b + 1, e = 'changed' WHERE id BETWEEN part * 600 + 1 AND part * 600 + 400;
   COMMIT;
 END LOOP; END $$"""
-SLOTS = {"bare": "bare", "events": "events", "producer": "cdc_views_bench"}
-HALF_LOAD_SECONDS = 20
+SLOTS = {"client": "client", "reader": "reader", "producer": "cdc_views_bench"}
 BATCH, CLIENTS = 500, 2
 SECRETS = {"CDC_VIEWS_HTTP_USER": "u", "CDC_VIEWS_HTTP_PASSWORD": "p", "CDC_VIEWS_HTTP_SECRET": "s" * 32}
 
 
-def tell(text: str) -> None:
-    print(f"  {text}", flush=True)
-
-
-def memory_mib(pid: int, name: str) -> int:
-    """A figure of /proc: VmHWM, the peak, or VmRSS."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith(name))
-
-
-class Nowhere:
-    """A target that has a schema and lands nothing."""
-
-    name = TABLE
-
-    def __init__(self, folder: Path) -> None:
-        self.schema = read_schema(folder / "schema.sql", table=TABLE, keyspace="public")
-
-    def version(self) -> int:
-        return 0
-
-
-class Silent:
-    def info(self, message: str, **facts: Any) -> None: ...
-
-    warning = info
-
-
-def drained(slot: str, events: int, take: Callable[[Message], None]) -> float:
-    """Read a slot until so many events have come; seconds."""
-    stream, seen = SlotStream(slot, SLOTS["producer"], 1.0, Progress()), 0
-
-    def counting(message: Message) -> None:
-        nonlocal seen
-        seen += isinstance(message, Insert | Update | Delete)
-        take(message)
-
-    stream.open()
-    begun = time.perf_counter()
-    stream.follow(lambda: seen >= events, counting)
-    took = time.perf_counter() - begun
+def drained(slot: str, events: int) -> Figures:
+    """Read a slot and drop the bytes, until so many changes have come."""
+    stream = ReplicationStream(
+        f"START_REPLICATION SLOT {slot} LOGICAL 0/0 (proto_version '1', publication_names '{SLOTS['producer']}')"
+    )
+    seen, begun, used = 0, time.perf_counter(), time.process_time()
+    while seen < events:
+        received = stream.read()
+        if received is None:
+            stream.wait(0.2)
+        elif received[1][:1] in b"IUD":
+            seen += 1
+    took, cpu = time.perf_counter() - begun, time.process_time() - used
     stream.close()
-    return took
-
-
-def transactions(folder: Path) -> Transactions:
-    """What writes the events, for `drained`, to nowhere."""
-    return Transactions(
-        {TABLE: Nowhere(folder)}, "postgres", "bench", Types(connect()), lambda *_: {}, Silent(), lambda _: None  # type: ignore[dict-item]
-    )  # fmt: skip
+    return rates(events, took, cpu)
 
 
 def project(folder: Path) -> None:
@@ -118,48 +77,21 @@ def confirmed(server: Postgres) -> bool:
     return server.sql(text, (confirmed.until, SLOTS["producer"])) == [(True,)]  # type: ignore[attr-defined]
 
 
-def produced(server: Postgres, producer: Producer, events: int) -> dict[str, Any]:
-    """Run `produce postgres` through all events; its rate and memory, sampled as it goes."""
+def produced(server: Postgres, producer: Producer, events: int, reader: Figures) -> Figures:
+    """Run `produce postgres` through all events; its figures, sampled as it goes."""
     ((confirmed.until,),) = server.sql("SELECT pg_current_wal_lsn()::text")  # type: ignore[attr-defined]
     producer.start("--skip-snapshot").wait_until_said("following slot")
     assert producer.running is not None
-    pid, samples, begun = producer.running.pid, [], time.perf_counter()
+    watched = Watched(producer.running.pid, events)
     while not confirmed(server):
-        samples.append((producer.metric("events_total"), memory_mib(pid, "VmRSS")))
-        time.sleep(0.5)
-    took = time.perf_counter() - begun
+        watched.sample(int(producer.metric("events_total")))
+        time.sleep(0.2)
+    found = watched.figures(reader)
     assert producer.metric("events_total") == events
-    rest = [mib for done, mib in samples if done >= events / 4] or [0]
-    half = len(rest) // 2
-    return {
-        "events_per_second": round(events / took),
-        "peak_mib": memory_mib(pid, "VmHWM"),
-        "rss_mib_second_and_last_part": [round(statistics.median(rest[: half or 1])), round(statistics.median(rest[half:]))],
-    }
+    return found
 
 
-def lag(server: Postgres, producer: Producer, per_second: int) -> dict[str, Any]:
-    """Insert at a pace and ask for the lag."""
-    connection, samples = server.connect(), []
-    insert = f"INSERT INTO {TABLE} SELECT %s + i, md5(i::text), i, 1, now(), 'e', true, 1 FROM generate_series(1, %s) i"
-    begun = time.monotonic()
-    number = 10**9
-    with connection.cursor() as cursor:
-        for tick in range(HALF_LOAD_SECONDS * 10):
-            cursor.execute(insert, (number, per_second // 10))
-            number += per_second // 10
-            if tick % 5 == 4 and tick > 20:
-                samples.append(producer.metric("lag_seconds"))
-            time.sleep(max(0.0, begun + (tick + 1) / 10 - time.monotonic()))
-    connection.close()
-    return {
-        "load_per_second": per_second,
-        "lag_median_s": round(statistics.median(samples), 2),
-        "lag_max_s": round(max(samples), 2),
-    }
-
-
-def bench_postgres(events: int, folder: Path) -> dict[str, Any]:
+def bench_postgres(events: int, folder: Path) -> dict[str, Figures]:
     with running() as server:
         os.environ.update(server.environment)
         project(folder)
@@ -168,23 +100,24 @@ def bench_postgres(events: int, folder: Path) -> dict[str, Any]:
         for slot in SLOTS.values():
             server.sql("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
         server.sql(LOAD.format(events=events))
-        found: dict[str, Any] = {"events": events}
-        for name, take in (("bare", lambda _: None), ("events", transactions(folder).take)):
-            found[name] = {"events_per_second": round(events / drained(SLOTS[name], events, take))}
-            tell(f"postgres, {name}: {found[name]}")
+        found = {"client": drained(SLOTS["client"], events)}
+        options = ["postgres", "--slot", SLOTS["reader"], "--publication", SLOTS["producer"], "--skip-snapshot"]
+        found["reader"] = read_bare(options, environment_of(server.environment), events=events, folder=folder)
         producer = Producer(folder, server.environment, ["postgres", "--slot", SLOTS["producer"]])
-        found["producer"] = produced(server, producer, events)
-        found["producer"]["of_events"] = ratio(found["producer"], found["events"])
-        found["producer"]["of_bare"] = ratio(found["producer"], found["bare"])
-        tell(f"postgres, producer: {found['producer']}")
-        found["half_load"] = lag(server, producer, found["producer"]["events_per_second"] // 2)
-        tell(f"postgres, half load: {found['half_load']}")
+        found["producer"] = produced(server, producer, events, found["reader"])
+        found["producer"]["of_client"] = ratio(found["producer"], found["client"])
+        connection, numbers = server.connect(), iter(range(10**9, 1 << 60))
+        insert = f"INSERT INTO {TABLE} SELECT %s + i, md5(i::text), i, 1, now(), 'e', true, 1 FROM generate_series(1, %s) i"
+
+        def write(count: int) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(insert, (next(numbers) * 1_000_000, count))
+
+        address = next(line["address"] for line in producer.said if "address" in line).removeprefix("http://")
+        found["half_load"] = lag_at(found["producer"]["events_a_second"] // 2, write, address)
+        connection.close()
         producer.stop()
         return found
-
-
-def ratio(one: dict[str, Any], other: dict[str, Any]) -> float:
-    return round(one["events_per_second"] / other["events_per_second"], 3)
 
 
 def batches(count: int) -> Iterator[bytes]:
@@ -255,10 +188,9 @@ def answering_at_once() -> Iterator[int]:
 def bench_http(events: int, folder: Path) -> dict[str, Any]:
     project(folder)
     bodies = list(batches(events // BATCH))
-    found: dict[str, Any] = {"events": len(bodies) * BATCH, "batch": BATCH, "clients": CLIENTS}
+    events = len(bodies) * BATCH
     with answering_at_once() as port:
-        found["bare"] = {"events_per_second": round(found["events"] / posted(port, bodies, ""))}
-    tell(f"http, bare: {found['bare']}")
+        found = {"http_bare": rates(events, posted(port, bodies, ""), None, batch=BATCH, clients=CLIENTS)}
     receiver = Producer(folder, SECRETS, ["http", "--port", "0"]).start()
     receiver.wait_until_said("listening on")
     assert receiver.running is not None
@@ -268,13 +200,10 @@ def bench_http(events: int, folder: Path) -> dict[str, Any]:
     connection.request("POST", "/auth/authenticate", asked, {"content-type": "application/json"})
     token = json.loads(connection.getresponse().read())["jwt"]
     took = posted(port, bodies, token)
-    found["receiver"] = {
-        "events_per_second": round(found["events"] / took),
-        "peak_mib": memory_mib(receiver.running.pid, "VmHWM"),
-    }
-    found["receiver"]["of_bare"] = ratio(found["receiver"], found["bare"])
+    found["http_receiver"] = rates(events, took, cpu_seconds(receiver.running.pid))
+    found["http_receiver"]["peak_mib"] = memory_mib(receiver.running.pid, "VmHWM")
+    found["http_receiver"]["of_bare"] = ratio(found["http_receiver"], found["http_bare"])
     receiver.stop()
-    tell(f"http, receiver: {found['receiver']}")
     return found
 
 
@@ -283,14 +212,12 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=int(os.environ.get("EVENTS", "200000")))
     parser.add_argument("--posts", type=int, default=50_000)
     given = parser.parse_args()
-    found = {}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "postgres").mkdir()
         (Path(folder) / "http").mkdir()
-        found["postgres"] = bench_postgres(given.events, Path(folder) / "postgres")
-        found["http"] = bench_http(given.posts, Path(folder) / "http")
-    OUT.mkdir(exist_ok=True)
-    (OUT / "produce_postgres.json").write_text(json.dumps(found, indent=1) + "\n")
+        found = bench_postgres(given.events, Path(folder) / "postgres")
+        found |= bench_http(given.posts, Path(folder) / "http")
+    told(found, OUT / "produce_postgres.json")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,215 @@
+"""Tokens of one column, many at once, into what a raw table stores of them.
+
+Each look has a conversion of its own where one is known that is as exact as reading values one by one; what it does not
+take for certain is read one by one, as the format's decoder does.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_views.cells import RANK_FLOOR
+from cdc_views.codec.jsonread import parse_json
+from cdc_views.codec.physical import arrow_type, to_physical
+from cdc_views.raw.connect_hints import MARKS, Unit, is_unavailable
+from cdc_views.raw.connect_times import stated_unit
+from cdc_views.raw.connect_values import native
+from cdc_views.raw.forms import Look
+from cdc_views.raw.row_form import ColumnSlot
+from cdc_views.types import Kind, carries_order_bytes
+
+Tokens = Sequence[str | None]
+_EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
+"""Ranks of live cells, of 0 bytes and of more."""
+_FAILURES = (pa.ArrowException, ValueError, OverflowError, ArithmeticError)
+
+
+class UnfitError(Exception):
+    """Some events are to be read one by one; `indexes` are theirs among the tokens."""
+
+    def __init__(self, indexes: Sequence[int]) -> None:
+        """Keep the indexes."""
+        super().__init__(f"{len(indexes)} events")
+        self.indexes = frozenset(indexes)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored of a column's tokens, null for those that are.
+
+    `bytes` are serialized values where cells keep them, empty for null. `ranks` are those of live cells, or one of all.
+    `natives` only where they were made.
+    """
+
+    values: pa.Array
+    bytes: pa.Array | None = None
+    ranks: pa.Array | int = _FILLED
+    natives: Sequence[Any] | None = None
+
+
+def stored(column: ColumnSlot, tokens: Tokens) -> Stored:
+    """Return what is stored of a column's tokens; raises `UnfitError`."""
+    convert = _CONVERSIONS.get((column.kind, column.slot.look))
+    if convert is not None:
+        try:
+            found = convert(column, tokens)
+        except _FAILURES:
+            return one_by_one(column, tokens)
+        if not column.column.is_key and column.slot.look in (Look.STRING, Look.UUID):
+            _check_sent(found.values)
+        return found
+    return one_by_one(column, tokens)
+
+
+def _check_sent(values: pa.Array) -> None:
+    """Refuse values that say that they were not sent (rule S4): their columns are absent."""
+    missing = pc.is_in(values, value_set=_MARKS)
+    if pc.any(missing).as_py():
+        raise UnfitError([index for index, is_missing in enumerate(missing.to_pylist()) if is_missing])
+
+
+_MARKS = pa.array(sorted(MARKS), pa.string())
+
+
+def one_by_one(column: ColumnSlot, tokens: Tokens) -> Stored:
+    """As `stored`, by the decoder's own conversion of one value; `natives` are there."""
+    kind = column.column.type
+    unfit: list[int] = []
+    natives: list[Any] = []
+    serialized: list[bytes] = []
+    for index, token in enumerate(tokens):
+        found, data = None, b""
+        if token is not None:
+            try:
+                found, data = _read(column, token)
+            except Exception:
+                # whatever is wrong with it: the decoder of single events says so
+                unfit.append(index)
+        natives.append(found)
+        serialized.append(data)
+    if unfit:
+        raise UnfitError(unfit)
+    try:
+        values = pa.array([to_physical(kind, found) for found in natives], arrow_type(kind))
+    except _FAILURES as error:
+        raise UnfitError(range(len(tokens))) from error
+    keeps_bytes = carries_order_bytes(kind) and not column.column.is_key
+    ranks = pa.array([_FILLED if data else _EMPTY for data in serialized], pa.int64())
+    return Stored(values, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, natives)
+
+
+def _read(column: ColumnSlot, token: str) -> tuple[Any, bytes]:
+    is_quoted = column.slot.look not in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT)
+    value = parse_json(token if is_quoted else f'"{token}"')
+    if not column.column.is_key and is_unavailable(value):
+        raise ValueError("it was not sent")
+    return native(column.column.type, value, column.hints)
+
+
+def _text(column: ColumnSlot, tokens: Tokens) -> Stored:
+    values = pa.array(tokens, pa.string())
+    if pc.any(pc.match_substring(values, "\\")).as_py():
+        values = pa.array([json.loads(f'"{t}"') if t is not None and "\\" in t else t for t in tokens], pa.string())
+    lengths = pc.binary_length(values)
+    if (pc.min(lengths).as_py() or 0) > 0:
+        return Stored(values)
+    return Stored(values, ranks=pc.if_else(pc.equal(lengths, 0), _EMPTY, _FILLED))
+
+
+def _cast(column: ColumnSlot, tokens: Tokens) -> Stored:
+    return Stored(pa.array(tokens, pa.string()).cast(arrow_type(column.column.type)))
+
+
+def _uuid(column: ColumnSlot, tokens: Tokens) -> Stored:
+    return Stored(pa.array(tokens, pa.string()))
+
+
+def _day(column: ColumnSlot, tokens: Tokens) -> Stored:
+    return Stored(pa.array(tokens, pa.string()).cast(pa.date32()).cast(pa.int32()))
+
+
+def _instant(column: ColumnSlot, tokens: Tokens) -> Stored:
+    return Stored(pa.array(tokens, pa.string()).cast(pa.timestamp("us")).cast(pa.int64()))
+
+
+_MICROS_FROM = 253_402_300_800_000
+"""From here on a number of an instant that nobody says the unit of counts µs (see `connect_times`)."""
+_MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
+"""Numbers of instants below these have no meaning of their own, as infinity has."""
+
+
+def _counted(column: ColumnSlot, tokens: Tokens) -> Stored:
+    numbers = pa.array(tokens, pa.string()).cast(pa.int64())
+    least, most = pc.min_max(numbers).as_py().values()
+    if least is None:
+        return Stored(numbers)
+    unit = stated_unit(column.kind, column.hints) or (Unit.MICROS if least >= _MICROS_FROM else None)
+    if unit is None or max(-least, most) >= _MOST.get(unit, 0):
+        raise ValueError
+    return Stored(pc.multiply(numbers, 1000) if unit is Unit.MILLIS else numbers)
+
+
+def _floating(code: str, kind: pa.DataType) -> Callable[[ColumnSlot, Tokens], Stored]:
+    def convert(column: ColumnSlot, tokens: Tokens) -> Stored:
+        values = pa.array(tokens, pa.string()).cast(pa.float64()).cast(kind, safe=False)
+        if not pc.all(pc.is_finite(values)).as_py():
+            raise OverflowError
+        if column.column.is_key:
+            return one_by_one(column, tokens)
+        return Stored(values, _big_endian(values, code))
+
+    return convert
+
+
+def _big_endian(values: pa.Array, code: str) -> pa.Array:
+    numbers = array(code, values.fill_null(0).to_pylist())
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    kind = pa.binary(numbers.itemsize)
+    found = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers.tobytes())]).cast(pa.binary())
+    return pc.if_else(values.is_valid(), found, b"") if values.null_count else found
+
+
+def _decimal(column: ColumnSlot, tokens: Tokens) -> Stored:
+    if column.column.is_key:
+        return one_by_one(column, tokens)
+    scale = column.hints.scale_of(column.column.type) or 0
+    known = {token: _scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
+    return Stored(
+        pa.array([known[token][0] for token in tokens], pa.string()), pa.array([known[token][1] for token in tokens], pa.binary())
+    )
+
+
+def _scaled(token: str, scale: int) -> tuple[str, bytes]:
+    """A number's text and serialized bytes with so many digits after the point, or its own where that would change it."""
+    whole, _, places = token.partition(".")
+    is_exact = not places[scale:].strip("0")
+    places = places[:scale].ljust(scale, "0") if is_exact else places
+    unscaled = int(whole + places)
+    size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    text = f"{whole}.{places}" if places else whole
+    return text, struct.pack(">i", len(places)) + unscaled.to_bytes(size, "big", signed=True)
+
+
+Convert = Callable[[ColumnSlot, Tokens], Stored]
+_CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
+    **dict.fromkeys(((kind, Look.STRING) for kind in (Kind.TEXT, Kind.ASCII, Kind.JSON)), _text),
+    **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DATE)), _cast),
+    (Kind.BOOLEAN, Look.BOOLEAN): _cast,
+    (Kind.FLOAT, Look.NUMBER): _floating("f", pa.float32()),
+    (Kind.DOUBLE, Look.NUMBER): _floating("d", pa.float64()),
+    (Kind.DATE, Look.DAY): _day,
+    **dict.fromkeys(((kind, Look.INSTANT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
+    **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),
+    (Kind.UUID, Look.UUID): _uuid,
+    (Kind.DECIMAL, Look.DECIMAL): _decimal,
+}

@@ -1,0 +1,198 @@
+"""The form of events: their text but for the values, so that many of one form are read by one regular expression.
+
+The events of one source differ in their values only: names, their order and the blanks between them stay. A form holds
+the text between the values, and for each value what it may look like. Text that is not of the form does not match: it is
+left to the format's own decoder, which defines what every event means.
+
+A token is a value as it stands in the text, so numbers keep their digits; of a text in quotes, what is between them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+_CHARACTERS = r'[^"\\\x00-\x1f]*'
+_STRING = rf'{_CHARACTERS}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_CHARACTERS})*'
+_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
+_ANY = rf'"{_STRING}"|{_NUMBER}|true|false'
+_DAY = r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+
+
+class Look(Enum):
+    """What the tokens of a slot look like: a regular expression with one group, the token."""
+
+    STRING = f'"({_STRING})"'
+    INTEGER = "(-?(?:0|[1-9][0-9]{0,18}))"
+    NUMBER = f"({_NUMBER})"
+    DECIMAL = r"(-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?)"
+    BOOLEAN = "(true|false)"
+    DAY = f'"({_DAY})Z?"'
+    INSTANT = f'"({_DAY}[ T]{_CLOCK})(?:Z|[+]00|[+]00:00)?"'
+    UUID = '"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
+    ANY = f"({_ANY})"
+    COUNT = "(0|[1-9][0-9]{0,17})"
+    """Below 10^18."""
+    POSITION = "(0|[1-9][0-9]{0,18})"
+    """Below 10^19, so below 2^64."""
+    ORDINAL = "(0|[1-9][0-9]{0,8})"
+    """Below 10^9, so below 2^32."""
+    MILLIS = "([1-9][0-9]{0,11}|[1-3][0-9]{12})"
+    """Milliseconds of a clock, above 0 and below 4 · 10^12, so before the year 2096."""
+    BINLOG_POSITION = "(0|[1-9][0-9]{0,11})"
+    """Below 10^12, so below 2^40."""
+    BINLOG_FILE = rf'"((?:{_CHARACTERS}\.)?[0-9]{{1,7}})"'
+    """A name that ends in a number below 10^7, so below 2^24."""
+
+    def pattern(self) -> re.Pattern[str]:
+        """Return the expression that such a value matches; null does not."""
+        return re.compile(self.value)
+
+
+_SKIPPED = f"(?:{_ANY}|null)"
+"""Any value but an object or an array, of which nothing is read."""
+
+
+class Unread(Enum):
+    """What is done with a value that is no token."""
+
+    SAME = "same"
+    """It is part of the form: other events have the same."""
+    SKIPPED = "skipped"
+    """It may be any value but an object or an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where tokens stand: `group` among those of an event; null gives None where the slot `takes_null`."""
+
+    group: int
+    look: Look
+    takes_null: bool = False
+
+
+JsonPath = tuple[str | int, ...]
+"""Names of members and indexes of arrays from the outside in."""
+Read = Callable[[JsonPath, Sequence[str]], "tuple[Look, bool] | Unread"]
+"""What is read at a path, given the texts of some values there: a look and whether null may stand there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventForm:
+    """Events that differ in some values only; `parts` are long literal texts, each with the expression that follows it."""
+
+    parts: tuple[tuple[str, re.Pattern[str]], ...]
+
+    def tokens(self, text: str) -> tuple[str | None, ...] | None:
+        """Return the tokens of an event by group, or None for one that is not of this form."""
+        if len(self.parts) > 1 or self.parts[0][0]:
+            return self._of_parts(text)
+        matched = self.parts[0][1].fullmatch(text)
+        return None if matched is None else matched.groups()
+
+    def _of_parts(self, text: str) -> tuple[str | None, ...] | None:
+        found: tuple[str | None, ...] = ()
+        at = 0
+        for literal, pattern in self.parts:
+            matched = pattern.match(text, at + len(literal)) if text.startswith(literal, at) else None
+            if matched is None:
+                return None
+            found += matched.groups()
+            at = matched.end()
+        return found if at == len(text) else None
+
+
+_SCANNED = re.compile(r'("(?:[^"\\]|\\.)*")|([-0-9.eE+]+|true|false|null)|[{}\[\],:]')
+
+
+def _values(text: str) -> Iterator[tuple[JsonPath, int, int]]:
+    """Yield path, start and end of each value of a JSON text that is neither object nor array."""
+    path: list[str | int | None] = []  # None: a member whose name is to come
+    for found in _SCANNED.finditer(text):
+        token = found[0]
+        if token == "{":
+            path.append(None)
+        elif token == "[":
+            path.append(0)
+        elif token in "]}":
+            path.pop()
+        elif token == ",":
+            last = path[-1]
+            path[-1] = last + 1 if isinstance(last, int) else None
+        elif found[1] is not None and path and path[-1] is None:
+            path[-1] = json.loads(token)
+        elif token != ":":
+            yield tuple(part for part in path if part is not None), found.start(), found.end()
+
+
+_NAME_OR_VALUE = re.compile(r'("(?:[^"\\]|\\.)*"\s*:)|"(?:[^"\\]|\\.)*"|[-0-9.eE+]+|true|false|null')
+
+
+def without_values(text: str) -> str:
+    """Return a JSON text with a dot after each name and for each value: the same for events of one form."""
+    return _NAME_OR_VALUE.sub(r"\1.", text)
+
+
+_LONG = 200
+"""Letters from which on text that stays is compared at once, and not letter by letter."""
+
+
+def learned(texts: Sequence[str], read: Read) -> tuple[EventForm, dict[JsonPath, Slot]]:
+    """Return the form of some JSON texts that are the same `without_values`, and its slots.
+
+    What `read` says is `SAME` is as in the last of them.
+    """
+    text = texts[-1]
+    samples = zip(*([other[start:end] for _, start, end in _values(other)] for other in texts), strict=True)
+    slots: dict[JsonPath, Slot] = {}
+    builder, at = _Builder(), 0
+    for (path, start, end), seen in zip(_values(text), samples, strict=True):
+        builder.literal += text[at:start]
+        at = end
+        found = read(path, seen)
+        if found is Unread.SAME:
+            builder.literal += text[start:end]
+        elif isinstance(found, Unread):
+            builder.add(_SKIPPED)
+        else:
+            look, takes_null = found
+            slots[path] = Slot(len(slots), look, takes_null)
+            builder.add(f"(?:{look.value}|null)" if takes_null else f"(?:{look.value})")
+    builder.literal += text[at:]
+    return builder.form(), slots
+
+
+@dataclass
+class _Builder:
+    """A form being put together: `literal` is what stands since the last value."""
+
+    literal: str = ""
+    _start: str = ""
+    _pattern: str = ""
+    _parts: list[tuple[str, re.Pattern[str]]] = field(default_factory=list)
+
+    def add(self, pattern: str) -> None:
+        self._take_literal()
+        self._pattern += pattern
+
+    def form(self) -> EventForm:
+        self._take_literal()
+        self._close()
+        return EventForm(tuple(self._parts))
+
+    def _take_literal(self) -> None:
+        if len(self.literal) >= _LONG:
+            self._close()
+            self._start = self.literal
+        else:
+            self._pattern += re.escape(self.literal)
+        self.literal = ""
+
+    def _close(self) -> None:
+        if self._start or self._pattern:
+            self._parts.append((self._start, re.compile(self._pattern)))
+        self._start, self._pattern = "", ""
