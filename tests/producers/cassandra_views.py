@@ -14,6 +14,7 @@ from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 from cassandra_workload import SHORT, TABLES
 from command_line import CommandLine
+from comparing import only_one_has
 from deltalake import DeltaTable
 
 from cdc_views.api import Project
@@ -56,8 +57,7 @@ def differences(session: Session, run: CommandLine, keyspace: str, *more: str, t
     found = []
     for table in tables:
         source, view = source_rows(session, keyspace, table), view_rows(run, keyspace, table, *more)
-        found += [f"{table}: only the cluster has {row}" for row in source - view]
-        found += [f"{table}: only the view has {row}" for row in view - source]
+        found += only_one_has(table, source.elements(), view.elements())
     return found
 
 
@@ -87,6 +87,29 @@ def mark(session: Session, keyspace: str, number: int) -> None:
     for table, (columns, values, _) in _MARKS.items():
         text = f"INSERT INTO {keyspace}.{table} ({columns}) VALUES ({values.format(number)})"
         session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
+
+
+WITNESSES = -2
+"""The partition key of the rows of `pairs` that only a test writes, and only it reads."""
+
+
+def witness(session: Session, keyspace: str, number: int) -> None:
+    """Write a row at QUORUM that no workload reads, so that a node that misses it gets it by a hint, or not at all."""
+    text = f"INSERT INTO {keyspace}.pairs (a, b, c) VALUES ({WITNESSES}, 'witness', {number})"
+    session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.QUORUM))
+
+
+def read_at_all(session: Session, keyspace: str) -> None:
+    """Read the witnesses at ALL, which repairs the nodes that missed some."""
+    text = f"SELECT * FROM {keyspace}.pairs WHERE a = {WITNESSES} AND b = 'witness'"
+    session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
+
+
+def witnessed_by(keyspace: str, number: int) -> set[str]:
+    """The nodes in whose commit log the witness was, by what their agents have landed."""
+    location = Project.load().table(f"{keyspace}.pairs").location
+    found = DeltaTable(location).to_pyarrow_table(columns=["_origin"], filters=[("a", "=", WITNESSES), ("c", "=", number)])
+    return {row["_origin"]["node"] for row in found.to_pylist()}
 
 
 def landed_everywhere(keyspace: str, number: int, nodes: set[str]) -> bool:
