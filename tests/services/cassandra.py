@@ -87,7 +87,8 @@ class Node:
     def wait(self, *, within: float = _STARTS_WITHIN) -> bool:
         """Wait until it listens for CQL; False where it ended instead."""
         deadline = time.monotonic() + within
-        while _LISTENING not in self.log.read_text(errors="replace"):
+        # it says so just before it does
+        while _LISTENING not in self.log.read_text(errors="replace") or not _answers(self.address, self.port):
             if not self.is_running:
                 return False
             if time.monotonic() > deadline:
@@ -293,6 +294,12 @@ def _loopback(count: int, ports: tuple[int, ...]) -> list[str]:
         if all(_is_free(address, port) for address in addresses for port in ports):
             return addresses
     raise RuntimeError("no range of the loopback is free")
+
+
+def _answers(address: str, port: int) -> bool:
+    with suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
 
 
 def _is_free(address: str, port: int) -> bool:
