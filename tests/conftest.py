@@ -25,6 +25,8 @@ from cdc_views.schema import TableSchema
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
 
+pytest_plugins = ["services.ending"]
+
 settings.register_profile("fast", max_examples=20, deadline=None)
 """`make test-fast`; tests that ask for more examples ask for a multiple of the profile's."""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import tarfile
 import zlib
 from pathlib import Path
 
+from cassandra_tables import PROJECT, SCHEMA, TABLES, canonical
 from cdc_producers.cassandra.segments import index_of
+from command_line import CommandLine
+from comparing import only_one_has
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "cassandra_cdc.tar.xz"
 CAPTURED = 1795318085228
@@ -50,3 +54,20 @@ def copy(log: Path, to: Path, number: int, *, is_complete: bool = True) -> Path:
     path.write_bytes(content)
     index_of(path).write_text(f"{len(content)}\nCOMPLETED" if is_complete else str(len(content)))
     return path
+
+
+def project(folder: Path, capture: Path) -> None:
+    """Write a project of the workload's tables, as they were when the capture ended."""
+    alters = [line for line in (capture / "schema.cql").read_text().splitlines() if line.startswith("ALTER")]
+    (folder / "shop.cql").write_text("\n".join([SCHEMA, "ALTER TABLE shop.orders ADD extra int;", *alters, ""]))
+    (folder / "cdc_views.yml").write_text(PROJECT)
+
+
+def differences(run: CommandLine, capture: Path) -> list[str]:
+    """The rows that only one of the views and the node's answer has, at the instant of the answer."""
+    expected, found = json.loads((capture / "expected.json").read_text("utf-8")), []
+    for table in TABLES:
+        answer = run("query", table, "--as-of", str(expected["as_of"]), "--format", "jsonl")
+        assert answer.code == 0, answer.err
+        found += only_one_has(table, map(canonical, expected["rows"][table]), map(canonical, answer.out.splitlines()))
+    return found

@@ -19,6 +19,7 @@ from cassandra import DriverException
 from cassandra.cluster import NoHostAvailable, Session
 from cassandra.query import SimpleStatement
 from command_line import CommandLine
+from comparing import only_one_has
 from producing import eventually
 
 KEYSPACE = "shop"
@@ -270,6 +271,5 @@ def differences(session: Session, run: CommandLine, *options: str, tables: tuple
             view = Counter(canonical(line) for line in answer.out.splitlines())
             if source == view or int(time.time()) == now:
                 break
-        found += [f"{table}: only the source has {row}" for row in source - view]
-        found += [f"{table}: only the view has {row}" for row in view - source]
+        found += only_one_has(table, source.elements(), view.elements())
     return found

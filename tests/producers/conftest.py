@@ -42,6 +42,23 @@ def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
 
 
 @pytest.fixture(scope="session")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was captured of a Cassandra node: see `captured_cassandra`."""
+    from captured_cassandra import unpacked
+
+    return unpacked(tmp_path_factory.mktemp("capture"))
+
+
+@pytest.fixture(scope="session")
+def lib() -> Path:
+    """The folder of Cassandra's jars."""
+    pytest.importorskip("cassandra")
+    from services.cassandra import jars
+
+    return jars()
+
+
+@pytest.fixture(scope="session")
 def cassandra_node() -> Iterator[CassandraCluster]:
     """One Cassandra node of this run's own; a test makes a keyspace of its own in it."""
     pytest.importorskip("cassandra")

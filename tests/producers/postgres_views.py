@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from command_line import CommandLine
-from deltalake import DeltaTable
+from comparing import only_one_has, raw_location, twice
 from postgres_tables import TABLES, canonical, source_rows
 from producing import eventually
 from services.postgres import Postgres
 
-from cdc_views.api import Project
-
+__all__ = ["SLOT", "differences", "landed_twice", "raw_location", "wait_until_landed"]
 SLOT = "cdc_views_shop"
 
 
@@ -26,23 +23,10 @@ def differences(server: Postgres, run: CommandLine, *tables: str) -> list[str]:
     """The rows that only one of source and view has; empty where they are equal."""
     found = []
     for table in tables or TABLES:
-        view = Counter(canonical(row) for row in run.query(table))
-        source = Counter(source_rows(server, table))
-        found += [f"{table}: only the source has {row}" for row in source - view]
-        found += [f"{table}: only the view has {row}" for row in view - source]
+        found += only_one_has(table, source_rows(server, table), map(canonical, run.query(table)))
     return found
-
-
-def raw_location(table: str) -> str:
-    """Where the raw table of the project in the working directory is."""
-    return Project.load().table(table).location
 
 
 def landed_twice() -> int:
     """How many facts of the raw tables say the same of the same key at the same position."""
-    twice = 0
-    for table, keys in zip(TABLES, (["id"], ["a", "b"]), strict=True):
-        raw = DeltaTable(raw_location(table)).to_pyarrow_table()
-        facts = [tuple(str(row[name]) for name in (*keys, "_kind", "_live", "_deleted")) for row in raw.to_pylist()]
-        twice += len(facts) - len(set(facts))
-    return twice
+    return twice(dict(zip(TABLES, (["id"], ["a", "b"]), strict=True)))

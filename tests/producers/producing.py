@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+from services.account import launched
+
 ROOT = Path(__file__).parents[2]
 STARTS_WITHIN = 40.0
 
@@ -78,7 +80,7 @@ class Producer:
         path = os.pathsep.join([str(ROOT), str(ROOT / "spark"), str(ROOT / "producers"), os.environ.get("PYTHONPATH", "")])
         command = [sys.executable, "-m", "cdc_views", "produce", *self.arguments, *more, "--log-format", "json"]
         with self.log.open("wb") as log:
-            self.running = subprocess.Popen(
+            self.running = launched(
                 command, cwd=self.folder, stderr=log, env={**os.environ, "PYTHONPATH": path, **self.environment}
             )
         return self

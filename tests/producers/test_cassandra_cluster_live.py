@@ -1,6 +1,7 @@
 """Three Cassandra nodes, an agent beside each: random CQL, kills of nodes and agents, ALTER under load, snapshots.
 
-At each checkpoint what views show, over raw and over a state, is what `SELECT JSON` at ALL answers.
+Hints and read repair bring what a node missed: each is shown to have happened. At each checkpoint what views show, over raw and
+over a state, is what `SELECT JSON` at ALL answers.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from cassandra_views import differences, landed_everywhere, mark, settled
+from cassandra_views import differences, landed_everywhere, mark, read_at_all, settled, witness, witnessed_by
 from cassandra_workload import TABLES, Workload, create, project
 from command_line import CommandLine
 from producing import Producer, eventually
@@ -40,6 +41,8 @@ class Trial:
     run: CommandLine
     agents: list[Producer]
     marks: int = 0
+    hinted: list[tuple[int, str]] = field(default_factory=list)
+    missed: list[tuple[int, str]] = field(default_factory=list)
 
     def start(self, *more: str) -> None:
         """Start every agent, and wait until each follows its node's log."""
@@ -67,10 +70,42 @@ class Trial:
             every=0.5,
             what=f"mark {self.marks} from {nodes}; the agents say {[agent.said[-3:] for agent in self.agents]}",
         )
+        self._check_hints()
+        self._check_read_repair()
         settled()
-        assert differences(self.session, self.run, self.keyspace, "--raw-only") == []
+        assert differences(self.session, self.run, self.keyspace, "--raw-only", mend=self._flush) == []
         assert self.run("materialize", "--once").code == 0
-        assert differences(self.session, self.run, self.keyspace) == []
+        assert differences(self.session, self.run, self.keyspace, mend=self._flush) == []
+
+    def _flush(self) -> None:
+        for node in self.cluster.nodes:
+            node.tool("flush", self.keyspace)
+
+    def _check_hints(self) -> None:
+        """What a node missed while it was away is in its log, though nobody has read it: others kept hints for it."""
+        for number, node in self.hinted:
+            eventually(
+                lambda number=number, node=node: node in witnessed_by(self.keyspace, number),
+                within=60,
+                every=0.5,
+                what=f"witness {number} from {node} by a hint",
+            )
+        self.hinted.clear()
+
+    def _check_read_repair(self) -> None:
+        """What a node missed while nobody kept hints is not in its log, until a read at ALL has repaired it."""
+        for number, node in self.missed:
+            assert node not in witnessed_by(self.keyspace, number)
+        if self.missed:
+            read_at_all(self.session, self.keyspace)
+        for number, node in self.missed:
+            eventually(
+                lambda number=number, node=node: node in witnessed_by(self.keyspace, number),
+                within=30,
+                every=0.5,
+                what=f"witness {number} from {node} by read repair",
+            )
+        self.missed.clear()
 
     def stop(self) -> None:
         """End every agent: none has put anything into quarantine."""
@@ -129,11 +164,27 @@ def _kills_and_alters(trial: Trial, *, seed: int, rounds: int) -> None:
 
 
 def _kill_node(trial: Trial, _: list[Workload], chance: random.Random) -> None:
-    """Away long enough that others keep hints for it."""
-    index = chance.randrange(3)
+    """Others keep hints for it meanwhile."""
+    trial.hinted.append(_away(trial, chance))
+
+
+def _kill_node_without_hints(trial: Trial, _: list[Workload], chance: random.Random) -> None:
+    """What it misses it gets by read repair alone."""
+    for node in trial.cluster.nodes:
+        node.tool("disablehandoff")
+    trial.missed.append(_away(trial, chance))
+    for node in trial.cluster.nodes:
+        node.tool("enablehandoff")
+
+
+def _away(trial: Trial, chance: random.Random) -> tuple[int, str]:
+    """Kill a node (-9) and start it again; returns the number of the witness it missed, and its address."""
+    index, number = chance.randrange(3), time.time_ns() // 1_000_000 % 10**9
     trial.cluster.kill(index)
-    time.sleep(chance.uniform(2, 4))
+    time.sleep(chance.uniform(1, 2))
+    witness(trial.session, trial.keyspace, number)
     trial.cluster.start(index)
+    return number, trial.cluster.nodes[index].address
 
 
 def _kill_agent(trial: Trial, _: list[Workload], chance: random.Random) -> None:
@@ -161,7 +212,7 @@ def _alter(trial: Trial, loads: list[Workload], chance: random.Random) -> None:
 
 def _kill_both(trial: Trial, loads: list[Workload], chance: random.Random) -> None:
     _kill_agent(trial, loads, chance)
-    _kill_node(trial, loads, chance)
+    _kill_node_without_hints(trial, loads, chance)
 
 
 def test_a_snapshot_by_three_agents_and_the_log_after_it_are_the_cluster(trial: Trial) -> None:

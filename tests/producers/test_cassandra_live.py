@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -11,10 +12,12 @@ from pathlib import Path
 
 import pytest
 from cassandra.cluster import Session
-from cassandra_tables import ORDERS, Workload, differences, mark, wait_until_landed
+from cassandra_tables import ORDERS, TABLES, TYPED, Workload, differences, mark, wait_until_landed
 from command_line import CommandLine
 from producing import Producer, eventually
 from services.cassandra import CassandraCluster
+
+from cdc_views.api import Project
 
 pytestmark = pytest.mark.live
 
@@ -94,6 +97,30 @@ def test_columns_added_dropped_and_added_again_under_load(
         check(session, run, number)
     assert agent.metric("quarantined_total") == 0
     assert "USING TIMESTAMP" in (tmp_path / "shop.cql").read_text()
+
+
+def test_a_raw_table_that_was_lost_is_read_from_the_node_again(
+    agent: Producer, cassandra: CassandraCluster, run: CommandLine, tmp_path: Path
+) -> None:
+    """The tables have had CDC since they were created, so no snapshot was taken; by now segments of theirs are gone."""
+    session = cassandra.session()
+    session.execute(f"INSERT INTO {ORDERS} (tenant, day, seq, kind, v) VALUES ('old', '2026-01-01', 1, 'x', 7)")
+    agent.start().wait_until_said("following", within=120)
+    assert sum("no snapshot: it has had CDC" in line["message"] for line in agent.said) == len(TABLES)
+    for number in range(8):  # more than a segment
+        session.execute(f"UPDATE {ORDERS} SET w = %s WHERE tenant = 'x' AND day = '2026-01-01' AND seq = 1 AND kind = 'x'",
+                        (str(number) * 300_000,))  # fmt: skip
+    eventually(lambda: list(tmp_path.glob(".cdc-views/*/has-let-go")), within=60, what="a segment that was let go")
+    mark(session, 1)
+    wait_until_landed(run, 1)
+    assert agent.stop() == 0
+    shutil.rmtree(Path(Project.load().table(ORDERS).location))
+    shutil.rmtree(Path(Project.load().table(TYPED).location))
+    agent.start().wait_until_said("snapshot: read all", within=120)
+    mark(session, 2)
+    wait_until_landed(run, 2)
+    assert differences(session, run) == []
+    assert agent.stop() == 0
 
 
 def test_it_starts_while_the_node_is_down_and_lands_what_it_left(

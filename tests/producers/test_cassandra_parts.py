@@ -173,16 +173,19 @@ def segment(folder: Path, number: int) -> Path:
 @pytest.mark.parametrize("after", [After.DELETE, After.KEEP])
 def test_a_landed_segment_is_deleted_or_kept(tmp_path: Path, after: After) -> None:
     path = segment(tmp_path, 1)
-    made = AfterLanding(after, "", "host", Said(), Health())
+    made = AfterLanding(after, "", "host", Said(), Health(), tmp_path / "work")
     made.add(path)
     made.run()
     made.run()
     assert path.exists() is index_of(path).exists() is (after is After.KEEP)
+    # what is gone a snapshot has to bring
+    options = Options(work_folder=tmp_path / "work")
+    assert options.of_snapshot.passes_over_logged is (after is After.KEEP)
 
 
 def test_a_segment_is_deleted_once_the_archive_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, health, log = segment(tmp_path, 1), Health(), Said()
-    made = AfterLanding(After.ARCHIVE, "memory://cdc?token=secret", "host", log, health)
+    made = AfterLanding(After.ARCHIVE, "memory://cdc?token=secret", "host", log, health, tmp_path / "work")
     made.add(path)
     files = fsspec.filesystem("memory")
     with monkeypatch.context() as patched:
@@ -201,7 +204,7 @@ def test_a_segment_is_deleted_once_the_archive_has_it(tmp_path: Path, monkeypatc
 
 def test_a_folder_that_is_nearly_full_is_told_once_and_when_it_is_well_again(tmp_path: Path) -> None:
     health, log = Health(), Said()
-    made = AfterLanding(After.DELETE, "", "host", log, health)
+    made = AfterLanding(After.DELETE, "", "host", log, health, tmp_path / "work")
     path = segment(tmp_path, 1)
     assert made.watch(tmp_path, 120, 0.7) == 100
     made.watch(tmp_path, 120, 0.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,3 +93,52 @@ def test_a_real_one_is_up_until_it_is_stopped(tmp_path: Path, by_command: bool) 
     finally:
         if running.poll() is None:
             running.terminate()
+
+
+_HELD = """
+from pathlib import Path
+import time
+import pytest
+from services.postgres import running
+
+@pytest.fixture(scope="session")
+def server():
+    with running() as server:
+        yield server
+
+def test_that_takes_long(server):
+    Path("beside").write_text(f"{server._server.pid} {server.folder}")
+    Path("beside").rename("up")
+    time.sleep(60)
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_server_outlives_the_run_that_started_it(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "test_held.py").write_text(_HELD)
+    path = os.pathsep.join([str(ROOT / "tests"), str(ROOT), str(ROOT / "spark"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "services.ending", "-p", "no:cacheprovider", "test_held.py"]
+    with (tmp_path / "said").open("wb") as said:
+        running = subprocess.Popen(command, stdout=said, stderr=said, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    try:
+        eventually((tmp_path / "up").exists, within=60, what=f"up: {(tmp_path / 'said').read_text()}")
+        pid, folder = (tmp_path / "up").read_text().split()
+        assert is_alive(int(pid))
+        running.send_signal(number)
+        running.wait(30)
+        eventually(lambda: not is_alive(int(pid)), within=20, what="the server's end")
+        assert Path(folder).exists() is (number == signal.SIGKILL), "nobody is left to remove it"
+        if number == signal.SIGKILL:
+            shutil.rmtree(folder)
+    finally:
+        if running.poll() is None:
+            running.kill()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

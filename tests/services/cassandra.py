@@ -1,14 +1,13 @@
 """Cassandra nodes of the tests' own, CDC on: fetched once as jars, no root, no package manager.
 
 Each cluster takes a loopback range of its own (127.x.y.1 to .3), so that two runs do not meet. Linux only: elsewhere
-the loopback has one address. Needs Java 17 (Cassandra 5.0 knows 11 and 17).
+the loopback has one address. Needs Java 17; releases before 5.0 get a Java 11.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -19,7 +18,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +26,11 @@ from cassandra import ConsistencyLevel, ProtocolVersion
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, Session
 from cassandra.policies import ConstantReconnectionPolicy, WhiteListRoundRobinPolicy
 from cassandra.query import SimpleStatement
-from cdc_views_spark.ivy import fetched
-from cdc_views_spark.java import java_home
-from cdc_views_spark.session import cache_folder
 
-from services.account import free_port, stop
+from services.account import free_port, launched, stop
+from services.cassandra_releases import CURRENT, Release
 from services.cassandra_settings import JVM_OPTIONS, LOGGING, TOKENS, configuration
 
-JARS = ("org.apache.cassandra", "cassandra-all", "5.0.9")
 _STARTS_WITHIN = 150.0
 _ATTEMPTS = 3
 _LISTENING = "Starting listening for CQL"
@@ -43,28 +38,8 @@ logging.getLogger("cassandra").setLevel(logging.CRITICAL)  # it tells of every a
 
 
 def jars() -> Path:
-    """The folder of Cassandra's own jars, which a reader of commit logs needs too; fetched on the first call."""
-    return fetched(JARS, cache_folder() / f"cassandra-{JARS[2]}", finish=lambda _: None)
-
-
-def java() -> Path:
-    """The Java that nodes run on; raises `RuntimeError` where it is not 17."""
-    return _java()[0]
-
-
-@cache
-def _java() -> tuple[Path, str]:
-    found = java_home(cache_folder()) / "bin" / "java"
-    said = subprocess.run([str(found), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
-    version = re.search(r'"(17[.\d]*)"', said)
-    if version is None:
-        raise RuntimeError(f"Cassandra 5.0 needs Java 17: set JAVA_HOME; {found} says {said.splitlines()[:1]}")
-    return found, version[1]
-
-
-def _class_archive() -> Path:
-    """Where the classes of a node are kept parsed (AppCDS): it halves the start; the first run makes it."""
-    return cache_folder() / f"cassandra-{JARS[2]}-java-{_java()[1]}.jsa"
+    """The folder of the jars of the release that tests run on; fetched on the first call."""
+    return CURRENT.jars()
 
 
 @dataclass
@@ -78,6 +53,7 @@ class Node:
     port: int
     jmx_port: int
     heap: str = "384m"
+    release: Release = CURRENT
     archives_classes: bool = False
     process: subprocess.Popen[bytes] | None = None
     runs: int = 0
@@ -104,14 +80,15 @@ class Node:
         assert not self.is_running, f"{self.address} runs already"
         self.runs += 1
         with self.log.open("wb") as said:
-            self.process = subprocess.Popen(
+            self.process = launched(
                 self._command(), stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder, start_new_session=True
             )
 
     def wait(self, *, within: float = _STARTS_WITHIN) -> bool:
         """Wait until it listens for CQL; False where it ended instead."""
         deadline = time.monotonic() + within
-        while _LISTENING not in self.log.read_text(errors="replace"):
+        # it says so just before it does
+        while _LISTENING not in self.log.read_text(errors="replace") or not _answers(self.address, self.port):
             if not self.is_running:
                 return False
             if time.monotonic() > deadline:
@@ -131,7 +108,7 @@ class Node:
 
     def tool(self, *arguments: str) -> str:
         """Run `nodetool` against it; returns what it printed."""
-        command = [str(java()), *JVM_OPTIONS, "-XX:TieredStopAtLevel=1", "-cp", f"{self.lib}/*"]
+        command = [str(self.release.java()), *JVM_OPTIONS, "-XX:TieredStopAtLevel=1", "-cp", f"{self.lib}/*"]
         command += [
             f"-Dcassandra.config=file://{self.folder}/conf/cassandra.yaml",
             f"-Dlogback.configurationFile={self._logging}",
@@ -144,13 +121,6 @@ class Node:
         return self.folder / "conf" / "logback.xml"
 
     def _command(self) -> list[str]:
-        archive = _class_archive()
-        # a dump beside an agent (jamm) has to be allowed
-        classes = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+AllowArchivingWithJavaAgent"]
-        if archive.exists():
-            classes += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
-        elif self.archives_classes:
-            classes += [f"-XX:ArchiveClassesAtExit={self.folder / 'classes.jsa'}"]
         (agent,) = self.lib.glob("jamm-*.jar")
         class_path = os.pathsep.join(map(str, sorted(self.lib.glob("*.jar"))))
         given = {
@@ -170,18 +140,39 @@ class Node:
         }
         memory = [f"-Xms{self.heap}", f"-Xmx{self.heap}", "-Xss256k", "-XX:MaxDirectMemorySize=256m"]
         return [
-            str(java()),
+            str(self.release.java()),
             *JVM_OPTIONS,
             *memory,
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
-            *classes,
+            *self._class_options(),
             f"-javaagent:{agent}",
             *(f"-D{name}={value}" for name, value in given.items()),
             "-cp",
             class_path,
             "org.apache.cassandra.service.CassandraDaemon",
         ]
+
+    def _class_options(self) -> list[str]:
+        archive = self.release.class_archive()
+        if archive is None:
+            return []
+        # a dump beside an agent (jamm) has to be allowed
+        allowed = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+AllowArchivingWithJavaAgent"]
+        if archive.exists():
+            return [*allowed, f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+        return [*allowed, f"-XX:ArchiveClassesAtExit={self.folder / 'classes.jsa'}"] if self.archives_classes else []
+
+    def keep_classes(self) -> None:
+        """Where it is to leave its classes and nobody has before: end it as it wishes to, and keep them."""
+        archive = self.release.class_archive()
+        if archive is None or not self.archives_classes or self.process is None or archive.exists():
+            return
+        stop(self.process, signal.SIGTERM)
+        if (made := self.folder / "classes.jsa").exists():
+            beside = archive.with_name(f"{archive.name}.{os.getpid()}")
+            shutil.move(made, beside)
+            beside.rename(archive)
 
 
 @dataclass
@@ -278,9 +269,7 @@ class CassandraCluster:
             with suppress(Exception):
                 cluster.shutdown()
         for node in self.nodes:
-            if node.archives_classes and node.process is not None and not _class_archive().exists():
-                stop(node.process, signal.SIGTERM)
-                _keep_classes(node.folder / "classes.jsa")
+            node.keep_classes()
             node.kill()
 
     def _started(self, nodes: list[Node]) -> None:
@@ -297,13 +286,6 @@ class CassandraCluster:
                 node.launch()
 
 
-def _keep_classes(made: Path) -> None:
-    if made.exists():
-        beside = _class_archive().with_name(f"{_class_archive().name}.{os.getpid()}")
-        shutil.move(made, beside)
-        beside.rename(_class_archive())
-
-
 def _loopback(count: int, ports: tuple[int, ...]) -> list[str]:
     """Addresses of a range that nobody uses, as far as can be seen."""
     for _ in range(50):
@@ -312,6 +294,12 @@ def _loopback(count: int, ports: tuple[int, ...]) -> list[str]:
         if all(_is_free(address, port) for address in addresses for port in ports):
             return addresses
     raise RuntimeError("no range of the loopback is free")
+
+
+def _answers(address: str, port: int) -> bool:
+    with suppress(OSError), socket.create_connection((address, port), timeout=1):
+        return True
+    return False
 
 
 def _is_free(address: str, port: int) -> bool:
@@ -323,26 +311,35 @@ def _is_free(address: str, port: int) -> bool:
         return True
 
 
-def _node(folder: Path, addresses: list[str], index: int, *, settings: dict[str, Any], ports: tuple[int, int], heap: str) -> Node:
+def _node(
+    folder: Path,
+    addresses: list[str],
+    index: int,
+    *,
+    settings: dict[str, Any],
+    ports: tuple[int, int],
+    heap: str,
+    release: Release,
+) -> Node:
     place = folder / f"node{index + 1}"
     for name in ("data", "commitlog", "saved_caches", "hints", "cdc_raw", "conf", "logs", "tmp"):
         (place / name).mkdir(parents=True)
     given = configuration(place, addresses, TOKENS[index], storage_port=ports[0], port=ports[1])
-    (place / "conf" / "cassandra.yaml").write_text(yaml.safe_dump({**given, **settings}))
+    (place / "conf" / "cassandra.yaml").write_text(yaml.safe_dump(release.settings({**given, **settings})))
     (place / "conf" / "logback.xml").write_text(LOGGING)
-    return Node(index, addresses[index], place, jars(), ports[1], free_port(), heap, archives_classes=index == 0)
+    return Node(index, addresses[index], place, release.jars(), ports[1], free_port(), heap, release, archives_classes=index == 0)
 
 
 @contextmanager
-def running(nodes: int = 3, *, heap: str = "384m", **settings: Any) -> Iterator[CassandraCluster]:
+def running(nodes: int = 3, *, heap: str = "384m", release: Release = CURRENT, **settings: Any) -> Iterator[CassandraCluster]:
     """A cluster of 1 or 3 nodes without a keyspace of ours, gone at the end; `settings` are of cassandra.yaml."""
     assert nodes in (1, 3), "RF 3 or none"
     folder = Path(tempfile.mkdtemp(prefix="cdc-views-cassandra-"))
     try:
         ports = (free_port(), free_port())
         addresses = _loopback(nodes, ports)
-        made = [_node(folder, addresses, i, settings=settings, ports=ports, heap=heap) for i in range(nodes)]
-        cluster = CassandraCluster(folder, jars(), made, settings)
+        made = [_node(folder, addresses, i, settings=settings, ports=ports, heap=heap, release=release) for i in range(nodes)]
+        cluster = CassandraCluster(folder, release.jars(), made, settings)
         try:
             cluster.start_all()
             yield cluster

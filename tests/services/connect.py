@@ -18,7 +18,7 @@ from cdc_views_spark.ivy import fetched
 from cdc_views_spark.java import java_home
 from cdc_views_spark.session import cache_folder
 
-from services.account import free_port, stop
+from services.account import free_port, launched, stop
 from services.kafka import LOGGING, Kafka
 from services.postgres import Postgres
 
@@ -46,7 +46,7 @@ class Connect:
         options = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
         files = [str(self.folder / "worker.properties"), str(self.folder / "connector.properties")]
         with (self.folder / "log").open("ab") as said:
-            self._server = subprocess.Popen(
+            self._server = launched(
                 [java, *options, "-cp", jars, "org.apache.kafka.connect.cli.ConnectStandalone", *files],
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder,
             )  # fmt: skip

@@ -14,7 +14,7 @@ from cdc_views_spark.java import is_wrapped, java_home
 from cdc_views_spark.session import cache_folder
 from cdc_views_spark.truststore import trust_options
 
-from services.account import stop
+from services.account import launched, stop
 
 VERSION = "3.6.0.Final"
 _COMPLETE = "complete"
@@ -96,7 +96,7 @@ class DebeziumServer:
             "io.debezium.server.Main",
         ]
         with self.log.open("wb") as said:
-            self.running = subprocess.Popen(command, cwd=self.folder, stdout=said, stderr=said)
+            self.running = launched(command, cwd=self.folder, stdout=said, stderr=said)
         return self
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ from cdc_views_spark.session import cache_folder
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 
-from services.account import free_port, stop
+from services.account import free_port, started, stop
 
 BROKER = ("org.apache.kafka", "kafka_2.13", "4.3.1")
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
@@ -88,19 +88,15 @@ class Kafka:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        with (self.folder / "log").open("ab") as said:
-            self._server = subprocess.Popen(
-                _java("kafka.Kafka", str(self.folder / "server.properties")),
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder,
-            )  # fmt: skip
-        deadline = time.monotonic() + _READY_WITHIN
-        while True:
-            try:
-                AdminClient({"bootstrap.servers": self.address, "log_level": 0}).list_topics(timeout=1)
-                return
-            except KafkaException:
-                if time.monotonic() > deadline or self._server.poll() is not None:
-                    raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
+        command = _java("kafka.Kafka", str(self.folder / "server.properties"))
+        client = {"bootstrap.servers": self.address, "log_level": 0}
+        self._server = started(
+            command,
+            lambda: AdminClient(client).list_topics(timeout=1),
+            log=self.folder / "log",
+            within=_READY_WITHIN,
+            failure=KafkaException,
+        )
 
     def stop(self) -> None:
         """Stop it, clients or not."""

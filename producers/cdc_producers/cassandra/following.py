@@ -166,6 +166,11 @@ class Follower:
                 self.restart()
                 continue
             start = self._reached[segment.id] = max(start, ended.position)
+            if ends and not ended.why and ended.mutations == start == 0 and segment.limit:
+                # Cassandra's reader passes over a segment whose header it cannot read
+                nothing = Ended(0, why="corrupt", reason=f"nothing in it can be read, and its index says {segment.limit:,} bytes")
+                self._give_up(segment, nothing, ends=ends, emit=emit)
+                return
             if not ended.why:
                 self._reached[segment.id] = limit if limit == WHOLE else start
                 return

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from cassandra import DriverException, InvalidRequest
 from cassandra.auth import PlainTextAuthProvider
@@ -24,6 +26,8 @@ USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _TIMEOUT = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZE = re.compile(r"(\d+)\s*([KMG]i?B|B)?", re.IGNORECASE)
+_TRUNCATION = struct.Struct(">qiq")
+"""Source: Cassandra 4.0 to 5.0, `SystemKeyspace.truncationAsMapEntry`."""
 _UNITS = {"B": 0, "K": 10, "M": 20, "G": 30}
 
 
@@ -46,6 +50,14 @@ class NodeFacts:
     total_space: int
     has_cdc: bool
     blocks_writes: bool
+
+
+class Truncation(NamedTuple):
+    """A TRUNCATE: where this node's commit log stood, and when (epoch ms). What is before it no read shows."""
+
+    segment: int
+    position: int
+    at: int
 
 
 @dataclass
@@ -81,6 +93,12 @@ class Node:
         """Return what differs once anything in the schema has changed."""
         with self._asking():
             return str(self._rows("SELECT schema_version FROM system.local")[0]["schema_version"])
+
+    def truncated(self) -> dict[UUID, Truncation]:
+        """Return the last TRUNCATE of tables on this node, by table id."""
+        with self._asking():
+            found = self._rows("SELECT truncated_at FROM system.local")[0]["truncated_at"] or {}
+        return {number: Truncation(*_TRUNCATION.unpack(record)) for number, record in found.items()}
 
     def schema(self, keyspaces: Iterable[str]) -> NodeSchema:
         """Return the schema as the node has it now, with the definitions of these keyspaces."""

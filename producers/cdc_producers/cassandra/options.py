@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.cassandra.segments import has_let_go
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_views.errors import UsageError
 
@@ -80,7 +81,7 @@ class Options:
             consistency=self.snapshot_consistency.upper(),
             rows_per_second=self.snapshot_rate,
             own_ranges=is_beside,
-            passes_over_logged=is_beside,
+            passes_over_logged=is_beside and not has_let_go(self.work_folder),
         )
 
     @classmethod

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cdc_producers.cassandra.node import Node, NodeFacts
+from cdc_producers.cassandra.node import Node, NodeFacts, Truncation
 from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
@@ -28,6 +28,7 @@ class Schemas:
         folder: Where the schema is remembered.
         file: CQL with table ids, in place of the node's.
         log: Where it says that the node is away.
+        truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
     """
 
     node: Node
@@ -37,6 +38,7 @@ class Schemas:
     log: ProducerLog
     facts: NodeFacts | None = None
     trouble: str = ""
+    truncated: dict[UUID, Truncation] = field(default_factory=dict)
     _looked: float = 0.0
     _known: NodeSchema | None = field(default=None)
 
@@ -60,6 +62,7 @@ class Schemas:
             return self.facts
         try:
             self.facts = self.node.facts()
+            self.truncated = self.node.truncated()
             self.refresh()
         except TransientError as error:
             if not self._recall():
@@ -84,7 +87,10 @@ class Schemas:
             return False
         self._looked = time.monotonic()
         try:
-            if self.file is not None or self.node.schema_version() == self.current.version:
+            if self.file is not None:
+                return False
+            self.truncated = self.node.truncated()
+            if self.node.schema_version() == self.current.version:
                 self.trouble = ""
                 return False
             return self.refresh()
@@ -117,9 +123,7 @@ class Schemas:
             "definitions": [[part.name, part.cql] for part in known.definitions],
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        beside = self.folder / f"{_REMEMBERED}.new"
-        beside.write_text(json.dumps(told), "utf-8")
-        beside.replace(self.folder / _REMEMBERED)
+        write_whole(self.folder / _REMEMBERED, json.dumps(told))
 
     def _recall(self) -> bool:
         told = remembered(self.folder)
@@ -133,11 +137,6 @@ class Schemas:
         return True
 
 
-def forget(folder: Path) -> None:
-    """Forget what was remembered."""
-    (folder / _REMEMBERED).unlink(missing_ok=True)
-
-
 def remembered(folder: Path) -> dict[str, Any] | None:
     """Return what was remembered; None where nothing was, or it cannot be read."""
     try:
@@ -145,3 +144,10 @@ def remembered(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that who reads it meanwhile, or after a crash, finds the one before or this one."""
+    beside = path.with_name(f"{path.name}.new")
+    beside.write_text(text, "utf-8")
+    beside.replace(path)

@@ -11,6 +11,7 @@ from cdc_views.errors import TransientError
 _LOG = re.compile(r"CommitLog-\d+-(\d+)\.log\Z")
 _INDEX_ENDS = "_cdc.idx"
 _COMPLETED = "COMPLETED"
+_LET_GO = "has-let-go"
 WHOLE = (1 << 31) - 1
 """Past the end of any segment: positions in one are 31 bits."""
 
@@ -72,3 +73,15 @@ def held_bytes(folder: Path) -> int:
         except OSError:
             continue
     return total
+
+
+def has_let_go(work_folder: Path) -> bool:
+    """Whether an agent with this work folder ever deleted or archived a segment: `cdc_raw` may lack what a table needs."""
+    return (work_folder / _LET_GO).exists()
+
+
+def note_let_go(work_folder: Path) -> None:
+    """Note that a segment is about to be deleted; see `has_let_go`."""
+    if not has_let_go(work_folder):
+        work_folder.mkdir(parents=True, exist_ok=True)
+        (work_folder / _LET_GO).touch()

@@ -70,8 +70,8 @@ class SnapshotSource:
     def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
         if self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
             self.log.info(
-                f"{name}: no snapshot: it has had CDC since it was created, so the log has everything; where segments of the log "
-                "were deleted before they landed here, run this once with --snapshot only",
+                f"{name}: no snapshot: it has had CDC since it was created, and this agent has let no segment go yet, so the log "
+                "has everything; where something else deleted segments of the log, run this once with --snapshot only",
                 table=name,
             )
         else:

@@ -23,7 +23,8 @@ class SnapshotOptions:
         own_ranges: Only the ranges whose first replica is the first of `hosts`: each node's agent reads its part.
         log_since: The commit log that is landed too has everything from here on (µs); 0: from the start of this run on.
             See `snapshot_events`.
-        passes_over_logged: Whether a table that has had CDC since it was created is passed over: its log has everything.
+        passes_over_logged: Whether a table that has had CDC since it was created is passed over: its log has everything, as
+            long as no segment was let go.
         marks_rows: Whether rows are taken for inserted (rule W1); False: for updated, unless they have no cell.
         reads_elements: Whether write times of collections' elements are read where the server has them (5.0).
         timeout_seconds: Of one page.

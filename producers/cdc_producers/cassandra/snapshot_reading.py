@@ -119,7 +119,12 @@ class SnapshotReader:
         return primary_ranges(owners, self.host_id)
 
     def is_logged_whole(self, table: TableSchema) -> bool:
-        """Whether the table has had CDC since it was created: the server keeps when each setting was last written."""
+        """Whether the table has had CDC since it was created: the server keeps when each setting was last written.
+
+        Never where the node deletes segments that nobody has read (`cdc_block_writes: false`).
+        """
+        if not self._blocks_writes():
+            return False
         text = "SELECT id, WRITETIME(cdc), cdc FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
         with _asking(self.options, f"looking at {table.full_name}"):
             found = self.session.execute(text, (table.keyspace, table.name)).one()
@@ -129,6 +134,16 @@ class SnapshotReader:
         if created.version != 1 or written is None or is_on != b"\x01":
             return False
         return int.from_bytes(written, "big") - (created.time - _EPOCH) // 10 < _CREATING
+
+    def _blocks_writes(self) -> bool:
+        """`cdc_block_writes` of the node; 4.0 has no such setting and always blocks."""
+        text = "SELECT value FROM system_views.settings WHERE name = 'cdc_block_writes'"
+        with _asking(self.options, "looking at settings"):
+            try:
+                found = self.session.execute(text).one()
+            except InvalidRequest:
+                return True
+        return found is None or found[0] != b"false"
 
     def pages(self, selection: Selection, ranges: Iterable[TokenRange], stop: Event) -> Iterator[Page]:
         """Yield every page of these ranges, in order; the next one is on its way while one is worked on."""

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 from cdc_producers.cassandra import schema_file
 from cdc_producers.cassandra.after import AfterLanding
@@ -18,10 +18,12 @@ from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.cassandra.options import Options
 from cdc_producers.cassandra.reader import Reader
-from cdc_producers.cassandra.schemas import Schemas, forget, remembered
+from cdc_producers.cassandra.same_tables import SameTables
+from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.metrics import Health, Metrics
 from cdc_producers.source import Emit, Emitted, LostError, Standing
 from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
@@ -42,16 +44,17 @@ class CassandraSource:
         """See `Source.run`."""
         self.close()
         options = self.options
-        before = remembered(options.work_folder)
         schemas = self._schemas()
         facts = schemas.open()
         try:
             self._check(schemas.current, facts)
+            self._pass_over_truncated(schemas, f"cassandra:{facts.host_id}")
             reader = Reader(options, facts.address, self.log)
             follower = self._follower(schemas, facts, reader)
-            after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health)
-            self._work = work = _Work(self.targets, options, self.log, self.health, schemas, reader, follower, after)
-            self._check_same_tables(schemas.current, follower.landed, before)
+            after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health, options.work_folder)
+            landed = [name for name, position in follower.landed.items() if position is not None]
+            same = SameTables(options.work_folder, landed, self.log, self.health)
+            self._work = work = _Work(self.targets, options, self.log, self.health, schemas, reader, follower, after, same)
             reader.start()
         except BaseException:
             schemas.node.close()
@@ -97,6 +100,15 @@ class CassandraSource:
             if not found.has_cdc:
                 raise UsageError(f"{name} has no CDC: its changes are not in cdc_raw; ALTER TABLE {name} WITH cdc = true")
 
+    def _pass_over_truncated(self, schemas: Schemas, stream: str) -> None:
+        """Begin behind a table's TRUNCATE, as the node itself does when it replays its log."""
+        for name, target in self.targets.items():
+            table, lander = schemas.current.table(name), target.lander(stream)
+            found = None if table is None else schemas.truncated.get(table.id)
+            if found is not None:
+                # does nothing where the table has landed further; by itself, so that what comes next is cut there
+                lander.land([], through=Position(found.segment, found.position), now=datetime.now(timezone.utc))
+
     def _folder(self, facts: NodeFacts) -> Path:
         given = self.options.cdc_folder or (Path(facts.cdc_folder) if facts.cdc_folder else None)
         if given is None:
@@ -104,18 +116,6 @@ class CassandraSource:
         if not given.is_dir():
             raise TransientError(f"{given}: is no folder here; run the agent on the node's machine, or name it with --cdc-folder")
         return given
-
-    def _check_same_tables(self, schema: NodeSchema, landed: Mapping[str, object], before: Mapping[str, Any] | None) -> None:
-        """Refuse a table that was dropped and created again: what has landed is another table's."""
-        known = {f"{keyspace}.{name}": i for i, (keyspace, name, _) in (before or {}).get("ids", {}).items()}
-        for name, position in landed.items():
-            found = schema.table(name)
-            if found is not None and position is not None and known.get(name, str(found.id)) != str(found.id):
-                forget(self.options.work_folder)
-                raise LostError(
-                    f"{name} was dropped and created again (table id {known[name]}, now {found.id}): what has landed is of the "
-                    "former table, whose rows no read shows. Give the table a new `raw: {table: …}`; started again, both mix"
-                )
 
     def keep_alive(self) -> None:
         """See `Source.keep_alive`; called while the target is slow or away, when the folder fills."""
@@ -151,6 +151,7 @@ class _Work:
     reader: Reader
     follower: Follower
     after: AfterLanding
+    same: SameTables
     landed: deque[Landmark] = field(default_factory=deque)
     read_to: str = ""
     heard: float = 0.0
@@ -164,6 +165,7 @@ class _Work:
         schema = self.schemas.current
         wanted = []
         self._pushed = self._versions
+        self.same.check(schema, self.targets, self.schemas.truncated)
         for name, target in self.targets.items():
             table = schema.table(name)
             if table is None:
@@ -195,7 +197,8 @@ class _Work:
             emit(item)
 
         while not stop.is_set():
-            if self.schemas.look() or self._versions != self._pushed:
+            truncated = self.schemas.truncated
+            if self.schemas.look() or self._versions != self._pushed or self.schemas.truncated != truncated:
                 self.push()
             self.health.set("node", self.schemas.trouble)
             was_new = self.follower.round(note, stop)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cassandra import DriverException, InvalidRequest
@@ -13,6 +12,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.connection import ConnectionException
 
+from cdc_producers.generator.orders import Order, Orders
 from cdc_views.errors import TransientError, UsageError
 
 DDL = """\
@@ -38,21 +38,18 @@ CREATE TABLE IF NOT EXISTS shop.carts (
 ) WITH cdc = true;
 """
 _KEYSPACE = "CREATE KEYSPACE IF NOT EXISTS shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': %d}"
-_CUSTOMERS, _KEPT = 20, 300
-_ITEMS = ("apple", "bread", "cheese", "dates ☃", "eggs", "flour")
 _CART_SECONDS = 900
 
 
-class Orders:
-    """See `cdc_producers.generator.workload.Workload`."""
+class CassandraOrders(Orders):
+    """See `Orders`; an order is a row, its lines a map."""
 
     def __init__(self, hosts: list[str], port: int, chance: random.Random) -> None:
         """Keep the address; connect later."""
-        self._hosts, self._port, self._chance = hosts, port, chance
+        super().__init__(chance)
+        self._hosts, self._port = hosts, port
         self._cluster: Cluster | None = None
         self._session: Any = None
-        self._orders: deque[tuple[str, int]] = deque()
-        self._next = 1
 
     def prepare(self) -> None:
         """See `Workload.prepare`."""
@@ -64,92 +61,62 @@ class Orders:
                 self._run(statement)
         found = self._run("SELECT customer, number FROM shop.orders")
         # a customer with only a name (static) and no order comes with a null number
-        there = [(customer, number) for customer, number in found if number is not None]
-        self._orders = deque(sorted(there, key=lambda order: order[1])[-_KEPT:])
-        self._next = max((number for _, number in self._orders), default=0) + 1
+        self.take_note((customer, number) for customer, number in found if number is not None)
 
-    def step(self) -> str:
-        """See `Workload.step`."""
-        pick = self._chance.random()
-        if len(self._orders) < 3 or pick < 0.3:
-            return self._order()
-        if pick < 0.85 and len(self._orders) < _KEPT:
-            makers: tuple[Callable[[], str], ...] = (
-                self._pay,
-                self._change,
-                self._take_out,
-                self._cart,
-                self._rename,
-                self._ship,
-            )
-            return self._chance.choice(makers)()
-        return self._delete()
+    @property
+    def changes(self) -> Sequence[Callable[[], str]]:
+        """See `Orders.changes`."""
+        return self._pay, self._change, self._take_out, self._cart, self._rename, self._ship
 
-    def _order(self) -> str:
-        customer, number = f"c{self._chance.randrange(_CUSTOMERS)}", self._next
-        lines = {self._item(): self._chance.randrange(1, 9) for _ in range(self._chance.randrange(1, 4))}
+    def insert(self, order: Order, lines: Mapping[str, int]) -> None:
+        """See `Orders.insert`."""
         self._run(
             "INSERT INTO shop.orders (customer, number, status, total, lines, tags, changed_at) "
             "VALUES (%s, %s, 'new', %s, %s, {'web'}, toTimestamp(now()))"
-            + (" IF NOT EXISTS" if self._chance.random() < 0.1 else ""),
-            (customer, number, self._total(), lines),
+            + (" IF NOT EXISTS" if self.chance.random() < 0.1 else ""),
+            (*order, self.total(), lines),
         )
-        self._next += 1
-        self._orders.append((customer, number))
-        return "insert"
 
     def _pay(self) -> str:
-        return self._update("status = 'paid', tags = tags + {'paid'}, total = %s", self._total())
+        return self._update("status = 'paid', tags = tags + {'paid'}, total = %s", self.total())
 
     def _change(self) -> str:
-        return self._update("lines[%s] = %s, changed_at = toTimestamp(now())", self._item(), self._chance.randrange(1, 9))
+        return self._update("lines[%s] = %s, changed_at = toTimestamp(now())", self.item(), self.chance.randrange(1, 9))
 
     def _take_out(self) -> str:
-        return self._update("lines = lines - {%s}, notes = notes + [%s]", item := self._item(), f"no {item}")
+        return self._update("lines = lines - {%s}, notes = notes + [%s]", item := self.item(), f"no {item}")
 
     def _ship(self) -> str:
-        place = f"{self._chance.randrange(99)} Main St", str(self._chance.randrange(10_000, 99_999))
-        return self._update("sent_to = {street: %s, zip: %s}, status = 'sent'", *place)
+        return self._update("sent_to = {street: %s, zip: %s}, status = 'sent'", *self.place())
 
     def _cart(self) -> str:
         """A cart's item is gone after a quarter of an hour, and with the order."""
-        customer, _ = self._chance.choice(self._orders)
+        customer, _ = self.chance.choice(self.orders)
         text = f"INSERT INTO shop.carts (customer, item, pieces) VALUES (%s, %s, %s) USING TTL {_CART_SECONDS}"
-        self._run(text, (customer, self._item(), self._chance.randrange(1, 5)))
+        self._run(text, (customer, self.item(), self.chance.randrange(1, 5)))
         return "insert"
 
     def _rename(self) -> str:
-        customer, _ = self._chance.choice(self._orders)
-        self._run("UPDATE shop.orders SET name = %s WHERE customer = %s", (f"{customer.upper()} {self._next}", customer))
+        customer, number = self.chance.choice(self.orders)
+        self._run("UPDATE shop.orders SET name = %s WHERE customer = %s", (f"{customer.upper()} {number}", customer))
         return "update"
 
-    def _delete(self) -> str:
-        """One order; now and then all of a customer's up to it, and the cart."""
-        customer, number = order = self._chance.choice(self._orders)
-        if self._chance.random() < 0.2:
-            self._run(
-                "BEGIN BATCH DELETE FROM shop.orders WHERE customer = %s AND number <= %s; "
-                "DELETE FROM shop.carts WHERE customer = %s; APPLY BATCH",
-                (customer, number, customer),
-            )
-            self._orders = deque(kept for kept in self._orders if kept[0] != customer or kept[1] > number)
-        else:
-            self._run("DELETE FROM shop.orders WHERE customer = %s AND number = %s", order)
-            self._orders.remove(order)
-        return "delete"
+    def delete(self, order: Order) -> None:
+        """See `Orders.delete`."""
+        self._run("DELETE FROM shop.orders WHERE customer = %s AND number = %s", order)
+
+    def delete_up_to(self, order: Order) -> None:
+        """See `Orders.delete_up_to`."""
+        self._run(
+            "BEGIN BATCH DELETE FROM shop.orders WHERE customer = %s AND number <= %s; "
+            "DELETE FROM shop.carts WHERE customer = %s; APPLY BATCH",
+            (*order, order[0]),
+        )
 
     def _update(self, change: str, *values: object) -> str:
-        customer, number = self._chance.choice(self._orders)
-        self._run(f"UPDATE shop.orders SET {change} WHERE customer = %s AND number = %s", (*values, customer, number))
+        text = f"UPDATE shop.orders SET {change} WHERE customer = %s AND number = %s"
+        self._run(text, (*values, *self.chance.choice(self.orders)))
         return "update"
-
-    def _item(self) -> str:
-        return self._chance.choice(_ITEMS)
-
-    def _total(self) -> Any:
-        from decimal import Decimal
-
-        return Decimal(self._chance.randrange(100, 100_000)).scaleb(-2)
 
     def _run(self, text: str, values: tuple[object, ...] | None = None) -> list[Any]:
         try:
@@ -176,12 +143,12 @@ class Orders:
             cluster.shutdown()
 
 
-def open_workload(address: str, chance: random.Random) -> Orders:
+def open_workload(address: str, chance: random.Random) -> CassandraOrders:
     """Return the workload; `address` is host:port, or several hosts before one port, an empty one 127.0.0.1:9042."""
     hosts, _, port = (address or "127.0.0.1:9042").rpartition(":")
     if not hosts or not port.isdecimal():
         raise UsageError("--cassandra: HOST:PORT or HOST,HOST:PORT was expected, as 127.0.0.1:9042")
-    return Orders([host.strip() for host in hosts.split(",")], int(port), chance)
+    return CassandraOrders([host.strip() for host in hosts.split(",")], int(port), chance)
 
 
-__all__ = ["DDL", "Orders", "open_workload"]
+__all__ = ["DDL", "CassandraOrders", "open_workload"]
