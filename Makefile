@@ -9,7 +9,7 @@ DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast test-live test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
+.PHONY: help install demo test test-fast test-live test-live-bigquery test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F'\t' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -50,7 +50,12 @@ test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
 test-live: $(STAMP) ## longer tests against real servers
-	@$(BIN)/python -m pytest -q -m live tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
+	@$(BIN)/python -m pytest -q -m "live and not bigquery_project" tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
+
+test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: CDC_VIEWS_BIGQUERY_PROJECT and credentials are needed
+	@test -n "$$CDC_VIEWS_BIGQUERY_PROJECT" || { echo "set CDC_VIEWS_BIGQUERY_PROJECT to a project that may be billed (CONTRIBUTING.md)" >&2; exit 2; }
+	@test -z "$$CI" || { echo "BigQuery is not tested where CI is set" >&2; exit 2; }
+	@$(BIN)/python -m pytest -q -n 8 -m bigquery_project tests/live tests/semantics
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics

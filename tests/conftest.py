@@ -12,6 +12,7 @@ from zlib import crc32
 
 import pytest
 from hypothesis import settings
+from strategies.bigquery_project import RemoteProject, is_asked_for, remote_project
 from strategies.histories import NOW
 from strategies.reading import STRATEGIES, Row, canonical_row, land, shown_by
 
@@ -40,6 +41,23 @@ def cassandra_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with tarfile.open(DATA / "cassandra_cases.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, and so count, tests of a real BigQuery project, unless one is named; `make test-live-bigquery` runs them."""
+    if is_asked_for():
+        return
+    asleep = [item for item in items if item.get_closest_marker("bigquery_project")]
+    items[:] = [item for item in items if item not in set(asleep)]
+    if asleep:
+        config.hook.pytest_deselected(items=asleep)
+
+
+@pytest.fixture(scope="session")
+def bigquery_project() -> Iterator[RemoteProject]:
+    """A real project of BigQuery, with datasets of its own."""
+    with remote_project() as remote:
+        yield remote
 
 
 @pytest.fixture(scope="session")

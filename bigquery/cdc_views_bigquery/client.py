@@ -15,6 +15,8 @@ import pyarrow as pa
 from cdc_views.errors import UnsupportedError
 from cdc_views.instants import span_seconds
 from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views_bigquery.limits import check_authorized
+from cdc_views_bigquery.storable import check_storable
 from cdc_views_bigquery.telling import told
 from cdc_views_bigquery.types import Field, Fields, standard
 
@@ -95,7 +97,11 @@ class Connection:
         return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, schema)))
 
     def load(self, rows: pa.Table, table: str, *, what: str) -> str:
-        """Append rows to a table by one load job, which bills nothing and lands all of them or none; returns its id."""
+        """Append rows to a table by one load job, which bills nothing and lands all of them or none; returns its id.
+
+        Raises `UnsupportedError` for rows that BigQuery cannot store (`storable`), before anything is sent.
+        """
+        check_storable(rows, table=table)
         from io import BytesIO
 
         import pyarrow.parquet as pq
@@ -162,6 +168,8 @@ class Connection:
             known = [entry.entity_id for entry in dataset.access_entries if entry.entity_type == "view"]
             if source in known:
                 return False
+            resources = [entry for entry in dataset.access_entries if entry.entity_type in ("view", "dataset", "routine")]
+            check_authorized(len(resources), dataset=reads)
             entry = bigquery.AccessEntry(None, "view", source)
             dataset.access_entries = [*dataset.access_entries, entry]
             self.client.update_dataset(dataset, ["access_entries"], retry=self._retry, timeout=self._timeout)

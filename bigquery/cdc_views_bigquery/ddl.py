@@ -9,6 +9,9 @@ from enum import Enum
 from functools import partial
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.merging import limits
+from cdc_views.merging.columns import check_shown
+from cdc_views.merging.types import CLUSTERABLE
 from cdc_views.naming import physical_name
 from cdc_views.plan.build import Ask
 from cdc_views.plan.choose import choose
@@ -24,10 +27,6 @@ from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 DIALECT = "bigquery"
 MOST_ALIGNED = 400
 """Columns; a statement of more is too long for a view when it is aligned, and takes seconds to write."""
-_MOST_CLUSTERED = 4
-"""Source: BigQuery, Clustered tables, Limitations."""
-_CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "TIMESTAMP", "BIGNUMERIC"})
-"""Of the types that raw tables have. Source: BigQuery, Clustered tables, Cluster column types."""
 _OURS = {
     "_kind": "what the fact is about: row, static, partition, range or table",
     "_live": "row marker: write time and packed expiry; null where the event carries none",
@@ -147,7 +146,7 @@ def cluster_of(relation: Relation, found: Fields) -> list[str]:
     """Return the columns that a raw table is clustered by: the key's, as far as BigQuery can."""
     kinds = {f.name: f for f in found}
     keys = [physical_name(column.name) for column in relation.schema.row_key]
-    return [key for key in keys if kinds[key].kind in _CLUSTERABLE and not kinds[key].repeats][:_MOST_CLUSTERED]
+    return [key for key in keys if kinds[key].kind in CLUSTERABLE and not kinds[key].repeats][:limits.CLUSTERED]
 
 
 def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS) -> str:
@@ -190,6 +189,7 @@ def views(target: Target, config: BigQueryConfig) -> list[Statement]:
     """
     schema = target.relation.schema
     check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
+    check_shown(target.relation)
     queries = view_queries(target)
     for name, query in queries:
         check_view(query, columns=len(schema.columns), what=f"view {name} of {schema.full_name}")
@@ -247,7 +247,8 @@ def described(column: Column) -> str:
     """Return what is said of a column of the view: its type at the source and its role."""
     roles = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static, of the partition"}
     role = roles.get(column.role)
-    return _line(f"{column.type}, {role}" if role else str(column.type))
+    text = _line(f"{column.type}, {role}" if role else str(column.type))
+    return limits.shortened(text, most=limits.COLUMN_DESCRIPTION)
 
 
 def labels(given: Mapping[str, str]) -> list[tuple[str, str]]:

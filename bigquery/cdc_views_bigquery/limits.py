@@ -1,62 +1,49 @@
-"""What BigQuery refuses for its size, checked before anything is sent.
+"""What BigQuery refuses for its size, asked of tables, views and statements.
 
-Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas).
+The numbers are those of `cdc_views.merging.limits`.
 """
 
 from __future__ import annotations
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.merging import limits
+from cdc_views.merging.limits import QUERY_BYTES, VIEW_CHARACTERS
 from cdc_views_bigquery.types import Fields
-
-VIEW_CHARACTERS = 256 * 1024
-"""Views, "Maximum length of a standard SQL query used to define a view"."""
-QUERY_BYTES = 1024 * 1024
-"""Query jobs, "Maximum unresolved GoogleSQL query length"."""
-RESOLVED_BYTES = 12 * 1024 * 1024
-"""Query jobs, "Maximum resolved legacy and GoogleSQL query length": with the text of every view it reads."""
-COLUMNS = 10_000
-"""Tables, "Maximum number of columns in a table, query result, or view definition", nested and repeated ones included."""
-NESTING = 15
-"""Schemas, "Maximum nesting depth of STRUCT columns"."""
-DESCRIPTION = 1024
-"""Tables, "Maximum length of a column description", in characters."""
 
 
 def check_view(query: str, *, columns: int, what: str) -> None:
     """Raise `UnsupportedError` for a view's query that is too long, or shows too many columns."""
-    if len(query) > VIEW_CHARACTERS:
-        raise UnsupportedError(
-            f"{what} takes {len(query):,} characters for {columns:,} columns, and BigQuery keeps views of at most "
-            f"{VIEW_CHARACTERS:,}",
-            remedy="materialize the table and read its serving table, or split it: views of fewer columns at the schema file",
-        )
-    _check_count(columns, what=what)
+    limits.check_view(
+        query,
+        what=f"{what}, of {columns:,} columns,",
+        remedy="materialize the table and read its serving table, or split it: views of fewer columns at the schema file",
+    )
+    limits.check_count(columns, what=what)
 
 
 def check_statement(sql: str, *, what: str) -> None:
     """Raise `UnsupportedError` for a statement that is too long to be sent."""
-    size = len(sql.encode())
-    if size > QUERY_BYTES:
-        raise UnsupportedError(
-            f"{what} takes {size:,} bytes, and BigQuery takes statements of at most {QUERY_BYTES:,}",
-            remedy="ask for fewer columns, or read the serving table",
-        )
+    limits.check_statement(sql, what=what, remedy="ask for fewer columns, or read the serving table")
 
 
 def check_columns(fields: Fields, *, what: str) -> None:
     """Raise `UnsupportedError` for a table with too many columns, or nested too deeply."""
-    _check_count(sum(field.size for field in fields), what=f"{what}, counting members of STRUCTs,")
+    limits.check_count(sum(field.size for field in fields), what=f"{what}, counting members of STRUCTs,")
     deepest = max(fields, key=lambda field: field.depth)
-    if deepest.depth > NESTING:
+    if deepest.depth > limits.NESTING:
         raise UnsupportedError(
-            f"{what} nests {deepest.depth} STRUCTs in column {deepest.name!r}, and BigQuery takes {NESTING}",
+            f"{what} nests {deepest.depth} STRUCTs in column {deepest.name!r}, and BigQuery takes {limits.NESTING}",
             remedy="leave the column out of the schema file",
         )
 
 
-def _check_count(columns: int, *, what: str) -> None:
-    if columns > COLUMNS:
+def check_authorized(known: int, *, dataset: str) -> None:
+    """Raise `UnsupportedError` where a dataset lets as many views read it as it can."""
+    if known >= limits.AUTHORIZED:
         raise UnsupportedError(
-            f"{what} has {columns:,} columns, and BigQuery takes {COLUMNS:,}",
-            remedy="leave columns out of the schema file, or part the table at its source",
+            f"{dataset} lets {known:,} views read it, and BigQuery takes {limits.AUTHORIZED:,}",
+            remedy="authorize the dataset of the views instead, and set `bigquery.authorize_views: false`",
         )
+
+
+__all__ = ["QUERY_BYTES", "VIEW_CHARACTERS", "check_authorized", "check_columns", "check_statement", "check_view"]

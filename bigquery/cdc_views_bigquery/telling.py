@@ -34,6 +34,9 @@ _ANALYSIS = re.compile(
     r"(Syntax error|Unrecognized name|Name \S+ not found|No matching signature|Function not found|Table not found"
     r"|Not found|Duplicate column|Column \S+ (already|in|name)|Query error: (Syntax|Unrecognized)|Invalid field name|Field name)"
 )
+_NULL_IN_ARRAY = re.compile(r"Array cannot have a null element; error in writing field [^:]+\Z")
+"""Names a column and no value."""
+_READS_NULLS = "read it as TO_JSON_STRING(column), element by element with UNNEST, or by `cdc-views query`"
 
 
 class InvalidQueryError(Exception):
@@ -76,9 +79,11 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
     reason = str(first.get("reason") or type(error).__name__)
     said = str(first.get("message") or error.message or "").strip().splitlines()
     text = said[0] if said else ""
-    is_safe = is_analysis or reason in _REMEDIES or bool(_ANALYSIS.match(text))
+    holds_null = bool(_NULL_IN_ARRAY.match(text))
+    is_safe = is_analysis or holds_null or reason in _REMEDIES or bool(_ANALYSIS.match(text))
     shown = f": {text}" if text and is_safe else "; its words may quote rows, and are kept with the job"
-    remedy = f"; {_REMEDIES[reason]}" if reason in _REMEDIES else ""
+    found = _READS_NULLS if holds_null else _REMEDIES.get(reason)
+    remedy = f"; {found}" if found else ""
     kind = TransientError if reason in _LATER else EngineError
     return kind(f"BigQuery, {what}: {reason}{shown}{_of(job, error)}{remedy}")
 

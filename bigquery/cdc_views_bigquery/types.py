@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.errors import UnsupportedError
+from cdc_views.merging.types import refuse_lists_in_lists, scalar_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +55,12 @@ def _field(field: pa.Field, *, where: str) -> Field:
     kind = field.type
     if pa.types.is_list(kind):
         if pa.types.is_list(kind.value_type):
-            raise UnsupportedError(
-                f"{where} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
-                remedy="leave the column out of the schema file",
-            )
+            raise refuse_lists_in_lists(where)
         element = _field(pa.field(field.name, kind.value_type), where=where)
         return Field(field.name, element.kind, repeats=True, fields=element.fields)
     if pa.types.is_struct(kind):
         return Field(field.name, "STRUCT", fields=tuple(_field(part, where=where) for part in kind))
-    return Field(field.name, _scalar(kind))
-
-
-def _scalar(kind: pa.DataType) -> str:
-    checks = (
-        (pa.types.is_integer, "INT64"),
-        (pa.types.is_floating, "FLOAT64"),
-        (pa.types.is_string, "STRING"),
-        (pa.types.is_binary, "BYTES"),
-        (pa.types.is_boolean, "BOOL"),
-        (pa.types.is_decimal, "BIGNUMERIC"),
-        (pa.types.is_timestamp, "TIMESTAMP"),
-    )
-    return next(name for fits, name in checks if fits(kind))
+    return Field(field.name, scalar_type(kind))
 
 
 def differences(found: Fields, wanted: Fields, *, path: str = "") -> tuple[list[str], list[str]]:

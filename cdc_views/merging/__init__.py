@@ -7,12 +7,12 @@ facts of the state, merges both tables, and moves the watermark: all of it happe
 from __future__ import annotations
 
 from cdc_views.merging.columns import Column, serving_columns, state_columns
-from cdc_views.merging.limits import MOST_BYTES, check_script
+from cdc_views.merging.limits import QUERY_BYTES, check_script
 from cdc_views.merging.scripts import facts_view, run_script, setup_script
 from cdc_views.merging.tables import Merging
 
 __all__ = [
-    "MOST_BYTES",
+    "QUERY_BYTES",
     "Column",
     "Merging",
     "check_script",

@@ -10,8 +10,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.engines.serving import column_types
-from cdc_views.errors import UnsupportedError
 from cdc_views.facts import FactKind
+from cdc_views.merging.arrays import may_hold_null
+from cdc_views.merging.limits import CLUSTERED
+from cdc_views.merging.types import CLUSTERABLE, refuse_lists_in_lists, scalar_type
 from cdc_views.naming import held_name, physical_name
 from cdc_views.plan import names
 from cdc_views.plan.serving import CHANGES_AT
@@ -23,10 +25,8 @@ from cdc_views.sql.dialects.bigquery import BigQuery
 
 PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
 """Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
-_MOST_CLUSTERED = 4
-"""Source: BigQuery, Introduction to clustered tables, Limitations."""
-_CLUSTERABLE = ("INT64", "STRING", "BOOL", "BIGNUMERIC", "TIMESTAMP", "DATETIME", "DATE")
-"""Source: BigQuery, Introduction to clustered tables, Cluster column types; BYTES and FLOAT64 are none of them."""
+LEFT_OUT = "_left_out"
+"""Of a row: how many elements of its arrays BigQuery cannot store (`arrays`). Tables whose arrays hold anything have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,25 @@ def shown_columns(relation: Relation) -> tuple[tuple[str, Column], ...]:
     )
 
 
+def check_shown(relation: Relation) -> None:
+    """Raise `UnsupportedError` for a column whose shown form BigQuery has no type for.
+
+    A set whose elements are lists is one: a raw table keeps its elements as STRUCTs, a view shows an ARRAY of ARRAYs.
+    """
+    for name, kind in column_types(relation, field_name=held_name).items():
+        _type(kind, name)
+
+
 def serving_columns(relation: Relation) -> tuple[Column, ...]:
     """Return the columns of a serving table: the view's, and ours."""
     ours = (Column(CHANGES_AT, "INT64"), Column(PART, "INT64"), Column(OWNER, "BYTES"), Column(ROW, "BYTES"))
-    return (*(column for _, column in shown_columns(relation)), *ours)
+    more = (Column(LEFT_OUT, "INT64"),) if leaves_out(relation) else ()
+    return (*(column for _, column in shown_columns(relation)), *ours, *more)
+
+
+def leaves_out(relation: Relation) -> bool:
+    """Whether a row's array may have elements that BigQuery cannot store."""
+    return any(may_hold_null(column.type) for column in relation.schema.columns)
 
 
 def shown_names(schema: TableSchema) -> dict[str, str]:
@@ -83,7 +98,7 @@ def shown_names(schema: TableSchema) -> dict[str, str]:
 def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
     """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
     kinds = {column.name: column for column in columns}
-    return [kinds[name].quoted for name in wanted if kinds[name].type in _CLUSTERABLE][:_MOST_CLUSTERED]
+    return [kinds[name].quoted for name in wanted if kinds[name].type in CLUSTERABLE][:CLUSTERED]
 
 
 def owner_of(relation: Relation) -> Sql:
@@ -132,25 +147,9 @@ def _type(kind: pa.DataType, column: str) -> str:
         return f"ARRAY<STRUCT<`key` {_type(kind.key_type, column)}, `value` {_type(kind.item_type, column)}>>"
     if pa.types.is_list(kind):
         if pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type):
-            raise UnsupportedError(
-                f"column {column!r} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
-                remedy="leave the column out of the schema file",
-            )
+            raise refuse_lists_in_lists(f"column {column!r}")
         return f"ARRAY<{_type(kind.value_type, column)}>"
     if pa.types.is_struct(kind):
         fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
         return f"STRUCT<{', '.join(fields)}>"
-    return next(name for fits, name in _SCALARS if fits(kind))
-
-
-_SCALARS = (
-    (pa.types.is_integer, "INT64"),
-    (pa.types.is_floating, "FLOAT64"),
-    (pa.types.is_string, "STRING"),
-    (pa.types.is_binary, "BYTES"),
-    (pa.types.is_boolean, "BOOL"),
-    (pa.types.is_decimal, "BIGNUMERIC"),
-    (pa.types.is_date, "DATE"),
-    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "TIMESTAMP"),
-    (pa.types.is_timestamp, "DATETIME"),
-)
+    return scalar_type(kind)

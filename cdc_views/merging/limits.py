@@ -1,36 +1,84 @@
-"""What BigQuery refuses for its size, checked before anything is sent.
+"""What BigQuery refuses for its size, checked before anything is sent: the only place that has these numbers.
 
-Source: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas).
+Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas); the section and
+the name of the limit stand with each.
 """
 
 from __future__ import annotations
 
 from cdc_views.errors import UnsupportedError
 
-MOST_BYTES = 1024 * 1024
-"""Query jobs, "Maximum unresolved GoogleSQL query length"; a script is one query."""
-MOST_VIEW_CHARACTERS = 256 * 1024
-"""Views, "Maximum length of a standard SQL query used to define a view"."""
+QUERY_BYTES = 1024 * 1024
+"""Query jobs, "Maximum unresolved GoogleSQL query length"; a script is one query.
+
+The same page also says "Maximum SQL query character length", 1,024 K characters: no more than that many bytes.
+"""
+VIEW_CHARACTERS = 256 * 1024
+"""Logical views, "Maximum length of a GoogleSQL query used to define a view"; views that it reads are not counted."""
+RESOLVED_BYTES = 12 * 1024 * 1024
+"""Query jobs, "Maximum resolved legacy and GoogleSQL query length": with the text of every view it reads."""
+COLUMNS = 10_000
+"""Query jobs, "Maximum columns in a table, query result, or view definition", nested and repeated ones included."""
+NESTING = 15
+"""All tables, "Maximum depth of nested records"."""
+COLUMN_NAME = 300
+"""All tables, "Maximum length of a column name", in characters."""
+COLUMN_DESCRIPTION = 1_024
+"""All tables, "Maximum length of a column description", in characters."""
+TABLE_DESCRIPTION = 16_384
+"""All tables, "Maximum length of a table description", and logical views, "of a view description", in characters."""
+AUTHORIZED = 2_500
+"""Datasets, "Number of authorized resources in a dataset's access control list"; each view and each part of one is one."""
+PARTITIONS_OF_A_JOB = 4_000
+"""Partitioned tables, "Number of partitions modified by a single job"."""
+PARTITIONS = 10_000
+"""Partitioned tables, "Number of partitions per partitioned table": 416 days of hours, 27 years of days."""
+CLUSTERED = 4
+"""Introduction to clustered tables, Limitations: clustering columns of a table."""
 
 
 def fits(sql: str) -> bool:
-    """Whether a script can be sent."""
-    return len(sql.encode()) <= MOST_BYTES
+    """Whether a statement or script can be sent."""
+    return len(sql.encode()) <= QUERY_BYTES
+
+
+def check_statement(sql: str, *, what: str, remedy: str) -> None:
+    """Raise `UnsupportedError` for a statement or script that is too long to be sent."""
+    if not fits(sql):
+        raise UnsupportedError(
+            f"{what} takes {len(sql.encode()):,} bytes, and BigQuery takes statements of at most {QUERY_BYTES:,}",
+            remedy=remedy,
+        )
 
 
 def check_script(sql: str, *, what: str) -> None:
-    """Raise `UnsupportedError` for a script that is too long to be sent."""
-    if not fits(sql):
+    """Raise `UnsupportedError` for a merge script that is too long to be sent."""
+    check_statement(
+        sql, what=what, remedy="leave columns out of the schema file, keep no serving table, or materialize on duckdb or spark"
+    )
+
+
+def check_view(sql: str, *, what: str, remedy: str) -> None:
+    """Raise `UnsupportedError` for a view whose query is too long to be kept."""
+    if len(sql) > VIEW_CHARACTERS:
         raise UnsupportedError(
-            f"{what} takes {len(sql.encode()):,} bytes, and BigQuery takes at most {MOST_BYTES:,}",
-            remedy="leave columns out of the schema file, keep no serving table, or materialize on duckdb or spark",
+            f"{what} takes {len(sql):,} characters, and BigQuery keeps views of at most {VIEW_CHARACTERS:,}", remedy=remedy
         )
 
 
-def check_view(sql: str, *, what: str) -> None:
-    """Raise `UnsupportedError` for a view that is too long to be kept."""
-    if len(sql) > MOST_VIEW_CHARACTERS:
+def check_count(columns: int, *, what: str) -> None:
+    """Raise `UnsupportedError` for more columns than a table or view may have."""
+    if columns > COLUMNS:
         raise UnsupportedError(
-            f"{what} takes {len(sql):,} characters, and BigQuery keeps views of at most {MOST_VIEW_CHARACTERS:,}",
-            remedy="set no lateness, or leave columns out of the schema file",
+            f"{what} has {columns:,} columns, and BigQuery takes {COLUMNS:,}",
+            remedy="leave columns out of the schema file, or part the table at its source",
         )
+
+
+def shortened(text: str, *, most: int) -> str:
+    """Return a description of at most `most` characters.
+
+    >>> shortened("map<text, int>", most=8)
+    'map<tex…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"

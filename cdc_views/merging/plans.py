@@ -6,7 +6,21 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from cdc_views.merging.columns import FACT, OWNER, PART, ROW, Column, fact_of, owner_of, raw_columns, row_of, shown_columns
+from cdc_views.merging.arrays import left_out, without_nulls
+from cdc_views.merging.columns import (
+    FACT,
+    LEFT_OUT,
+    OWNER,
+    PART,
+    ROW,
+    Column,
+    fact_of,
+    leaves_out,
+    owner_of,
+    raw_columns,
+    row_of,
+    shown_columns,
+)
 from cdc_views.merging.tables import Merging
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build, output_names
@@ -23,7 +37,6 @@ from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects.base import Sql, identifier, number
 from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
-from cdc_views.types import ListOf, SetOf
 
 TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
 """Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
@@ -98,28 +111,14 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     outputs, casts = dict(output_names(ask)), casts_of(relation)
     shown: list[Sql] = []
     for name, column in shown_columns(relation):
-        value: Sql = exp.column(identifier(outputs[name]))
-        if isinstance(kind := relation.schema.column(name).type, ListOf | SetOf) and kind.is_multicell:
-            value = _without_nulls(value)
+        value = without_nulls(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
         shown.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(column.name)))
     ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
+    if leaves_out(relation):
+        ours[LEFT_OUT] = left_out([(exp.column(identifier(outputs[c.name])), c.type) for c in relation.schema.columns])
     shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
     known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
     return _text(_bucketed(known, merging), merging)
-
-
-def _without_nulls(array: Sql) -> Sql:
-    """The array's elements that have a value, in order: an element of 0 bytes shows as null, which no stored array may hold.
-
-    Source: BigQuery, Data types, Array type, "Nulls and the array type".
-    """
-    source = exp.Unnest(
-        expressions=[array], alias=exp.TableAlias(columns=[identifier("_item")]), offset=identifier("_offset")
-    )
-    item = exp.column(identifier("_item"))
-    query = exp.select(item).from_(source).where(exp.Is(this=item.copy(), expression=exp.Not(this=exp.Null())))
-    ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
-    return exp.Array(expressions=[ordered], struct_name_inheritance=True)
 
 
 def _changes_at() -> Sql:

@@ -130,7 +130,11 @@ def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING,
         purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _kind = '{PURGED_KIND}')"
         landed = f"SELECT {_listed(names)} FROM (\n{plans.in_time_query(relation, merging, tail=f'({landed})', purged=purged)}\n)"
     query = f"SELECT {_listed(names)} FROM {merging.state} WHERE _kind <> '{PURGED_KIND}'\nUNION ALL\n{landed}"
-    check_view(query, what=f"the view of state and tail of {relation.schema.full_name}")
+    check_view(
+        query,
+        what=f"the view of state and tail of {relation.schema.full_name}",
+        remedy="set no lateness, or leave columns out of the schema file",
+    )
     return f"CREATE {'VIEW IF NOT EXISTS' if only_if_missing else 'OR REPLACE VIEW'} {merging.facts} AS\n{query}"
 
 

@@ -6,12 +6,11 @@ import re
 from dataclasses import dataclass
 
 from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.merging.limits import PARTITIONS_OF_A_JOB
 from cdc_views.sql.dialects.base import identifier
 
 _TABLE = re.compile(r"[\w -]{1,1000}\Z")
 _PLACE = re.compile(r"[\w:.-]+\.\w+\Z|\w+\Z")
-MOST_BUCKETS = 4_000
-"""Source: BigQuery, Quotas and limits, Partitioned tables: partitions modified by a single job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,9 @@ class Merging:
         for name in (self.name, *([self.serving] if self.serving else [])):
             if not _TABLE.match(name):
                 raise UnsupportedError(f"BigQuery has no tables called {name!r}", remedy="name it with letters, digits and `_`")
-        if not 1 <= self.buckets <= MOST_BUCKETS:
-            raise ConfigError(f"{self.buckets} buckets; 1 to {MOST_BUCKETS} were expected: a job changes no more partitions")
+        if not 1 <= self.buckets <= PARTITIONS_OF_A_JOB:
+            most = PARTITIONS_OF_A_JOB
+            raise ConfigError(f"{self.buckets} buckets; 1 to {most} were expected: a job changes no more partitions")
         if self.overlap < 0 or (self.lateness is not None and self.lateness < 0):
             raise ConfigError("overlap and lateness are spans of time; none was expected to be below 0")
 

@@ -126,7 +126,7 @@ def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
     """One row per path and instant at which it was written: the winner so far, until the path is written again."""
     keys = request.row_keys() if kind is FactKind.ROW else request.partition_keys()
     latest = reduced_elements(request, column, keys=keys, kind=kind)
-    path = "_path_key"
+    path = names.PATH_KEY
     by = (*map(col, request.owners(kind)), col(path))
     kept = tuple((name, col(name)) for name in (*request.identities(kind), path))
     so_far = ("_cell", Over(Window.LARGEST, col("_cell"), by, _AT))

@@ -32,12 +32,14 @@ def precedence_parts(cell: Expr, kind: LogicalType | None) -> tuple[tuple[str, E
 def now_rank(now: Expr) -> Expr:
     """Return the least rank of a cell that still expires after `now`: `RANK_FLOOR + (now + 1) · 2^31` (rule C4).
 
-    A column holds that rank itself.
+    A column holds that rank itself. An instant outside of the range of expiries, which have 32 bits, is as good as its
+    end: the rank of any other would not fit into 64 bits, which is all that some engines' literals have.
     """
     if isinstance(now, Col):
         return now
     if isinstance(now, Lit) and isinstance(now.value, int):
-        return Lit(RANK_FLOOR + ((now.value + 1) << (TTL_BITS + 1)))
+        expiry = min(max(now.value, -1), (1 << 32) - 1)
+        return Lit(RANK_FLOOR + ((expiry + 1) << (TTL_BITS + 1)))
     ahead = Call(Op.ADD, (now, Lit(1)))
     return Call(Op.ADD, (Call(Op.MUL, (ahead, Lit(1 << (TTL_BITS + 1)))), Lit(RANK_FLOOR)))
 

@@ -216,7 +216,7 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
         f"latest_{base}_elements",
         "row key and path",
         flat,
-        (*keys, "_path_key"),
+        (*keys, names.PATH_KEY),
         (latest,),
         folds,
     )
@@ -242,7 +242,7 @@ def _flattened(exploded: Explode, column: Column, *, keys: tuple[str, ...]) -> N
     element = col(names.ELEMENT)
     columns = (
         *((key, col(key)) for key in keys),
-        ("_path_key", Field(element, path_key(column))),
+        (names.PATH_KEY, Field(element, path_key(column))),
         *((f"_{name}", Field(element, name)) for name in _shown_paths(column)),
         (names.ELEMENT, element),
     )
@@ -252,9 +252,9 @@ def _flattened(exploded: Explode, column: Column, *, keys: tuple[str, ...]) -> N
 def collected(request: Reduction, column: Column) -> Expr:
     """Return an array of struct(key, path[, path_bytes], written, rank[, value | bytes]), ordered by key."""
     cell = col("_cell")
-    paths = [(name, col(f"_{name}")) for name in _shown_paths(column)] or [("path", col("_path_key"))]
+    paths = [(name, col(f"_{name}")) for name in _shown_paths(column)] or [("path", col(names.PATH_KEY))]
     payload = request.reduced("_cell", column, cell=cell, kind=element_value_type(column.type)).payload
-    parts = [("key", col("_path_key")), *paths, (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
+    parts = [("key", col(names.PATH_KEY)), *paths, (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
     return Agg(Fold.COLLECT, Struct((*parts, *((name, Field(cell, name)) for name in payload))))
 
 

@@ -25,7 +25,7 @@ def _served() -> Iterator[Served]:
     pytest.importorskip("zetasql")
     pytest.importorskip("google.cloud.bigquery")
     from dialect_zetasql import GoogleSql
-    from services.bigquery import served
+    from services.bigquery_http import served
 
     with served(GoogleSql()) as (url, store):
         yield Served(url, store)

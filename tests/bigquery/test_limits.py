@@ -80,8 +80,8 @@ def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(
     from cdc_views_bigquery import ddl
     from cdc_views_bigquery import wide as parting
 
-    monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 1000)
     monkeypatch.setattr(parting, "COLUMNS", 2)
+    monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 1000)
     _shows_the_oracles_rows(server.url, 5)
     assert {name for name in server.store.things if "__part" in name} == {f"my-project.shop.t__part{n}" for n in (1, 2, 3)}
     assert len(server.store.datasets["my-project.shop_raw"]["access"]) == 4
@@ -89,7 +89,7 @@ def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(
 
 @pytest.mark.slow
 def test_a_table_of_1000_columns_is_below_every_limit(server: Served) -> None:
-    from cdc_views_bigquery import limits
+    from cdc_views.merging import limits
 
     _shows_the_oracles_rows(server.url, 1000)
     _check(Table(wide(1000), facts(1000)), server.url, "aggregate")
@@ -115,7 +115,9 @@ def _refused(relation: Relation, match: str, *, strategy: str = "auto") -> None:
 
 
 def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdc_views_bigquery import ddl, limits
+    from cdc_views_bigquery import ddl
+
+    from cdc_views.merging import limits
 
     deep: LogicalType = INT
     for _ in range(16):
@@ -126,7 +128,7 @@ def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.Monk
     monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 100)
     _refused(wide(1, static=True), "static columns cannot be cut into parts")
     monkeypatch.setattr(limits, "VIEW_CHARACTERS", 100)
-    _refused(wide(1), r"takes [\d,]+ characters for 3 columns, and BigQuery keeps views of at most 100")
+    _refused(wide(1), r"of 3 columns, takes [\d,]+ characters, and BigQuery keeps views of at most 100")
     monkeypatch.setattr(limits, "QUERY_BYTES", 100)
     _refused(wide(1), r"takes [\d,]+ bytes, and BigQuery takes statements of at most 100")
 

@@ -17,14 +17,16 @@ from cdc_views.table import Table
 WAREHOUSE = "my-project.shop"
 
 
-def project(folder: Path, url: str, *, tables: list[dict[str, Any]] | None = None, **bigquery: Any) -> Project:
-    """Write and load a project; by default of the one table shop.orders."""
+def project(
+    folder: Path, url: str | None, *, tables: list[dict[str, Any]] | None = None, warehouse: str = WAREHOUSE, **bigquery: Any
+) -> Project:
+    """Write and load a project, by default of the one table shop.orders; without `url` BigQuery is asked."""
     (folder / "schema.cql").write_text(CQL)
     body = {
         "name": "shop",
         "engine": "bigquery",
-        "warehouse": WAREHOUSE,
-        "bigquery": {"endpoint": url, "retry_for": "5s", **bigquery},
+        "warehouse": warehouse,
+        "bigquery": {**({"endpoint": url, "retry_for": "5s"} if url else {}), **bigquery},
         "tables": tables or [{"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}],
     }
     file = folder / "cdc_views.yml"

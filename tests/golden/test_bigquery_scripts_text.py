@@ -11,7 +11,7 @@ from sqlglot import exp
 from strategies.schemas import INT, TEXT, WIDE, Subject, table
 
 from cdc_views.errors import ConfigError, UnsupportedError
-from cdc_views.merging import MOST_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
+from cdc_views.merging import QUERY_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
 from cdc_views.schema import Column
@@ -80,9 +80,9 @@ def test_googlesql_takes_every_statement(made: Relation, settles: bool) -> None:
 def test_a_script_too_long_is_made_dense_and_then_refused() -> None:
     short, made = Merging("`p.raw.t`", "p.shop", "t", serving="t"), wide(250)
     dense = run_script(made, short, settles=True)
-    assert len(dense.encode()) <= MOST_BYTES
+    assert len(dense.encode()) <= QUERY_BYTES
     assert "/* one row per" not in dense
-    with pytest.raises(UnsupportedError, match=r"wide takes [\d,]+ bytes, and BigQuery takes at most 1,048,576"):
+    with pytest.raises(UnsupportedError, match=r"wide takes [\d,]+ bytes, and BigQuery takes statements of at most 1,048,576"):
         run_script(wide(1000), short)
 
 

@@ -80,7 +80,7 @@ def test_a_row_lives_until_its_last_cell_expires(shown: Shown) -> None:
     assert not exists(shown, *facts, now=NOW + 5)
 
 
-def test_a_column_not_asked_for_keeps_its_row_alive(shown: Shown, duckdb_engine: Any, tmp_path: Any) -> None:
+def test_a_column_not_asked_for_keeps_its_row_alive(duckdb_engine: Any, tmp_path: Any) -> None:
     from strategies.reading import STRATEGIES, land, read_rows
 
     from cdc_views.relation import Relation

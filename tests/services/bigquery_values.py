@@ -67,17 +67,18 @@ def kind_of(found: dict[str, Any]) -> Any:
 
 def row(columns: Columns, cells: Any, *, micros: bool) -> dict[str, Any]:
     """Return one row of a result; instants are µs, or seconds with a fraction."""
-    return {"f": [{"v": value(cell, kind, micros=micros)} for (_, kind), cell in zip(columns, cells, strict=True)]}
+    found = zip(columns, cells, strict=True)
+    return {"f": [{"v": value(cell, kind, micros=micros, name=name)} for (name, kind), cell in found]}
 
 
-def value(cell: Any, kind: Any, *, micros: bool) -> Any:
+def value(cell: Any, kind: Any, *, micros: bool, name: str = "") -> Any:
     """Return one value; a null array becomes an empty one, and a null in an array is refused, as BigQuery does."""
     which = cell.WhichOneof("value")
     if kind.type_kind == types.TYPE_ARRAY:
         element = kind.array_type.element_type
-        items = [value(item, element, micros=micros) for item in cell.array_value.element] if which else []
+        items = [value(item, element, micros=micros, name=name) for item in cell.array_value.element] if which else []
         if any(item is None for item in items):
-            raise ResultError("Array cannot have a null element; error in writing field")
+            raise ResultError(f"Array cannot have a null element; error in writing field {name}")
         return [{"v": item} for item in items]
     if which is None:
         return None

@@ -12,13 +12,13 @@ from typing import Any
 from cdc_views.engines.exact import rows_of
 from cdc_views.facts import Fact
 from cdc_views.merging import Merging, run_script, setup_script
-from cdc_views.merging.columns import shown_columns
+from cdc_views.merging.columns import LEFT_OUT, leaves_out, shown_columns
 from cdc_views.oracle import latest_rows
 from cdc_views.plan.build import Ask
 from cdc_views.relation import Relation
 from cdc_views.schema import Column, Role
 from cdc_views.sql import query_sql
-from cdc_views.types import EMPTY, ListOf, SetOf, TupleOf
+from cdc_views.types import EMPTY, SetOf, TupleOf
 from strategies.bigquery_scripts import Bench
 from strategies.bigquery_values import Evaluator, Table, table_of
 from strategies.dialect_cases import Answer, Friendly, assert_same
@@ -28,6 +28,7 @@ from strategies.schemas import DECIMAL, Subject
 SECOND = 1_000_000
 RAW = "project.raw.orders"
 FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
+STRICT = Friendly(FRIENDLY.micros, FRIENDLY.days)
 Rows = list[dict[str, Any]]
 
 
@@ -88,16 +89,21 @@ class Loop:
         """The serving table holds what the oracle shows at the last run's clock, as friendly values."""
         columns = self.subject.schema.columns
         shown = {name: column.name for name, column in shown_columns(self.subject.relation)}
-        expected = [{c.name: _storable(c, FRIENDLY(c.type, row[c.name])) for c in columns} for row in self.expected(now=now)]
-        served = self.table("").records()
+        rows, served = self.expected(now=now), self.table("").records()
+        expected = [{c.name: _storable(c, row[c.name]) for c in columns} for row in rows]
         found = [{c.name: FRIENDLY.normal(c.type, row[shown[c.name]]) for c in columns} for row in served]
+        if leaves_out(self.subject.relation):
+            for one, row in zip(expected, rows, strict=True):
+                one[LEFT_OUT] = sum(_nulls(STRICT(c.type, row[c.name])) for c in columns)
+            for one, kept in zip(found, served, strict=True):
+                one[LEFT_OUT] = kept[LEFT_OUT]
         assert_same(self._spelled(expected), self._spelled(found))
 
     def _spelled(self, rows: Iterable[dict[str, Any]]) -> Rows:
         """Rows whose equal keys are spelled alike where a purge may have taken the least spelling with it (rule K1)."""
         if self.lateness is None:
             return list(rows)
-        return [{c.name: _alike(c, row[c.name]) for c in self.subject.schema.columns} for row in rows]
+        return [row | {c.name: _alike(c, row[c.name]) for c in self.subject.schema.columns} for row in rows]
 
     def expected(self, *, now: int) -> Rows:
         """The oracle's rows of the facts that were not late."""
@@ -123,10 +129,21 @@ class Loop:
 
 
 def _storable(column: Column, value: Any) -> Any:
-    """A friendly value as BigQuery can store it: an array holds no nulls (elements of 0 bytes)."""
-    if not (isinstance(column.type, ListOf | SetOf) and column.type.is_multicell and value is not None):
-        return value
-    return [item for item in value if item is not None] or None
+    """A native value as BigQuery stores what the view shows: an array holds no nulls."""
+    return FRIENDLY.normal(column.type, _without_nulls(STRICT(column.type, value)))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(part) for name, part in value.items()}
+    return [_without_nulls(item) for item in value if item is not None] if isinstance(value, list) else value
+
+
+def _nulls(value: Any) -> int:
+    """How many elements of a friendly value's arrays are null, at any level."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = sum(item is None for item in value) if isinstance(value, list) else 0
+    return own + sum(map(_nulls, parts))
 
 
 def _alike(column: Column, value: Any) -> Any:

@@ -125,7 +125,10 @@ class GoogleSql:
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a SELECT."""
-        columns, rows = self.evaluate(sql)
+        return self.records_of(*self.evaluate(sql))
+
+    def records_of(self, columns: Columns, rows: Iterable[Any]) -> list[dict[str, Any]]:
+        """Return rows as `evaluate` returns them as plain Python."""
         return [_record(columns, row.cell) for row in rows]
 
     def evaluate(self, sql: str, *, reads: Iterable[str] | None = None) -> tuple[Columns, list[Any]]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
+from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
@@ -72,9 +73,11 @@ class BigQuery(StructDialect):
     def same(self, left: Sql, right: Sql) -> Sql:
         """Plain equality where it is enough: an outer join needs one equality to be hashed on.
 
+        A table's only keys are those of partitions where no step joins plainly, but the path of an element may be null.
+
         Source: BigQuery refuses a LEFT JOIN "without a condition that is an equality of fields from both sides".
         """
-        if not self._never_null or left.name in self._never_null:
+        if left.name in self._never_null or (not self._never_null and left.name != names.PATH_KEY):
             return exp.EQ(this=left, expression=right)
         return exp.NullSafeEQ(this=left, expression=right)
 

@@ -1,0 +1,49 @@
+"""Rows that BigQuery cannot store: an array there holds no NULL, at any level.
+
+Source: BigQuery, Data types, Array type, "Nulls and the array type"; a load job refuses the whole file for one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc_views.errors import UnsupportedError
+
+
+def check_storable(rows: pa.Table, *, table: str) -> None:
+    """Raise `UnsupportedError` for facts with an array that holds null: which column, and how many facts; no value.
+
+    Such an array is a frozen list, set or vector with a null or 0-byte element. Elements of multi-cell collections
+    are STRUCTs in raw tables, and may hold anything.
+    """
+    for name in rows.column_names:
+        column = rows.column(name).combine_chunks()
+        found = {row for array in _chunks(column) for row in _with_null(array, pa.array(range(len(array)), pa.int64()))}
+        if found:
+            raise UnsupportedError(
+                f"{table}: {len(found):,} of {rows.num_rows:,} facts hold a null within an array of column {name!r}, "
+                "and BigQuery stores none",
+                remedy="leave the column out of the schema file, or land into Delta tables",
+            )
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:
+    """Yield the rows, `row_of` each value, in which some array holds null."""
+    kind = array.type
+    if pa.types.is_list(kind):
+        parents, items = row_of.take(pc.list_parent_indices(array)), pc.list_flatten(array)
+        yield from parents.filter(items.is_null()).to_pylist()
+        yield from _with_null(items, parents)
+    elif pa.types.is_struct(kind):
+        for part in array.flatten():  # a part of a null struct is null
+            yield from _with_null(part, row_of)
+
+
+__all__ = ["check_storable"]
