@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from cdc_views.relation import LAYOUT_VERSION, RawTable
 if TYPE_CHECKING:
     from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
+    from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
@@ -131,9 +133,35 @@ def quarantine_note(table: Table) -> str:
     return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {first}"
 
 
+def land_files(table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None) -> LandingReport:
+    """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
+    from cdc_views.landing import land
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
+    return land(table.raw, table.format, files, now=now, progress=progress, forgotten=forgotten_of(table))
+
+
+def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
+    """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
+    from cdc_views.landing import replay
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).replay()
+    return replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
+
+
 def check_lands(table: Table) -> None:
-    """Raise `UnsupportedError` where events cannot be landed: into somebody else's table, or beside BigQuery."""
+    """Raise `UnsupportedError` where events cannot be landed on this machine: into somebody else's table, or BigQuery's."""
     table.project.check_raw_tables_are_local()
+    _check_ours(table)
+
+
+def _check_ours(table: Table) -> None:
     if table.is_found:
         raise UnsupportedError(
             f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
