@@ -201,11 +201,14 @@ class BigQueryEngine:
         return Landing(self._incoming(raw), format, now)
 
     def _incoming(self, raw: RawTable) -> Incoming:
-        """Where commits to a raw table go, which is made if it is not there."""
+        """Where commits to a raw table go."""
         target = Target(raw.relation, full_name(raw), "")
-        for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
-            self._make(made, raw.relation)
-        return Incoming(self.connection, raw, target.raw)
+
+        def make() -> None:
+            for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
+                self._make(made, raw.relation)
+
+        return Incoming(self.connection, raw, target.raw, make)
 
     def load(self, raw: RawTable, rows: pa.Table) -> str:
         """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""

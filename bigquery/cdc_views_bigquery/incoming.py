@@ -10,7 +10,7 @@ Source: BigQuery, Multi-statement transactions, Transaction concurrency.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -60,15 +60,17 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Where commits to one raw table, which is there, go."""
+    """Where commits to one raw table go; `make` makes that table, where it is not there."""
 
     connection: Connection
     raw: RawTable
     name: str
     """The raw table's full name."""
+    make: Callable[[], None]
 
     def prepare(self, *, takes: bool = False) -> None:
-        """Make the tables beside the raw table that are missing; `takes`: also the one of digests."""
+        """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
+        self.make()
         if self.connection.deployed(self.name + MARKS) is None:
             described = f"how far sources of {self.name} are read; the row without a name counts commits (cdc-views)"
             made = f"CREATE TABLE IF NOT EXISTS {quoted(self.name + MARKS)} (\n  name STRING,\n  value STRING\n)"

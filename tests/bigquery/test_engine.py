@@ -218,7 +218,6 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders"),
         ("explain", "shop.orders", "--key", '{"id": 1}'),
         ("rebuild", "shop.orders"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
