@@ -10,6 +10,7 @@ from cdc_views.codec.times import datetime_text
 from cdc_views.errors import UnsupportedError
 from cdc_views.instants import Instant, epoch_micros
 from cdc_views.project.paths import default_raw_table
+from cdc_views.raw_places import adapted
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Sources
@@ -53,6 +54,8 @@ def materialize_remote(
     if engine not in (None, table.project.config.engine.value):
         with table.project.engine(engine):  # raises: the raw table is not on this machine
             pass
+    if not dry_run:
+        adapted(table)
     with table.project.remote() as opened:
         done = opened.materialize(state_definition(table), full=full, dry_run=dry_run)
     return Materialization(

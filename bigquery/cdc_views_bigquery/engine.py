@@ -23,6 +23,8 @@ from cdc_views.engines.warehouses import (
     ViewChange,
 )
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.found import Adaptation
+from cdc_views.found.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.project.bigquery import BigQueryConfig, Place
@@ -34,7 +36,8 @@ from cdc_views.sql.render import Renderer
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
-from cdc_views_bigquery.incoming import Incoming
+from cdc_views_bigquery.found import Adapting
+from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import Landing
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.money import price
@@ -199,6 +202,21 @@ class BigQueryEngine:
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Landing:
         """See `WarehouseEngine.landing`."""
         return Landing(self._incoming(raw), format, now)
+
+    def adapt(
+        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+    ) -> Adaptation:
+        """See `WarehouseEngine.adapt`."""
+        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now).run()
+
+    def waiting(self, raw: RawTable) -> tuple[int, str]:
+        """See `WarehouseEngine.waiting`."""
+        name = full_name(raw) + QUARANTINE
+        if self.connection.deployed(name) is None:
+            return 0, ""
+        text = f"SELECT COUNT(*) AS events, MIN(reason) AS reason FROM {reference(name)} WHERE replay IS NULL"
+        (found,) = self.connection.rows(text, what="counting what is in quarantine").to_pylist()
+        return found["events"], found["reason"] or ""
 
     def _incoming(self, raw: RawTable) -> Incoming:
         """Where commits to a raw table go."""

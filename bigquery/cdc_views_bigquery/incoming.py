@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from cdc_views.facts import Fact
+from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.quarantine import COLUMNS, BadEvent, storable
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 from cdc_views.sql.statements import envelope
@@ -25,6 +27,37 @@ from cdc_views_bigquery.types import fields_of, quoted, text_literal
 MARKS, QUARANTINE, TAKEN = "__marks", "__quarantine", "__taken"
 _DIGESTS = pa.schema([("digest", pa.binary())])
 Marks = Mapping[str, str]
+
+
+def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
+    """Return the rows of all events that BigQuery can keep, and the reason of each that it cannot, by its index.
+
+    Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
+    """
+    rows, misfits = rows_of_events(decoder, events)
+    columns = {name for name in rows.column_names if _has_null_element(rows.column(name).combine_chunks())}
+    if not columns:
+        return rows, misfits
+    owners = [n for n, facts in enumerate(events) if n not in misfits for _ in facts]
+    for owner, row in zip(owners, rows.select(sorted(columns)).to_pylist(), strict=True):
+        for name in sorted(columns):
+            if _holds_null(row[name]):
+                misfits[owner] = f"{name} holds null in an array, which BigQuery cannot keep"
+    return rows.filter(pa.array([owner not in misfits for owner in owners])), misfits
+
+
+def _has_null_element(values: pa.Array) -> bool:
+    if pa.types.is_struct(values.type):
+        return any(map(_has_null_element, values.flatten()))
+    if pa.types.is_list(values.type):
+        return bool(values.flatten().null_count) or _has_null_element(values.flatten())
+    return False
+
+
+def _holds_null(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_null, value.values()))
+    return isinstance(value, list) and any(item is None or _holds_null(item) for item in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,4 +196,4 @@ def _pair(name: str, value: str) -> str:
     return f"STRUCT({text_literal(name)} AS name, {text_literal(value)} AS value)"
 
 
-__all__ = ["MARKS", "QUARANTINE", "TAKEN", "Commit", "Incoming", "Marks"]
+__all__ = ["MARKS", "QUARANTINE", "TAKEN", "Commit", "Incoming", "Marks", "rows_that_fit"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
-from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.lander import BATCH_ROWS, UNFINISHED, _bad, _identity, _is_unfinished, _take_in, micros
 from cdc_views.landing.quarantine import BadEvent
 from cdc_views.landing.report import (
@@ -28,7 +28,7 @@ from cdc_views.landing.report import (
 )
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
 from cdc_views.raw.base import RawFormat
-from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks
+from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks, rows_that_fit
 from cdc_views_bigquery.telling import ConcurrentUpdateError
 from cdc_views_bigquery.types import quoted, text_literal
 
@@ -96,7 +96,7 @@ class Landing:
         yield report
         settled = self._fragment(file, place)
         for batch in self._batches(file, place.landed):
-            rows, misfits = rows_of_events(self._decoder, [facts for _, _, facts in batch.events])
+            rows, misfits = rows_that_fit(self._decoder, [facts for _, _, facts in batch.events])
             batch.bad += [_bad(*batch.events[i][:2], reason) for i, reason in misfits.items()]
             self._forget_known(batch)
             if not (batch.has_moved or batch.bad):
@@ -199,9 +199,11 @@ class Landing:
         for row in waiting:
             try:
                 facts = self._decoder.facts(row["event"], line=row["line"], offset=row["offset"])
-                self._decoder.rows(facts)
             except MalformedEventError as error:
                 refused.append(Rejection(row["line"], str(error)))
+                continue
+            if misfits := rows_that_fit(self._decoder, [facts])[1]:
+                refused.append(Rejection(row["line"], misfits[0]))
                 continue
             good.append((row["event_id"], facts))
         rows = self._decoder.rows([fact for _, facts in good for fact in facts])

@@ -19,6 +19,8 @@ from cdc_views.relation import RawTable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cdc_views.found import Adaptation
+    from cdc_views.found.sinks import SinkColumns
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.project import ProjectConfig
 
@@ -215,6 +217,17 @@ class WarehouseEngine(Engine, Protocol):
 
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Lands:
         """Return what lands events into a raw table, which is made if it is not there."""
+
+    def adapt(
+        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+    ) -> Adaptation:
+        """Bring the raw table derived from somebody else's up to date; see `cdc_views.found.adapt`.
+
+        `names` are those of the columns that a sink keeps keys and places of records in; `now` is the new rows' landing time.
+        """
+
+    def waiting(self, raw: RawTable) -> tuple[int, str]:
+        """Return how many events wait in a raw table's quarantine, and a reason of one."""
 
     def state(self, name: str, raw: RawTable) -> StateStanding | None:
         """Return how far the state of that name is; None where there is none, or nothing was merged into it yet."""
