@@ -51,7 +51,7 @@ def clean(server: tuple[str, Store]) -> tuple[str, Store]:
 @pytest.mark.parametrize("subject", often([SMALL, *SUBJECTS], SMALL), ids=lambda s: s.name)
 def test_histories_in_batches_show_the_oracles_rows_after_each_run(clean: tuple[str, Store], subject: Subject) -> None:
     with served_loop(*clean, subject, serving="served") as loop:
-        facts = histories(subject, cases=3 if subject is SMALL else 6, seed=7).facts
+        facts = histories(subject, cases=2 if subject is SMALL else 6, seed=7).facts
         for n, batch in enumerate(shuffled(facts, into=2 if subject is SMALL else 3)):
             loop.land(*batch, at=NOW + n * HOUR)
             loop.check(now=NOW)
