@@ -97,7 +97,10 @@ def definition_of(table: Table, *, strategy: Strategy | None = None) -> ViewDefi
 
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
-        return ViewDefinition(_remote_dataset(table), table.config.view_name, table.raw, strategy)
+        from cdc_views.remote import state_name
+
+        state = state_name(table)
+        return ViewDefinition(_remote_dataset(table), table.config.view_name, table.raw, strategy, state=state)
 
     return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
 

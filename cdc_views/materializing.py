@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
+    if table.project.is_remote:
+        from cdc_views.remote import materialize_remote
+
+        return materialize_remote(table, full=full, engine=engine, now=now)
     _check_landed(table)
     with table.project.engine(engine) as opened:
         return _materialized(opened, table, full=full, now=now)
@@ -65,7 +69,9 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     from cdc_views.retention import check_raw_is_whole
 
     if table.project.is_remote:
-        return None
+        from cdc_views.remote import remote_sources
+
+        return remote_sources(table, raw, options, as_of=as_of)
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None

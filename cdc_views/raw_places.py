@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,6 +18,7 @@ from cdc_views.relation import LAYOUT_VERSION, RawTable
 if TYPE_CHECKING:
     from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
+    from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
@@ -26,31 +28,33 @@ _DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgott
 def location_of(table: Table) -> str:
     """Return the path or URI of the raw table that the project file names."""
     if table.project.is_remote:
-        return _remote(table)
+        return _remote(table, table.config.raw_table)
     path = table.config.raw_table
     return path if is_url(path) else _local(table, str(table.project.root / path))
 
 
 def raw_of(table: Table) -> RawTable:
-    """Return the raw table in the canonical layout; of a found table the derived one, in a folder of its own."""
-    if not table.is_found or table.project.is_remote:
+    """Return the raw table in the canonical layout; of a found table the derived one, in a place of its own."""
+    if not table.is_found:
         return RawTable(location_of(table), table.relation)
     name = default_raw_table(table.name).removeprefix("raw/")
+    if table.project.is_remote:
+        if (derived := _remote(table, name)) == location_of(table):
+            raise ConfigError(
+                f"{table.project.file}: {table.name}: `raw.table` names {derived.partition('://')[2]}, where cdc-views keeps "
+                "what it derives; name the table that events land in, or another `bigquery.raw_dataset`"
+            )
+        return RawTable(derived, table.relation)
     return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
 
 
-def _remote(table: Table) -> str:
-    """Where BigQuery has the raw table."""
-    if table.is_found:
-        raise UnsupportedError(
-            f"{table.project.file}: {table.name} has `layout: as-found`, which is not read in BigQuery yet",
-            remedy="land the canonical layout, or use engine duckdb or spark over a Delta copy",
-        )
+def _remote(table: Table, name: str) -> str:
+    """Where BigQuery has the raw table of that name."""
     from cdc_views.engines.warehouses import SCHEME
     from cdc_views.project.bigquery import place_of
 
     config = table.project.config
-    return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(table.config.raw_table)
+    return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(name)
 
 
 def generations_of(table: Table) -> Generations:
@@ -83,9 +87,22 @@ def adapted(table: Table) -> Adaptation | None:
     """Bring the derived raw table of a found one up to date; None for a table that we land."""
     from cdc_views.found import adapt
 
-    if not table.is_found or table.project.is_remote:
+    if not table.is_found:
         return None
+    if table.project.is_remote:
+        return _adapted_remotely(table)
     return adapt(location_of(table), table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
+
+
+def _adapted_remotely(table: Table) -> Adaptation:
+    from cdc_views.found.sinks import SinkColumns
+
+    raw = table.config.raw
+    names = SinkColumns(raw.kafka_key, raw.kafka_data, frozenset(raw.options.scales))
+    with table.project.remote() as warehouse:
+        return warehouse.adapt(
+            location_of(table), table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
+        )
 
 
 def forgotten_of(table: Table) -> Forgotten:
@@ -123,17 +140,47 @@ def quarantine_note(table: Table) -> str:
     from cdc_views.landing import quarantine_location
     from cdc_views.landing.quarantine import waiting
 
-    if table.project.is_remote:
+    if not table.is_found:
         return ""
-    count, first = waiting(table.raw) if table.is_found else (0, "")
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            count, first = warehouse.waiting(table.raw)
+    else:
+        count, first = waiting(table.raw)
     if not count:
         return ""
     return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {first}"
 
 
+def land_files(table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None) -> LandingReport:
+    """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
+    from cdc_views.landing import land
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
+    return land(table.raw, table.format, files, now=now, progress=progress, forgotten=forgotten_of(table))
+
+
+def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
+    """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
+    from cdc_views.landing import replay
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).replay()
+    return replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
+
+
 def check_lands(table: Table) -> None:
-    """Raise `UnsupportedError` where events cannot be landed: into somebody else's table, or beside BigQuery."""
+    """Raise `UnsupportedError` where events cannot be landed on this machine: into somebody else's table, or BigQuery's."""
     table.project.check_raw_tables_are_local()
+    _check_ours(table)
+
+
+def _check_ours(table: Table) -> None:
     if table.is_found:
         raise UnsupportedError(
             f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
@@ -147,10 +194,10 @@ def readable(table: Table) -> Iterator[tuple[RawTable, str]]:
     """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it."""
     from cdc_views.landing import create_raw, exists, open_raw
 
-    if table.project.is_remote:
-        yield table.raw, ""
-        return
     adapted(table)
+    if table.project.is_remote:
+        yield table.raw, quarantine_note(table)
+        return
     if exists(table.raw):
         open_raw(table.raw, format_name=table.format.name)
         yield table.raw, quarantine_note(table)

@@ -143,12 +143,9 @@ class Table:
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
-        from cdc_views.landing import land
-        from cdc_views.raw_places import check_lands, forgotten_of
+        from cdc_views.raw_places import land_files
 
-        check_lands(self)
-        clock = now or datetime.now(timezone.utc)
-        return land(self.raw, self.format, files, now=clock, progress=progress, forgotten=forgotten_of(self))
+        return land_files(self, files, now=now or datetime.now(timezone.utc), progress=progress)
 
     def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
         """Return what lands the stream `name` into the raw table, which is created if it is not there.
@@ -165,11 +162,9 @@ class Table:
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
-        from cdc_views.landing import replay
-        from cdc_views.raw_places import check_lands, forgotten_of
+        from cdc_views.raw_places import replay_waiting
 
-        check_lands(self)
-        return replay(self.raw, self.format, now=now or datetime.now(timezone.utc), forgotten=forgotten_of(self))
+        return replay_waiting(self, now=now or datetime.now(timezone.utc))
 
     def query(
         self,

@@ -90,6 +90,25 @@ class Connection:
             job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
         return str(job.job_id)
 
+    def script(self, sql: str, *, what: str) -> pa.Table:
+        """Run statements as one job, each within the limit of bytes, and return the rows of the last."""
+        job = self._job(sql, what=what, is_script=True)
+        with told(what, job=job):
+            answer = job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
+            return answer.to_arrow(create_bqstorage_client=False)
+
+    def listed(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a small table, without a job; none where there is no such table."""
+        from google.api_core.exceptions import NotFound
+
+        with told(f"reading {name}"):
+            try:
+                table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
+                rows = self.client.list_rows(table, retry=self._retry, timeout=self._timeout)
+                return [dict(row.items()) for row in rows]
+            except NotFound:
+                return []
+
     def dry_run(self, sql: str, *, what: str) -> DryRun:
         """Ask what a statement would do; costs nothing and reads no rows."""
         job = self._job(sql, what=what, dry_run=True)
@@ -207,13 +226,17 @@ class Connection:
             float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6))
         )
 
-    def _job(self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True) -> bigquery.QueryJob:
+    def _job(
+        self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True, is_script: bool = False
+    ) -> bigquery.QueryJob:
         """Start a job; nothing else starts one that reads, so that none goes out without its limit."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(use_legacy_sql=False, labels=self._labels, dry_run=dry_run)
         if (limit := self.config.byte_limit) is not None:
             config.maximum_bytes_billed = limit
+            if is_script:
+                config.script_options = bigquery.ScriptOptions(statement_byte_budget=limit)
         if dry_run:
             config.use_query_cache = False
         with told(what, is_analysis=dry_run or not reads_rows):

@@ -61,7 +61,8 @@ class Statement:
 class Target:
     """One table's places: full names of its raw table and view, and how it is read.
 
-    `source` is what stands after FROM, where that is not all of the raw table.
+    `source` is what stands after FROM, where that is not all of the raw table; `facts` is what does in the view alone: a
+    state and what landed since, in the raw layout.
     """
 
     relation: Relation
@@ -69,12 +70,23 @@ class Target:
     view: str
     strategy: str = "auto"
     source: str = ""
+    facts: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def function(self) -> str:
         """Full name of the table function beside the view."""
         return f"{self.view}_landed"
+
+    @property
+    def events(self) -> str:
+        """What stands after FROM to read every fact that landed, with its landing time."""
+        return self.source or reference(self.raw)
+
+    @property
+    def shown(self) -> str:
+        """What stands after FROM in the view."""
+        return self.facts or self.events
 
 
 def reference(name: str) -> str:
@@ -151,7 +163,7 @@ def cluster_of(relation: Relation, found: Fields) -> list[str]:
 
 def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS) -> str:
     """Return the SELECT of all columns; aligned, and short where that would have more than `most` characters."""
-    table = source or target.source or reference(target.raw)
+    table = source or target.shown
     with not_too_deep(target):
         write = partial(rows_sql, Ask(target.relation), dialect_name=DIALECT, strategy=target.strategy, table=table, clock="")
         text = write() if len(target.relation.schema.columns) < MOST_ALIGNED else ""
@@ -175,7 +187,7 @@ def view_queries(target: Target) -> list[tuple[str, str]]:
     query = rows_query(target)
     if len(query) <= VIEW_CHARACTERS:
         return [(target.view, query)]
-    table = target.source or reference(target.raw)
+    table = target.shown
     parts = parts_of(target.relation)
     views = [f"{target.view}__part{number}" for number in range(1, len(parts) + 1)]
     queries = [part_query(part, table=table, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
@@ -230,7 +242,7 @@ def function(target: Target) -> Statement:
     """Return the statement that makes the table function: the view over what landed in a span of time."""
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
-    source = f"(SELECT * FROM {target.source or reference(target.raw)} WHERE {span})"
+    source = f"(SELECT * FROM {target.events} WHERE {span})"
     query = rows_query(target, source=source, most=QUERY_BYTES // 2)
     sql = envelope(
         "bigquery_function.sql.j2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from datetime import datetime
 from types import TracebackType
 from typing import NoReturn
 
@@ -12,11 +13,22 @@ import pyarrow.compute as pc
 from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.engines.warehouses import SCHEME, Estimate, Standing, ViewChange
-from cdc_views.errors import EngineError, UnsupportedError
+from cdc_views.engines.warehouses import (
+    SCHEME,
+    Estimate,
+    Standing,
+    StateDefinition,
+    StateRun,
+    StateStanding,
+    ViewChange,
+)
+from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.found import Adaptation
+from cdc_views.found.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.project.bigquery import BigQueryConfig, Place
+from cdc_views.raw.base import RawFormat
 from cdc_views.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
@@ -24,14 +36,19 @@ from cdc_views.sql.render import Renderer
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
+from cdc_views_bigquery.found import Adapting
+from cdc_views_bigquery.incoming import QUARANTINE, Incoming
+from cdc_views_bigquery.landing import Landing
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.money import price
+from cdc_views_bigquery.state import StateTables, facts_of, merging_of
 from cdc_views_bigquery.types import Fields, differences, merged
 
 
-def target_of(view: ViewDefinition) -> Target:
-    """Return the places of a view and its raw table."""
-    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value)
+def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
+    """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
+    shown = reference(facts) if facts else ""
+    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value, facts=shown)
 
 
 def full_name(raw: RawTable) -> str:
@@ -60,7 +77,7 @@ class BigQueryEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        table = reference(full_name(read.raw))
+        table = reference(full_name(read.raw if read.sources is None else read.sources.raw))
         target = Target(read.raw.relation, full_name(read.raw), "", read.strategy.value)
         is_pretty = len(read.raw.relation.schema.columns) < MOST_ALIGNED
         with not_too_deep(target):
@@ -79,16 +96,26 @@ class BigQueryEngine:
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; makes datasets and the raw table where they are not there, and lets the view read it."""
-        target = target_of(view)
+        target = self._target(view)
         statements = self.statements(target)
         for made in statements:
             self._make(made, target.relation)
-        dataset = target.raw.rpartition(".")[0]
-        if self.config.authorize_views and dataset != target.view.rpartition(".")[0]:
-            for made in statements:
-                if made.kind in (ddl.Kind.VIEW, ddl.Kind.PART):
-                    self.connection.authorize(made.name, reads=dataset)
+        if self.config.authorize_views:
+            self._authorize([s.name for s in statements if s.kind in (ddl.Kind.VIEW, ddl.Kind.PART)], target)
         return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
+
+    def _target(self, view: ViewDefinition) -> Target:
+        """The places of a view; where its state is as the schema file, it reads that and what landed since."""
+        standing = self.state(view.state, view.raw) if view.state else None
+        return target_of(view, facts=standing.facts if standing is not None and standing.is_complete else "")
+
+    def _authorize(self, views: list[str], target: Target) -> None:
+        """Let the views read what they read, for everybody who may read the views."""
+        facts = target.facts.strip("`")
+        pairs = [(view, facts or target.raw) for view in views] + ([(facts, target.raw)] if facts else [])
+        for view, source in pairs:
+            if view.rpartition(".")[0] != (dataset := source.rpartition(".")[0]):
+                self.connection.authorize(view, reads=dataset)
 
     def statements(self, target: Target) -> list[Statement]:
         """Return what makes one table's datasets, raw table, view and function, in order; all are checked first."""
@@ -119,7 +146,7 @@ class BigQueryEngine:
 
     def plan(self, view: ViewDefinition) -> ViewChange:
         """See `WarehouseEngine.plan`."""
-        target = target_of(view)
+        target = self._target(view)
         self.statements(target)  # what is too large for BigQuery is said before anything is asked
         raw, (*parts, (_, query)) = self.connection.deployed(target.raw), ddl.view_queries(target)
         deployed = self.connection.deployed(target.view)
@@ -141,7 +168,8 @@ class BigQueryEngine:
 
     def standing(self, view: ViewDefinition) -> Standing:
         """See `WarehouseEngine.standing`."""
-        target = target_of(view)
+        kept = self.state(view.state, view.raw) if view.state else None
+        target = target_of(view, facts=kept.facts if kept is not None and kept.is_complete else "")
         raw, deployed = self.connection.deployed(target.raw), self.connection.deployed(target.view)
         if deployed is None:
             state = "missing"
@@ -149,7 +177,56 @@ class BigQueryEngine:
             (*_, (_, query)) = ddl.view_queries(target)
             state = "current" if deployed.query.strip() == query.strip() else "differs"
         rows, size = (None, None) if raw is None else (raw.rows, raw.bytes)
-        return Standing(target.raw, rows, size, target.view, state)
+        return Standing(target.raw, rows, size, target.view, state, kept)
+
+    def state(self, name: str, raw: RawTable) -> StateStanding | None:
+        """See `WarehouseEngine.state`."""
+        return facts_of(self.place, self.config, name, raw, self.connection).standing()
+
+    def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
+        """See `WarehouseEngine.materialize`."""
+        relation = state.raw.relation
+        merging = merging_of(self.place, self.config, state)
+        tables = StateTables(self.connection, merging, relation)
+        raw = self.connection.deployed(full_name(state.raw))
+        if raw is None:
+            raise UsageError(f"{relation.schema.full_name}: there is no raw table {full_name(state.raw)}; run `cdc-views apply`")
+        if dry_run:
+            return tables.planned(full=full)
+        self._complete(raw, relation)
+        if not self.connection.has_dataset(merging.dataset):
+            made = ddl.dataset(merging.dataset, self.config)
+            self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
+        return tables.run(full=full)
+
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Landing:
+        """See `WarehouseEngine.landing`."""
+        return Landing(self._incoming(raw), format, now)
+
+    def adapt(
+        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+    ) -> Adaptation:
+        """See `WarehouseEngine.adapt`."""
+        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now).run()
+
+    def waiting(self, raw: RawTable) -> tuple[int, str]:
+        """See `WarehouseEngine.waiting`."""
+        name = full_name(raw) + QUARANTINE
+        if self.connection.deployed(name) is None:
+            return 0, ""
+        text = f"SELECT COUNT(*) AS events, MIN(reason) AS reason FROM {reference(name)} WHERE replay IS NULL"
+        (found,) = self.connection.rows(text, what="counting what is in quarantine").to_pylist()
+        return found["events"], found["reason"] or ""
+
+    def _incoming(self, raw: RawTable) -> Incoming:
+        """Where commits to a raw table go."""
+        target = Target(raw.relation, full_name(raw), "")
+
+        def make() -> None:
+            for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
+                self._make(made, raw.relation)
+
+        return Incoming(self.connection, raw, target.raw, make)
 
     def load(self, raw: RawTable, rows: pa.Table) -> str:
         """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""

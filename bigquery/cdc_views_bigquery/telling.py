@@ -39,6 +39,21 @@ _NULL_IN_ARRAY = re.compile(r"Array cannot have a null element; error in writing
 _READS_NULLS = "read it as TO_JSON_STRING(column), element by element with UNNEST, or by `cdc-views query`"
 
 
+_CONCURRENT = "aborted due to concurrent update"
+"""In BigQuery's words about a transaction that lost against another one; they name tables alone.
+
+Source: BigQuery, Multi-statement transactions, Transaction concurrency.
+"""
+
+
+LOST = "cdc-views: others landed first"
+"""What a script of ours says where its compare-and-swap fails."""
+
+
+class ConcurrentUpdateError(TransientError):
+    """Another transaction changed the same table meanwhile; nothing of this one is there."""
+
+
 class InvalidQueryError(Exception):
     """BigQuery refused a statement, or a value in it; stands in for an error whose text may hold that value."""
 
@@ -79,6 +94,8 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
     reason = str(first.get("reason") or type(error).__name__)
     said = str(first.get("message") or error.message or "").strip().splitlines()
     text = said[0] if said else ""
+    if _CONCURRENT in text or LOST in text:
+        return ConcurrentUpdateError(f"BigQuery, {what}: another run was faster{_of(job, error)}; run it again")
     holds_null = bool(_NULL_IN_ARRAY.match(text))
     is_safe = is_analysis or holds_null or reason in _REMEDIES or bool(_ANALYSIS.match(text))
     shown = f": {text}" if text and is_safe else "; its words may quote rows, and are kept with the job"
@@ -102,4 +119,4 @@ def _credentials(error: Any) -> str:
     return re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
 
 
-__all__ = ["InvalidQueryError", "told"]
+__all__ = ["LOST", "ConcurrentUpdateError", "InvalidQueryError", "told"]

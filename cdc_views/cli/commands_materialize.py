@@ -37,6 +37,7 @@ def materialize(
     once: Annotated[bool, typer.Option("--once", help="Run each table once; this is the default.")] = False,
     schedule: Annotated[bool, typer.Option("--schedule", help="Keep running, each table by its cron expression.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Build state from all of raw, not from what landed since.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would read; change nothing (bigquery).")] = False,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
@@ -59,6 +60,9 @@ def materialize(
         option = "--once" if once else "--full" if full else "--wait"
         raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
     tables = Project.load(project).select(select or ())
+    if dry_run:
+        _plan(tables, full=full, engine=engine, format=format, others=bool(schedule or wait or trigger))
+        return
     if trigger is not None:
         if schedule or once or full or wait:
             raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
@@ -74,6 +78,16 @@ def materialize(
     _warn(tables, failures)
     if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
         raise typer.Exit(max(codes))
+
+
+def _plan(tables: Iterable[Table], *, full: bool, engine: str | None, format: str, others: bool) -> None:
+    """Print what runs would do; nothing is changed, and no lock is taken."""
+    from cdc_views.remote import materialize_remote
+
+    if others:
+        raise UsageError("--dry-run goes with none of --schedule, --wait and --trigger; leave those out")
+    plans = ((table, materialize_remote(table, full=full, engine=engine, dry_run=True)) for table in tables)
+    print_rows(_COLUMNS, as_json_rows({"table": table.name, **_record(plan)} for table, plan in plans), format=format)
 
 
 def _run_all(

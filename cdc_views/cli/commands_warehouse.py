@@ -13,10 +13,13 @@ from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Load, Measured
+    from cdc_views.engines.warehouses import Load, Measured, StateStanding
     from cdc_views.table import Table
 
-_COLUMNS = ("table", "raw", "raw_rows", "raw_bytes", "view", "view_state")
+_COLUMNS = (
+    *("table", "raw", "raw_rows", "raw_bytes", "view", "view_state"),
+    *("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"),
+)
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 
 
@@ -26,7 +29,7 @@ def status(
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Print what BigQuery has of each table: rows and bytes of raw, and whether the view is as planned."""
+    """Print what BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
     from cdc_views.api import Project
     from cdc_views.applying import definition_of
 
@@ -37,8 +40,16 @@ def status(
         for table in loaded.select(select or ()):
             found = engine.standing(definition_of(table))
             record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
-            records.append({**record, "view": found.view, "view_state": found.view_state})
+            records.append({**record, "view": found.view, "view_state": found.view_state, **_of_state(found.state)})
     print_rows(_COLUMNS, as_json_rows(records), format=format)
+
+
+def _of_state(state: StateStanding | None) -> dict[str, object]:
+    if state is None:
+        return dict.fromkeys(("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"))
+    landed, ran_at = (None if at is None else at.isoformat() for at in (state.landed, state.ran_at))
+    known = {"state": state.name, "state_rows": state.rows, "state_bytes": state.bytes}
+    return {**known, "state_landed": landed, "state_ran_at": ran_at}
 
 
 def _count(what: str) -> Any:

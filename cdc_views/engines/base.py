@@ -184,6 +184,8 @@ class ViewDefinition:
     strategy: Strategy = Strategy.AUTO
     sources: Sources | None = None
     """What to read instead of the raw table, by engines whose views name files."""
+    state: str = ""
+    """What the names of its state's tables begin with, in a warehouse that keeps states itself; empty for none."""
 
 
 class Engine(Protocol):

@@ -5,15 +5,23 @@ A package offers one through the entry point group `cdc_views.warehouses`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
 from cdc_views.engines.base import Engine, ViewDefinition
 from cdc_views.errors import UnsupportedError
+from cdc_views.raw.base import RawFormat
+from cdc_views.relation import RawTable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdc_views.found import Adaptation
+    from cdc_views.found.sinks import SinkColumns
+    from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.project import ProjectConfig
 
 SCHEME = "bigquery://"
@@ -60,7 +68,81 @@ class Standing:
     raw_bytes: int | None
     view: str
     view_state: str
-    notes: tuple[str, ...] = field(default=())
+    state: StateStanding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateDefinition:
+    """A state to keep in a warehouse.
+
+    Attributes:
+        name: What the names of its tables begin with.
+        raw: The raw table whose facts it compacts.
+        serving: Name of its serving table; empty for none.
+        lateness: Seconds after which what ended may leave it (rule M2); None: nothing leaves.
+    """
+
+    name: str
+    raw: RawTable
+    serving: str = ""
+    lateness: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateStanding:
+    """How far a state is.
+
+    Attributes:
+        name: Its full name.
+        rows: Facts it holds; `bytes` as logical bytes.
+        bytes: See `rows`.
+        landed: Newest landing time that was merged; None before the first run.
+        ran_at: When it was last brought up to date; None before the first run.
+        facts: A raw table of it and what landed since: what reads take instead of raw.
+        is_complete: Whether it has every column of the schema; it is not read where it has not.
+        horizon: Epoch second: what ended at or before it may have left; None: nothing has.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    landed: datetime | None
+    ran_at: datetime | None
+    facts: str
+    is_complete: bool = True
+    horizon: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRun:
+    """What one run of a state did, or would do.
+
+    Attributes:
+        facts: Raw facts that were read, those within the overlap that were merged before left out.
+        keys: Rows, partitions and ranges that they are about.
+        late: Raw facts that landed too late (rule M2).
+        landed: Newest landing time that is merged now; None where nothing has landed.
+        is_full: All of raw was read; `why` says why, where nobody asked for it.
+        is_settled: The state was written anew, with deletions applied.
+        state_rows: Facts in it now; `state_bytes` its logical bytes.
+        state_bytes: See `state_rows`.
+        served_rows: Rows of the serving table now; None for no such table.
+        added: Columns that tables gained, and tables that were made, a line each.
+        reads: Of a run that was not: bytes that it reads at most; None for one that was.
+    """
+
+    facts: int
+    keys: int | None
+    late: int
+    landed: datetime | None
+    is_full: bool
+    is_settled: bool
+    state_rows: int
+    state_bytes: int
+    served_rows: int | None = None
+    why: str = ""
+    added: tuple[str, ...] = ()
+    reads: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +196,16 @@ class Measured:
     reads: int
 
 
+class Lands(Protocol):
+    """What lands event files into one raw table of a warehouse."""
+
+    def land(self, files: Iterable[str | Path], *, progress: Progress | None = None) -> LandingReport:
+        """Append event files; see `cdc_views.landing.land`."""
+
+    def replay(self) -> ReplayReport:
+        """Land again what waits in quarantine; see `cdc_views.landing.replay`."""
+
+
 class WarehouseEngine(Engine, Protocol):
     """An engine that also makes the tables its views read."""
 
@@ -122,6 +214,30 @@ class WarehouseEngine(Engine, Protocol):
 
     def standing(self, view: ViewDefinition) -> Standing:
         """Return what there is of a table."""
+
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Lands:
+        """Return what lands events into a raw table, which is made if it is not there."""
+
+    def adapt(
+        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+    ) -> Adaptation:
+        """Bring the raw table derived from somebody else's up to date; see `cdc_views.found.adapt`.
+
+        `names` are those of the columns that a sink keeps keys and places of records in; `now` is the new rows' landing time.
+        """
+
+    def waiting(self, raw: RawTable) -> tuple[int, str]:
+        """Return how many events wait in a raw table's quarantine, and a reason of one."""
+
+    def state(self, name: str, raw: RawTable) -> StateStanding | None:
+        """Return how far the state of that name is; None where there is none, or nothing was merged into it yet."""
+
+    def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
+        """Bring a state, and its serving table, up to date with what landed since; safe to run twice, at once, or after a kill.
+
+        Raises `UsageError` where nothing can have landed, or the tables are another key's; `TransientError` where other
+        runs kept committing first.
+        """
 
 
 class Warehouse(Protocol):
@@ -158,9 +274,13 @@ __all__ = [
     "SCHEME",
     "Cost",
     "Estimate",
+    "Lands",
     "Load",
     "Measured",
     "Standing",
+    "StateDefinition",
+    "StateRun",
+    "StateStanding",
     "ViewChange",
     "Warehouse",
     "WarehouseEngine",

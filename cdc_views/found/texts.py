@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cdc_views.codec.jsonread import parse_json
 from cdc_views.codec.jsontext import java_double, quote
-from cdc_views.codec.times import date_text, datetime_text
+from cdc_views.codec.times import date_text, datetime_text, time_text
 from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.raw.debezium_cassandra_shape import sanitized
 from cdc_views.schema import TableSchema
@@ -101,7 +101,7 @@ def is_binary(kind: pa.DataType) -> bool:
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type to cast to before values become Python's, whose own dates and times hold less than Arrow's."""
     types = pa.types
-    if types.is_timestamp(kind):
+    if types.is_timestamp(kind) or types.is_time64(kind):
         return pa.int64()
     if types.is_date32(kind):
         return pa.int32()
@@ -136,6 +136,8 @@ def _nested(kind: pa.DataType, place: Place) -> Writer | None:
         return _struct(kind, place)
     if pa.types.is_map(kind):
         return _map(kind, place)
+    if _is_list(kind) and isinstance(place.kind, MapOf) and _is_entry(kind.value_type):
+        return _entries(kind.value_type, place)
     if _is_list(kind):
         write = writer_of(kind.value_type, place.part(ListOf, SetOf, VectorOf, name="element"))
         return lambda values: "[" + ",".join(map(write, values)) + "]"
@@ -189,6 +191,17 @@ def _map(kind: pa.MapType, place: Place) -> Writer:
     return lambda pairs: "[" + ",".join(f"[{key(k)},{value(v)}]" for k, v in pairs) + "]"
 
 
+def _is_entry(kind: pa.DataType) -> bool:
+    """Whether a type is a map's entry, as sinks of warehouses without maps have it."""
+    return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
+
+
+def _entries(kind: pa.StructType, place: Place) -> Writer:
+    """A map that is a list of entries, written as `_map` writes one."""
+    write = _map(pa.map_(kind.field("key").type, kind.field("value").type), place)
+    return lambda entries: write([(entry["key"], entry["value"]) for entry in entries])
+
+
 def _times(kind: pa.DataType, place: Place) -> Writer | None:
     types = pa.types
     if types.is_timestamp(kind):
@@ -197,6 +210,9 @@ def _times(kind: pa.DataType, place: Place) -> Writer | None:
             return lambda value: str(value * nanos // unit)
         zone = "Z" if kind.tz else ""
         return lambda value: f'"{datetime_text(value * nanos // 1000)}{zone}"'
+    if types.is_time64(kind):
+        nanos = _NANOS[kind.unit]
+        return lambda value: f'"{time_text(value * nanos)}"'
     return (lambda value: f'"{date_text(value)}"') if types.is_date32(kind) else None
 
 

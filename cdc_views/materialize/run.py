@@ -48,7 +48,7 @@ class Materialization:
 
     Attributes:
         is_new: Whether the state changed.
-        raw_version: The version of the raw table that the state covers now.
+        raw_version: The version of the raw table that the state covers now; None where a warehouse keeps both.
         facts: Raw facts that were read; None where the raw table's log does not say.
         is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
         merged: `""`, `runs` (several became one), `overlay` (they became part of it) or `base` (all became the new base).
@@ -59,7 +59,7 @@ class Materialization:
     """
 
     is_new: bool
-    raw_version: int
+    raw_version: int | None
     facts: int | None
     is_full: bool = False
     why: str = ""

@@ -95,6 +95,18 @@ def shown_names(schema: TableSchema) -> dict[str, str]:
     return {column.name: shown(column.name) for column in schema.columns}
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedColumn(Column):
+    """A column, and a literal of what is said of it."""
+
+    description: str = "''"
+
+
+def watermark_columns() -> tuple[DescribedColumn, ...]:
+    """Return the columns of the table whose one row says how far a state is."""
+    return tuple(DescribedColumn(name, kind, exp.Literal.string(said).sql(dialect="bigquery")) for name, kind, said in _WATERMARK)
+
+
 def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
     """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
     kinds = {column.name: column for column in columns}
@@ -138,6 +150,12 @@ def setting_of(relation: Relation) -> str:
     return sha256(repr(told).encode()).hexdigest()
 
 
+def identity_of(relation: Relation) -> str:
+    """Return a digest of what a state cannot change: its key, and how write times are ordered; fit for a label."""
+    key = [(column.role, column.name, repr(column.type), column.descending) for column in relation.schema.row_key]
+    return sha256(repr((LAYOUT_VERSION, relation.order, key)).encode()).hexdigest()[:40]
+
+
 def _columns(wanted: Iterable[str]) -> list[Sql]:
     return [exp.column(identifier(name)) for name in wanted]
 
@@ -153,3 +171,17 @@ def _type(kind: pa.DataType, column: str) -> str:
         fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
         return f"STRUCT<{', '.join(fields)}>"
     return scalar_type(kind)
+
+
+_WATERMARK = (
+    ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
+    ("landed", "TIMESTAMP", "newest landing time that was merged"),
+    ("clock", "INT64", "epoch second that the served rows are as of"),
+    ("setting", "STRING", "digest of the schema that the served rows show"),
+    ("facts_read", "INT64", "facts that the last run merged"),
+    ("facts_late", "INT64", "facts that the last run found late"),
+    ("unsettled", "INT64", "facts merged since the state was written anew"),
+    ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
+    ("runs", "INT64", "runs that were committed"),
+    ("ran_at", "TIMESTAMP", "when the last one was"),
+)

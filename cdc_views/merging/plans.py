@@ -97,6 +97,12 @@ def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: st
     return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
 
 
+def known_in_time_query(relation: Relation, merging: Merging, *, tail: str, late: str) -> str:
+    """Return the query of the facts of `tail`, which is all of raw, without the parts that were found late."""
+    plan = facts_in_time(relation, KnownBy.EVENT, drops_empty=True)
+    return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.LATE: late})
+
+
 def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
     """Return the query of the late parts of the facts of `tail`."""
     return _rendered(late_facts(relation, KnownBy.PARTITION), relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
@@ -157,6 +163,7 @@ __all__ = [
     "TAIL",
     "identified",
     "in_time_query",
+    "known_in_time_query",
     "late_query",
     "purge_of",
     "rows_query",

@@ -15,11 +15,13 @@ from cdc_views.merging.columns import (
     ROW,
     Column,
     clustered_by,
+    identity_of,
     raw_columns,
     serving_columns,
     setting_of,
     shown_columns,
     state_columns,
+    watermark_columns,
 )
 from cdc_views.merging.limits import check_script, check_view, fits
 from cdc_views.merging.tables import Merging
@@ -31,6 +33,8 @@ from cdc_views.sql.statements import envelope
 
 EVERYTHING = "0001-01-01 00:00:00+00"
 """A bound before anything that can have landed: the least TIMESTAMP."""
+IDENTITY_LABEL = "cdc-views-identity"
+"""Label of a state: a digest of its key and of how its facts are ordered (`columns.identity_of`)."""
 _BOUND = "<since>"
 
 
@@ -53,6 +57,9 @@ def setup_script(relation: Relation, merging: Merging) -> str:
         served=served,
         state_clusters=clustered_by(state_columns(relation), keys),
         served_clusters=clustered_by(served, shown_keys),
+        watermark=watermark_columns(),
+        label=IDENTITY_LABEL,
+        identity=_text(identity_of(relation)),
         state_description=_text(f"state of {table}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"),
         served_description=_text(f"rows of {table} as of the clock in its watermark (cdc-views)"),
         late_description=_text(f"facts of {table} that landed too late (cdc-views, raw layout {LAYOUT_VERSION})"),
@@ -62,23 +69,24 @@ def setup_script(relation: Relation, merging: Merging) -> str:
     return sql
 
 
-def run_script(relation: Relation, merging: Merging, *, settles: bool = False) -> str:
+def run_script(relation: Relation, merging: Merging, *, settles: bool = False, full: bool = False) -> str:
     """Return the script of one run: reduce what landed since the watermark, merge, move the watermark.
 
     `settles` also writes the state anew, with deletions applied, and without what ended before the lateness horizon if
     there is one. It reads and writes all of the state: run it seldom. A script that is too long to be sent is made
-    dense.
+    dense. `full` reads all of raw in place of state and tail; what was late stays out, and what partitions have purged
+    is remembered. What landed since the last run is not judged: run one that is not full before.
 
     Raises as `setup_script` does.
     """
-    sql = _run(relation, merging, settles=settles)
+    sql = _run(relation, merging, settles=settles, full=full)
     if not fits(sql) and not merging.is_dense:
-        sql = _run(relation, replace(merging, is_dense=True), settles=settles)
+        sql = _run(relation, replace(merging, is_dense=True), settles=settles, full=full)
     check_script(sql, what=f"the merge script of {relation.schema.full_name}")
     return sql
 
 
-def _run(relation: Relation, merging: Merging, *, settles: bool) -> str:
+def _run(relation: Relation, merging: Merging, *, settles: bool, full: bool) -> str:
     names = [column.name for column in raw_columns(relation)]
     state, served = [c.name for c in state_columns(relation)], [c.name for c in serving_columns(relation)]
     before, after = facts_view(relation, merging, since=_BOUND).split(_BOUND)
@@ -88,11 +96,13 @@ def _run(relation: Relation, merging: Merging, *, settles: bool) -> str:
         layout=LAYOUT_VERSION,
         m=merging,
         settles=settles,
+        full=full,
+        purged_kind=_text(PURGED_KIND),
         has_truncates=relation.order is WriteOrder.LOG_POSITION,
         setting=_text(setting_of(relation)),
         columns=_listed(names),
         tail=_tail(relation, merging, names),
-        **_lateness(relation, merging, names),
+        **_lateness(relation, merging, names, full=full),
         state=_known(relation, merging, plans.state_query(relation, merging, facts=plans.FACTS)),
         settled=_settled(relation, merging) if settles else "",
         rows=plans.rows_query(relation, merging, facts="_owned") if merging.serving else "",
@@ -102,15 +112,17 @@ def _run(relation: Relation, merging: Merging, *, settles: bool) -> str:
         served_names=_listed(served),
         served_values=_listed(served, of="_s"),
         served_updates=_updates(served, known=(PART, OWNER, ROW)),
-        temporary=_temporary(merging, settles=settles),
+        temporary=_temporary(merging, settles=settles, full=full),
         view_before=_text(before),
         view_after=_text(after),
     )
 
 
-def _lateness(relation: Relation, merging: Merging, names: list[str]) -> dict[str, str]:
+def _lateness(relation: Relation, merging: Merging, names: list[str], *, full: bool) -> dict[str, str]:
     if merging.lateness is None:
         return {"in_time": "", "late": ""}
+    if full:
+        return {"in_time": plans.known_in_time_query(relation, merging, tail=plans.TAIL, late=merging.late), "late": ""}
     purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _part IN UNNEST(_parts) AND _kind = '{PURGED_KIND}')"
     return {
         "in_time": plans.in_time_query(relation, merging, tail=plans.TAIL, purged=purged),
@@ -139,9 +151,15 @@ def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING,
 
 
 def _tail(relation: Relation, merging: Merging, names: list[str]) -> str:
-    seen = f"MD5(TO_JSON_STRING(STRUCT({_listed(names)}))) AS _seen"
+    seen = f"MD5(ARRAY_TO_STRING([{', '.join(map(_member, names))}], ',')) AS _seen"
     landed = f"(SELECT {_listed(names)}, {seen} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= _since)"
     return plans.identified(relation, merging, source=landed, also=("_seen",))
+
+
+def _member(name: str) -> str:
+    """A column as a member of a JSON object, null where it is: a digest without nulls is the same once there are more columns."""
+    column = Column(name, "").quoted
+    return f"IF({column} IS NULL, NULL, CONCAT({_text(name + ':')}, TO_JSON_STRING({column})))"
 
 
 def _known(relation: Relation, merging: Merging, query: str) -> str:
@@ -153,9 +171,10 @@ def _settled(relation: Relation, merging: Merging) -> str:
     return _known(relation, merging, plans.state_query(relation, merging, facts=merging.state, purge=purge, is_base=True))
 
 
-def _temporary(merging: Merging, *, settles: bool) -> list[str]:
-    late = ["_counted", "_too_late"] if merging.lateness is not None else []
+def _temporary(merging: Merging, *, settles: bool, full: bool) -> list[str]:
+    late = ["_counted", *([] if full else ["_too_late"])] if merging.lateness is not None else []
     return [
+        *(["_purged"] if full else []),
         "_tail",
         *late,
         "_facts",

@@ -137,6 +137,12 @@ class BigQueryConfig(Part):
     retry_for: Annotated[Name, AfterValidator(_span)] = Field(
         default="2m", description="How long a call that fails for a moment is repeated."
     )
+    overlap: Annotated[Name, AfterValidator(_span)] = Field(
+        default="1h", description="How far behind the newest landing time a run of a state looks for what became visible late."
+    )
+    buckets: Annotated[int, Field(ge=1, le=4000)] = Field(
+        default=64, description="Into how many partitions new state and serving tables are split, by partition key."
+    )
     endpoint: Annotated[Name, AfterValidator(_endpoint)] | None = Field(
         default=None, description="URL of another server of this API; http, without credentials, on this machine only."
     )

@@ -103,11 +103,17 @@ class RawConfig(Part):
         default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
     )
     options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
+    kafka_key: Name = Field(
+        default="kafkaKey", description="Column of a record's key, as Connect's BigQuery sink has it (kafkaKeyFieldName)."
+    )
+    kafka_data: Name = Field(
+        default="kafkaData", description="Column of where a record stood in Kafka, likewise (kafkaDataFieldName)."
+    )
 
     @model_validator(mode="after")
     def _found_somewhere(self) -> RawConfig:
         if self.layout is Layout.AS_FOUND and self.table is None:
-            raise ValueError("layout as-found needs `table`, the path of the Delta table that somebody else lands")
+            raise ValueError("layout as-found needs `table`, the Delta table (its path) or BigQuery table that others land")
         return self
 
     @field_validator("options", mode="before")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _LOCKS = "locks"
+_LOCAL = ".cdc-views"
+"""Beside the project file, where the warehouse is no folder: then runs of this machine alone see each other's locks."""
 _COMPLETED = "completed.json"
 
 
@@ -28,8 +30,8 @@ class Outcome(Protocol):
         """Whether anything was done: something had landed since, or all was made anew."""
 
     @property
-    def raw_version(self) -> int:
-        """The version of the raw table that state has taken in."""
+    def raw_version(self) -> int | None:
+        """The version of the raw table that state has taken in; None where a raw table has none."""
 
     @property
     def facts(self) -> int | None:
@@ -107,4 +109,6 @@ def job_of(table: Table, *, engine: str | None = None) -> Job:
     name = default_raw_table(table.name).removeprefix("raw/")
     expression = table.config.materialize.schedule
     cron = None if expression is None else Cron(expression)
-    return Job(table, table.project.warehouse / _LOCKS / name, cron=cron, engine=engine)
+    project = table.project
+    folder = project.root / _LOCAL if project.is_remote else project.warehouse
+    return Job(table, folder / _LOCKS / name, cron=cron, engine=engine)

@@ -24,10 +24,10 @@ class Served:
 def _served() -> Iterator[Served]:
     pytest.importorskip("zetasql")
     pytest.importorskip("google.cloud.bigquery")
-    from dialect_zetasql import GoogleSql
     from services.bigquery_http import served
+    from strategies.bigquery_values import Evaluator
 
-    with served(GoogleSql()) as (url, store):
+    with served(Evaluator()) as (url, store):
         yield Served(url, store)
 
 

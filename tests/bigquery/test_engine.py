@@ -218,7 +218,6 @@ def test_the_table_function_reads_a_span_of_landings(server: Served, tmp_path: P
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("land", "cassandra-mutation", "a.jsonl", "--table", "shop.orders"),
         ("explain", "shop.orders", "--key", '{"id": 1}'),
         ("rebuild", "shop.orders"),
         ("replicas", "shop.orders", "--replication-factor", "3"),
@@ -242,13 +241,6 @@ def test_commands_of_a_warehouse_say_when_there_is_none(tmp_path: Path, capsys: 
     code = main(["status", "--project", str(tmp_path / "cdc_views.yml")])
     assert code == 2
     assert "engine bigquery" in capsys.readouterr().err
-
-
-def test_a_raw_table_that_somebody_else_lands_is_refused(tmp_path: Path) -> None:
-    raw = {"format": "debezium", "layout": "as-found", "table": "other.orders"}
-    loaded = project(tmp_path, "http://127.0.0.1:1", tables=[{"name": "shop.orders", "schema": "schema.cql", "raw": raw}])
-    with pytest.raises(UnsupportedError, match="not read in BigQuery yet"):
-        loaded.table("shop.orders").query()
 
 
 def test_a_newer_layout_is_refused(server: Served, tmp_path: Path) -> None:

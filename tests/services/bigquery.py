@@ -2,7 +2,7 @@
 
 It does what the real client asks of it for jobs, datasets, tables and views, and says no where BigQuery would: a name that
 is not there, a limit of bytes, a null in an array. It is no BigQuery: bytes are those of rows as kept here, nothing is
-partitioned or clustered, rights are not checked, and DML only analyses.
+partitioned or clustered, rights are not checked, and DML runs in scripts alone (`bigquery_scripts` says how).
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ class Store:
     requests: list[tuple[str, str, Body]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    now: int | None = None
+    """What scripts take for the time, µs since the epoch; None: the clock."""
+    kill_at: int | None = None
+    """The number of the statement at which the next script is killed; None: none."""
 
     @property
     def query_jobs(self) -> list[Body]:
@@ -84,6 +88,7 @@ class Store:
                 self.sql.drop(name)
         for kept in (self.datasets, self.things, self.functions, self.jobs, self.results, self.requests, self.faults):
             kept.clear()
+        self.now = self.kill_at = None
 
     # --- jobs
 
@@ -124,13 +129,33 @@ class Store:
             raise Refused(
                 400, "bytesBilledLimitExceeded", f"Query exceeded limit for bytes billed: {limit}. {size} or higher required."
             )
-        if _is_query(text):
+        if _is_script(text):
+            kind, self.results[job] = "SCRIPT", self._script(text)
+        elif _is_query(text):
             kind, self.results[job] = "SELECT", self.evaluated(text)
         else:
             statement, kind = self.resolved(text)
             self._create(statement.resolved_create_statement_node)
             self.results[job] = ([], [])
         return {"totalBytesProcessed": str(size), "totalBytesBilled": str(size), "statementType": kind}
+
+    def _script(self, text: str) -> tuple[Columns, list[Any]]:
+        from services.bigquery_scripts import ServedScripts
+
+        kill_at, self.kill_at = self.kill_at, None
+        try:
+            return ServedScripts(self).executed(text, kill_at=kill_at)
+        except Exception as error:
+            refused = _refused(error)
+            refused.is_at_once = False
+            raise refused from error
+
+    def keep_view(self, name: str, query: str, fields: list[Body]) -> None:
+        """Make a view of a script's, in place of one of that name."""
+        project, dataset, table = name.rsplit(".", 2)
+        reference = {"projectId": project, "datasetId": dataset, "tableId": table}
+        view = {"query": query, "useLegacySql": False}
+        self.things[name] = Thing({"tableReference": reference, "schema": {"fields": fields}, "view": view, "type": "VIEW"})
 
     def resolved(self, text: str) -> tuple[Any, str]:
         """Analyse a statement, with the views it reads as tables."""
@@ -195,6 +220,8 @@ class Store:
 
     def size(self, text: str) -> int:
         """Bytes of the tables that a statement reads."""
+        if _is_script(text):
+            return sum(self.sql.count(name)[1] for name, thing in self.things.items() if thing.query is None and name in text)
         try:
             names = self.sql.names_in(self._written_out(text))
         except Exception:
@@ -310,6 +337,14 @@ class Store:
         self.things[name].resource |= body
         return self.table(name)
 
+    def listed(self, name: str, query: dict[str, list[str]]) -> Body:
+        """All rows of a table."""
+        self.table(name)
+        columns = self.sql.columns(name)
+        micros = query.get("formatOptions.useInt64Timestamp", ["false"])[0].lower() == "true"
+        rows = [values.row(columns, row.cell, micros=micros) for row in self.sql._tables[name][1].table_data.row]
+        return {"totalRows": str(len(rows)), "rows": rows}
+
     def page(self, job: str, query: dict[str, list[str]]) -> Body:
         """Rows of a query job."""
         if job not in self.jobs:
@@ -345,6 +380,11 @@ def _refused(error: Exception) -> Refused:
     refused = Refused(404 if is_missing else 400, "notFound" if is_missing else "invalidQuery", text[:2000])
     refused.is_at_once = code != "OUT_OF_RANGE"
     return refused
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text is several statements: each ends with a semicolon, and one alone is sent without."""
+    return text.rstrip().endswith(";")
 
 
 def _is_query(text: str) -> bool:

@@ -37,6 +37,11 @@ _ROUTES: list[tuple[str, str, Callable[..., Any]]] = [
         lambda s, m, q, b: s.table(f"{m['p']}.{m['d']}.{m['t']}"),
     ),
     (
+        "GET",
+        r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)/tables/(?P<t>[^/]+)/data",
+        lambda s, m, q, b: s.listed(f"{m['p']}.{m['d']}.{m['t']}", q),
+    ),
+    (
         "PATCH",
         r"/bigquery/v2/projects/(?P<p>[^/]+)/datasets/(?P<d>[^/]+)/tables/(?P<t>[^/]+)",
         lambda s, m, q, b: s.patch_table(f"{m['p']}.{m['d']}.{m['t']}", b),

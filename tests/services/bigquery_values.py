@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import math
 from datetime import date, datetime, timedelta, timezone
+from decimal import Context, Decimal
 from typing import Any
 
 from zetasql.wasi._pb2.zetasql.public import type_pb2 as types
 
+_EXACT = Context(prec=80)
 Columns = list[tuple[str, Any]]
 _NAMES = {
     types.TYPE_INT64: "INTEGER",
@@ -106,7 +108,8 @@ def _scalar(cell: Any, which: str, *, micros: bool) -> str:
         case "datetime_value":
             return _datetime(cell.datetime_value)
         case "bignumeric_value":
-            return str(int.from_bytes(cell.bignumeric_value, "little", signed=True) // 10**38)
+            scaled = Decimal(int.from_bytes(cell.bignumeric_value, "little", signed=True))
+            return f"{scaled.scaleb(-38, _EXACT).normalize(_EXACT):f}"
     raise ResultError(f"the stand-in has no way to write {which}")
 
 

@@ -88,9 +88,9 @@ class Bench:
         yield rf"DELETE FROM {_NAME} WHERE (.+)\Z", self._delete
         yield rf"UPDATE {_NAME}\s+SET\s(.+)\sWHERE (.+)\Z", self._update
         yield rf"TRUNCATE TABLE {_NAME}\Z", self._truncate
-        yield rf"DROP TABLE {_NAME}\Z", self._drop
+        yield rf"DROP TABLE (?:IF EXISTS )?{_NAME}\Z", self._drop
         yield r"EXECUTE IMMEDIATE (.+)\Z", self._execute
-        yield r"(SELECT .+)\Z", lambda text, sql: self.query(sql)
+        yield r"(SELECT\s.+)\Z", lambda text, sql: self.query(sql)
 
     def _timed(self, sql: str) -> str:
         return sql.replace("CURRENT_TIMESTAMP()", f"TIMESTAMP_MICROS({self.now})")
@@ -151,11 +151,14 @@ class Bench:
 
     def _create(self, text: str, name: str, rest: str) -> None:
         self._analyse(text)
-        body = parenthesized(rest)
+        body, first = parenthesized(rest), rest.rpartition("\nAS SELECT ")[2] if "\nAS SELECT " in rest else ""
         columns = [re.match(rf"{_NAME} (.+?)(?: OPTIONS.*)?\Z", part, re.DOTALL) for part in split(body)]
         selected = ", ".join(f"CAST(NULL AS {found[2]}) AS {found[1]}" for found in columns if found)
         made = self.query(f"SELECT {selected}")
-        self.tables.setdefault(name.strip("`"), Table(made.columns))
+        if name.strip("`") not in self.tables:
+            names = [found[1] for found in columns if found]
+            self.tables[name.strip("`")] = Table(made.columns)
+            self._append(self.tables[name.strip("`")], names, self.query(f"SELECT {first}").rows if first else [])
 
     def _view(self, text: str, if_missing: str | None, name: str, sql: str) -> None:
         self._analyse(text)

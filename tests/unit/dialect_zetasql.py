@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
+from decimal import Context, Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,7 @@ def _scalar(arrow: pa.DataType) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EXACT = Context(prec=80)
 _SIMPLE = {
     types.TYPE_INT64: "int64_value",
     types.TYPE_DOUBLE: "double_value",
@@ -222,8 +224,12 @@ def _fill(cell: Any, kind: Any, value: Any) -> None:
             for field in kind.struct_type.field:
                 _fill(cell.struct_value.field.add(), field.field_type, value.get(field.field_name))
         case types.TYPE_BIGNUMERIC:
-            scaled = int(value) * _SCALE
+            scaled = int(Decimal(value).scaleb(38, _EXACT))
             cell.bignumeric_value = scaled.to_bytes(scaled.bit_length() // 8 + 1, "little", signed=True)
+        case types.TYPE_DATE:
+            cell.date_value = value if isinstance(value, int) else (value - _EPOCH.date()).days
+        case types.TYPE_JSON:
+            cell.json_value = value
         case types.TYPE_TIMESTAMP:
             micros = value if isinstance(value, int) else (value - _EPOCH) // timedelta(microseconds=1)
             cell.timestamp_value.seconds, cell.timestamp_value.nanos = micros // 10**6, micros % 10**6 * 1000

@@ -1,0 +1,199 @@
+"""Commits to a raw table in BigQuery: rows, bad events, and how far their source is read, all or nothing.
+
+Rows come by load jobs, which bill nothing, into tables of their own that BigQuery drops after a day. One transaction then
+copies them and writes the *marks*: texts by name in `<raw>__marks`. A commit says what it read the marks as, so that it is a
+compare-and-swap; each also changes one same row, since two transactions that only insert would both go through.
+
+Source: BigQuery, Multi-statement transactions, Transaction concurrency.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from cdc_views.facts import Fact
+from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.quarantine import COLUMNS, BadEvent, storable
+from cdc_views.relation import LAYOUT_VERSION, RawTable
+from cdc_views.sql.statements import envelope
+from cdc_views_bigquery.client import Connection
+from cdc_views_bigquery.telling import LOST
+from cdc_views_bigquery.types import fields_of, quoted, text_literal
+
+MARKS, QUARANTINE, TAKEN = "__marks", "__quarantine", "__taken"
+_DIGESTS = pa.schema([("digest", pa.binary())])
+Marks = Mapping[str, str]
+
+
+def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
+    """Return the rows of all events that BigQuery can keep, and the reason of each that it cannot, by its index.
+
+    Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
+    """
+    rows, misfits = rows_of_events(decoder, events)
+    columns = {name for name in rows.column_names if _has_null_element(rows.column(name).combine_chunks())}
+    if not columns:
+        return rows, misfits
+    owners = [n for n, facts in enumerate(events) if n not in misfits for _ in facts]
+    for owner, row in zip(owners, rows.select(sorted(columns)).to_pylist(), strict=True):
+        for name in sorted(columns):
+            if _holds_null(row[name]):
+                misfits[owner] = f"{name} holds null in an array, which BigQuery cannot keep"
+    return rows.filter(pa.array([owner not in misfits for owner in owners])), misfits
+
+
+def _has_null_element(values: pa.Array) -> bool:
+    if pa.types.is_struct(values.type):
+        return any(map(_has_null_element, values.flatten()))
+    if pa.types.is_list(values.type):
+        return bool(values.flatten().null_count) or _has_null_element(values.flatten())
+    return False
+
+
+def _holds_null(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_null, value.values()))
+    return isinstance(value, list) and any(item is None or _holds_null(item) for item in value)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one commit does.
+
+    Attributes:
+        rows: Rows of the raw table, in its layout.
+        bad: Events for quarantine; those that are there already, by id, are left out.
+        source: Where `bad` came from, as quarantine has it.
+        format_name: The raw format they were read as.
+        landed_at: µs since the epoch, of `bad`.
+        known: Marks as they were read; empty for one that was not there.
+        marks: Marks as they are to be.
+        settled: Ids of events in quarantine that landed whole now.
+        taken: Digests of somebody else's rows that this takes in.
+        replaces: What there is goes away: rows, quarantine and digests.
+        replayed: Ids of events in quarantine that land now, and the number of that replay.
+    """
+
+    rows: pa.Table
+    bad: Sequence[BadEvent] = ()
+    source: str = ""
+    format_name: str = ""
+    landed_at: int = 0
+    known: Marks = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
+    settled: Sequence[str] = ()
+    taken: Sequence[bytes] | None = None
+    replaces: bool = False
+    replayed: tuple[Sequence[str], int] = ((), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """Where commits to one raw table go; `make` makes that table, where it is not there."""
+
+    connection: Connection
+    raw: RawTable
+    name: str
+    """The raw table's full name."""
+    make: Callable[[], None]
+
+    def prepare(self, *, takes: bool = False) -> None:
+        """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
+        self.make()
+        if self.connection.deployed(self.name + MARKS) is None:
+            described = f"how far sources of {self.name} are read; the row without a name counts commits (cdc-views)"
+            made = f"CREATE TABLE IF NOT EXISTS {quoted(self.name + MARKS)} (\n  name STRING,\n  value STRING\n)"
+            options = f"OPTIONS (description = {text_literal(described)})"
+            self._make(f"{made}\n{options}\nAS SELECT '', '0';", self.name + MARKS)
+        if self.connection.deployed(self.name + QUARANTINE) is None:
+            self._make(_table(self.name + QUARANTINE, COLUMNS, what=f"events of {self.name} that do not decode"), "quarantine")
+        if takes and self.connection.deployed(self.name + TAKEN) is None:
+            self._make(_table(self.name + TAKEN, _DIGESTS, what=f"digests of the rows that {self.name} was made of"), "digests")
+
+    def marks(self, prefix: str) -> Marks:
+        """Return the marks whose names begin with `prefix`."""
+        text = f"SELECT name, value FROM {quoted(self.name + MARKS)} WHERE STARTS_WITH(name, {text_literal(prefix)})"
+        found = self.connection.rows(text, what=f"reading how far sources of {self.name} are").to_pylist()
+        return {row["name"]: row["value"] for row in found}
+
+    def commit(self, commit: Commit) -> None:
+        """Do it; raises `ConcurrentUpdateError` where a mark was changed since it was read, and nothing was done."""
+        run = uuid.uuid4().hex
+        parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
+        if commit.bad:
+            known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
+            parts.append(self._part(self.name + QUARANTINE, self._bad(commit), run, "bad", condition=known))
+        if commit.taken:
+            digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
+            parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
+        replaced = [self.name, self.name + QUARANTINE, self.name + TAKEN] if commit.replaces else []
+        expected = [f"name = {text_literal(n)} AND value = {text_literal(v)}" for n, v in commit.known.items() if v]
+        sql = envelope(
+            "bigquery_incoming.sql.j2",
+            table=" ".join(self.raw.relation.schema.full_name.split()),
+            layout=LAYOUT_VERSION,
+            marks=quoted(self.name + MARKS),
+            quarantine=quoted(self.name + QUARANTINE),
+            lost=LOST,
+            expected=expected,
+            unknown=[f"name = {text_literal(name)}" for name, value in commit.known.items() if not value],
+            replaced=[quoted(name) for name in replaced],
+            parts=parts,
+            settled=", ".join(map(text_literal, commit.settled)),
+            replayed=", ".join(map(text_literal, commit.replayed[0])),
+            number=commit.replayed[1],
+            names=", ".join(map(text_literal, commit.marks)),
+            written=", ".join(_pair(name, value) for name, value in commit.marks.items()),
+        )
+        self.connection.script(sql, what=f"landing into {self.name}")
+
+    def _part(self, into: str, rows: pa.Table, run: str, what: str, *, condition: str = "") -> dict[str, str]:
+        """Load rows into a table of their own; returns what the script does with that."""
+        source = f"{self.name}__incoming_{run}_{what}"
+        self._make(_table(source, rows.schema, what="rows on their way", is_short_lived=True), source)
+        self.connection.load(rows, source, what=f"loading into {source}")
+        columns = ", ".join(quoted(name) for name in rows.schema.names)
+        return {"into": quoted(into), "columns": columns, "source": quoted(source), "condition": condition}
+
+    def _bad(self, commit: Commit) -> pa.Table:
+        told = {
+            "table": self.raw.relation.schema.full_name,
+            "format": commit.format_name,
+            "source": storable(commit.source),
+            "landed_at": commit.landed_at,
+        }
+        rows = [
+            {
+                **told,
+                "event_id": event.event_id,
+                "line": event.line,
+                "offset": event.offset,
+                "reason": storable(event.reason),
+                "event": event.event,
+                "replay": 0 if event.is_settled else None,
+            }
+            for event in commit.bad
+        ]
+        return pa.Table.from_pylist(rows, schema=COLUMNS)
+
+    def _make(self, sql: str, what: str) -> None:
+        self.connection.run(sql, what=f"creating {what}")
+
+
+def _table(name: str, columns: pa.Schema, *, what: str, is_short_lived: bool = False) -> str:
+    listed = ",\n".join(f"  {quoted(f.name)} {f.text}" for f in fields_of(columns, table=name))
+    options = [f"description = {text_literal(what + ' (cdc-views)')}"]
+    if is_short_lived:
+        options.append("expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)")
+    return f"CREATE TABLE IF NOT EXISTS {quoted(name)} (\n{listed}\n)\nOPTIONS ({', '.join(options)})"
+
+
+def _pair(name: str, value: str) -> str:
+    return f"STRUCT({text_literal(name)} AS name, {text_literal(value)} AS value)"
+
+
+__all__ = ["MARKS", "QUARANTINE", "TAKEN", "Commit", "Incoming", "Marks", "rows_that_fit"]

@@ -1,0 +1,277 @@
+"""State and serving tables in BigQuery: made, completed and brought up to date by the scripts of `cdc_views.merging`.
+
+A run is one job. It is a transaction: killed anywhere, nothing of it is there, and the next run makes up for it. Of two
+at once BigQuery cancels one, which is then tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun, StateStanding
+from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
+from cdc_views.instants import span_seconds
+from cdc_views.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
+from cdc_views.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
+from cdc_views.merging.scripts import IDENTITY_LABEL
+from cdc_views.project.bigquery import BigQueryConfig, Place
+from cdc_views.relation import RawTable, Relation
+from cdc_views_bigquery.client import Connection, Deployed
+from cdc_views_bigquery.ddl import raw_fields
+from cdc_views_bigquery.telling import ConcurrentUpdateError
+from cdc_views_bigquery.types import Fields, differences, merged, quoted
+
+ATTEMPTS = 5
+SETTLE_SHARE = 0.2
+"""Facts merged since the state was written anew, in parts of what it holds, at which it is: as of Delta's base."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def merging_of(place: Place, config: BigQueryConfig, state: StateDefinition) -> Merging:
+    """Return what the scripts of a state work on."""
+    return Merging(
+        raw=quoted(state.raw.location.removeprefix(SCHEME)),
+        dataset=place.dataset(place.state),
+        name=state.name,
+        serving=state.serving,
+        lateness=state.lateness,
+        overlap=span_seconds(config.overlap, option="overlap", example="1h", digits=6),
+        buckets=config.buckets,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StateTables:
+    """One table's state, and what is asked of it."""
+
+    connection: Connection
+    merging: Merging
+    relation: Relation
+
+    @property
+    def table(self) -> str:
+        """The table's full name."""
+        return self.relation.schema.full_name
+
+    def standing(self) -> StateStanding | None:
+        """Return how far the state is; None before its first run."""
+        view = self.connection.deployed(_bare(self.merging.facts))
+        mark = None if view is None else self.mark()
+        state = None if mark is None else self.connection.deployed(_bare(self.merging.state))
+        if view is None or mark is None or state is None or not mark["runs"]:
+            return None
+        lacking, conflicts = differences(view.fields, raw_fields(self.relation))
+        return StateStanding(
+            name=state.name,
+            rows=state.rows,
+            bytes=state.bytes,
+            landed=mark["landed"],
+            ran_at=mark["ran_at"],
+            facts=view.name,
+            is_complete=not lacking and not conflicts,
+            horizon=mark.get("horizon"),
+        )
+
+    def mark(self) -> Mapping[str, Any] | None:
+        """Return the watermark's row; None where there is no such table, or nothing in it."""
+        return next(iter(self.connection.listed(_bare(self.merging.watermark))), None)
+
+    def run(self, *, full: bool) -> StateRun:
+        """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._attempt(full=full)
+            except ConcurrentUpdateError:
+                time.sleep(0.1 * 2**attempt)
+        raise TransientError(f"{self.table}: other runs kept changing its state first; run it again")
+
+    def _attempt(self, *, full: bool) -> StateRun:
+        added = self._prepare(full=full)
+        mark = self.mark()
+        if mark is None:
+            raise EngineError(f"{_bare(self.merging.watermark)} is empty, and nobody knows how far the state is; {self._anew}")
+        self._check_lateness(mark)
+        is_first = not mark["runs"]
+        if full and not is_first and self.merging.lateness is not None:
+            self._merge(settles=False)  # what landed since is judged before everything is read
+        settles = full or is_first or self._is_due(mark)
+        said, is_settled = self._settled(full=full and not is_first) if settles else (self._merge(settles=False), False)
+        state = self._there(_bare(self.merging.state))
+        served = self._there(_bare(self.merging.served)) if self.merging.serving else None
+        return StateRun(
+            facts=said["facts_read"],
+            keys=said["facts_touched"],
+            late=said["facts_late"],
+            landed=said["landed"],
+            is_full=full or is_first,
+            is_settled=is_settled,
+            state_rows=state.rows,
+            state_bytes=state.bytes,
+            served_rows=None if served is None else served.rows,
+            why="" if full or not is_first else "there was none",
+            added=added,
+        )
+
+    def _settled(self, *, full: bool) -> tuple[Mapping[str, Any], bool]:
+        """A run that also writes the state anew; without that where its script is too long and nothing has to leave."""
+        try:
+            script = run_script(self.relation, self.merging, settles=True, full=full)
+        except UnsupportedError:
+            if self.merging.lateness is not None:
+                raise
+            return self._merge(settles=False, full=full), False
+        return self._sent(script), True
+
+    def _merge(self, *, settles: bool, full: bool = False) -> Mapping[str, Any]:
+        return self._sent(run_script(self.relation, self.merging, settles=settles, full=full))
+
+    def _sent(self, script: str) -> Mapping[str, Any]:
+        (said,) = self.connection.script(script, what=f"bringing the state of {self.table} up to date").to_pylist()
+        return dict(said)
+
+    def _is_due(self, mark: Mapping[str, Any]) -> bool:
+        merged_since = mark.get("unsettled") or 0
+        return merged_since > 0 and merged_since >= SETTLE_SHARE * self._there(_bare(self.merging.state)).rows
+
+    def _check_lateness(self, mark: Mapping[str, Any]) -> None:
+        if mark.get("horizon") is not None and self.merging.lateness is None:
+            raise UsageError(
+                f"{self.table}: its state has forgotten what ended before second {mark['horizon']}, so that what lands late has "
+                "to be told; leave `materialize: {lateness: …}` in the project file, as long as you like"
+            )
+
+    def planned(self, *, full: bool) -> StateRun:
+        """Return what `run` would do; bills one count of landing times."""
+        mark = self.mark()
+        found = {name: self.connection.deployed(name) for name in self._wanted()}
+        lines, *_ = self._changes(found, full=full)
+        since = None if mark is None or full else mark["since"]
+        landed = f"FROM {self.merging.raw} WHERE _landed_at >= {_instant(since)}"
+        columns = ", ".join(column.quoted for column in raw_columns(self.relation))
+        (counted,) = self.connection.rows(
+            f"SELECT COUNT(*) AS facts, MAX(_landed_at) AS landed {landed}", what="counting what landed"
+        ).to_pylist()
+        reads = self.connection.dry_run(f"SELECT {columns} {landed}", what="asking what a run reads").reads
+        state, served = found[_bare(self.merging.state)], found.get(_bare(self.merging.served))
+        seen = self.connection.deployed(_bare(self.merging.seen)) if since is not None else None
+        is_first = mark is None or not mark["runs"]
+        return StateRun(
+            facts=max(counted["facts"] - (seen.rows if seen is not None else 0), 0),
+            keys=None,
+            late=0,
+            landed=counted["landed"] or (mark or {}).get("landed"),
+            is_full=full or is_first,
+            is_settled=full or is_first or (mark is not None and self._is_due(mark)),
+            state_rows=state.rows if state is not None else 0,
+            state_bytes=state.bytes if state is not None else 0,
+            served_rows=served.rows if served is not None else None,
+            added=lines,
+            reads=reads + sum(table.bytes for table in (state, served) if table is not None),
+        )
+
+    def _prepare(self, *, full: bool) -> tuple[str, ...]:
+        """Make the tables that are missing and the columns that they lack; returns a line each."""
+        found = {name: self.connection.deployed(name) for name in self._wanted()}
+        lines, additions, replaced = self._changes(found, full=full)
+        if replaced:
+            self.connection.run(f"DROP TABLE IF EXISTS {self.merging.served};", what=f"replacing {replaced}")
+        for name, fields in additions.items():
+            self.connection.extend(name, fields)
+        if replaced or None in found.values():
+            self.connection.run(setup_script(self.relation, self.merging), what=f"making the state of {self.table}")
+        return lines
+
+    def _wanted(self) -> dict[str, tuple[Column, ...]]:
+        """The tables by full name, and their columns."""
+        of = {
+            self.merging.state: state_columns(self.relation),
+            self.merging.watermark: watermark_columns(),
+            **({self.merging.late: raw_columns(self.relation)} if self.merging.lateness is not None else {}),
+            **({self.merging.served: serving_columns(self.relation)} if self.merging.serving else {}),
+        }
+        return {_bare(name): columns for name, columns in of.items()}
+
+    def _changes(self, found: Mapping[str, Deployed | None], *, full: bool) -> tuple[tuple[str, ...], dict[str, Fields], str]:
+        """What is to be made or added, a line each; the columns that tables are to have; a serving table to be replaced."""
+        lines: list[str] = []
+        additions: dict[str, Fields] = {}
+        replaced = ""
+        self._check_identity(found[_bare(self.merging.state)])
+        for name, columns in self._wanted().items():
+            there = found[name]
+            if there is None:
+                lines.append(f"+ {name}")
+                continue
+            wanted = self._fields(columns)
+            more, conflicts = differences(there.fields, wanted)
+            is_served = bool(self.merging.serving) and name == _bare(self.merging.served)
+            if is_served and full and (conflicts or self._is_shown_anew()):
+                replaced = name
+                lines.append(f"! {name} is made anew")
+            elif conflicts:
+                raise self._misfit(name, conflicts, is_served=is_served)
+            elif more:
+                additions[name] = merged(there.fields, wanted)
+                lines += [f"+ {name}: {line[2:]}" for line in more]
+        return tuple(lines), additions, replaced
+
+    def _misfit(self, name: str, conflicts: list[str], *, is_served: bool) -> UsageError:
+        told = "; ".join(line[2:] for line in conflicts)
+        if is_served:
+            advice = f"run `cdc-views materialize --full --select {self.table}`, which makes the serving table anew"
+        else:
+            advice = f"put the column's type back, or give it another name; {self._anew}"
+        return UsageError(f"{name} does not fit the schema of {self.table}: {told}; {advice}")
+
+    def _check_identity(self, state: Deployed | None) -> None:
+        """Refuse a state of another key: it could not be told which rows are one."""
+        known = None if state is None else state.labels.get(IDENTITY_LABEL)
+        if state is None or known in (None, identity_of(self.relation)):
+            return
+        key = ", ".join(f"{column.name} {column.type}" for column in self.relation.schema.row_key)
+        raise UsageError(
+            f"{state.name} was made for another key, another order of writes or another layout than the schema file's, "
+            f"whose key is ({key}); a state cannot change its key: put it back, or {self._anew}"
+        )
+
+    @property
+    def _anew(self) -> str:
+        names = ", ".join([*self._wanted(), _bare(self.merging.seen), _bare(self.merging.facts)])
+        return f"to begin anew from raw drop {names}, and run `cdc-views materialize` again"
+
+    def _is_shown_anew(self) -> bool:
+        mark = self.mark()
+        return mark is not None and mark["setting"] is not None and mark["setting"] != setting_of(self.relation)
+
+    def _fields(self, columns: tuple[Column, ...]) -> Fields:
+        """The columns as BigQuery names their types: by a dry run, which costs nothing."""
+        nulls = ", ".join(f"CAST(NULL AS {column.type}) AS {column.quoted}" for column in columns)
+        return self.connection.dry_run(f"SELECT {nulls}", what=f"asking for the types of {self.table}'s columns").fields
+
+    def _there(self, name: str) -> Deployed:
+        found = self.connection.deployed(name)
+        if found is None:
+            raise EngineError(f"{name} is gone; somebody has dropped it while `materialize` ran; {self._anew}")
+        return found
+
+
+def facts_of(place: Place, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
+    """Return the state of that name, to be asked how far it is."""
+    return StateTables(connection, merging_of(place, config, StateDefinition(name, raw)), raw.relation)
+
+
+def _bare(name: str) -> str:
+    """A full name without its backquotes; `Merging` takes no name that has one."""
+    return name.strip("`")
+
+
+def _instant(since: datetime | None) -> str:
+    micros = 0 if since is None else (since - _EPOCH) // timedelta(microseconds=1)
+    return f"TIMESTAMP_MICROS({micros})" if since is not None else "TIMESTAMP '0001-01-01 00:00:00+00'"
+
+
+__all__ = ["ATTEMPTS", "SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]
