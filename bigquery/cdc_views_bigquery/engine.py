@@ -183,6 +183,10 @@ class BigQueryEngine:
         """See `WarehouseEngine.state`."""
         return facts_of(self.place, self.config, name, raw, self.connection).standing()
 
+    def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
+        """See `WarehouseEngine.late`."""
+        return facts_of(self.place, self.config, name, raw, self.connection).late()
+
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         """See `WarehouseEngine.materialize`."""
         relation = state.raw.relation
