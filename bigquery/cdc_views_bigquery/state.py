@@ -34,11 +34,11 @@ SETTLE_SHARE = 0.2
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def merging_of(place: Place, config: BigQueryConfig, state: StateDefinition) -> Merging:
-    """Return what the scripts of a state work on."""
+def merging_of(dataset: str, config: BigQueryConfig, state: StateDefinition) -> Merging:
+    """Return what the scripts of a state work on; `dataset` is where its tables are."""
     return Merging(
         raw=quoted(state.raw.location.removeprefix(SCHEME)),
-        dataset=place.dataset(place.state),
+        dataset=dataset,
         name=state.name,
         serving=state.serving,
         lateness=state.lateness,
@@ -277,7 +277,7 @@ class StateTables:
 
 def facts_of(place: Place, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
     """Return the state of that name, to be asked how far it is."""
-    return StateTables(connection, merging_of(place, config, StateDefinition(name, raw)), raw.relation)
+    return StateTables(connection, merging_of(place.dataset(place.state), config, StateDefinition(name, raw)), raw.relation)
 
 
 def _bare(name: str) -> str:

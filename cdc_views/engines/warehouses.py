@@ -257,8 +257,10 @@ class Warehouse(Protocol):
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         """Return what each way of reading the table costs; `measured` None: by the schema alone."""
 
-    def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
-        """Return files, path → text, of statements that make everything without this tool."""
+    def folder(
+        self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
+    ) -> Mapping[str, str]:
+        """Return files, path → text, of statements that make everything without this tool, and keep the views' `states`."""
 
 
 def is_warehouse(name: str) -> bool:
