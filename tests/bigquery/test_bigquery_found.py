@@ -193,9 +193,8 @@ TYPED: dict[str, pa.DataType] = {
 @pytest.mark.slow
 def test_relational_events_in_typed_columns_show_the_oracles_rows(server: Served, tmp_path: Path) -> None:
     row = pa.struct(TYPED.items())
-    source = pa.struct(
-        [("connector", pa.string()), ("lsn", pa.int64()), ("ts_ms", pa.timestamp("us", "UTC")), ("snapshot", pa.string())]
-    )
+    texts = [(name, pa.string()) for name in ("connector", "name", "db", "schema", "table", "snapshot")]
+    source = pa.struct([*texts, ("lsn", pa.int64()), ("ts_ms", pa.timestamp("us", "UTC"))])
     kind = pa.struct([("before", row), ("after", row), ("source", source), ("op", pa.string()), ("ts_ms", pa.int64())])
     values = [event["value"] for event in postgres_events("debezium_pg_default") if event["value"]]
     for value in values:
