@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,9 +73,11 @@ def sql_folder(tables: Sequence[Table], dialect: str, *, strategy: Strategy | No
     Of a project whose raw tables are on this machine, raw tables go beside a keyspace's views, in a dataset of their own.
     """
     from cdc_views.engines.warehouses import warehouse
+    from cdc_views.remote import state_definition
 
     definitions = [taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
-    return dict(warehouse(dialect).folder(tables[0].project.config, definitions))
+    states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
+    return dict(warehouse(dialect).folder(tables[0].project.config, definitions, states))
 
 
 def taken_away(table: Table, *, strategy: Strategy | None = None) -> ViewDefinition:

@@ -100,34 +100,51 @@ def has_purged(table: Table) -> bool:
 
 def late_of(table: Table) -> list[LatePart]:
     """See `Table.late`."""
-    state = state_of(table)
-    found = [] if state is None else list(late_parts(table.raw, state))
+    if table.project.is_remote:
+        found = _remote_parts(table)
+    else:
+        state = state_of(table)
+        found = [] if state is None else list(late_parts(table.raw, state))
     return sorted(found, key=lambda part: (part.landed_at, part.written))
 
 
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
     """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
-    relation = raw.relation
-    purged = purged_through(relation, state)
+    purged = purged_through(raw.relation, state)
     for file in state.of(LATE):
-        stored = _completed(pq.ParquetFile(file.path).read(), relation)
-        landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
-        for fact, at in zip(facts_of(relation, stored), landed, strict=True):
-            through = purged[_identity(relation, fact.partition)]
-            for what, column, path, part in _parts(relation, fact):
-                value = part.value if isinstance(part, Cell) else None
-                yield LatePart(
-                    _key(relation, fact), what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin
-                )
+        yield from _parts_of(raw.relation, pq.ParquetFile(file.path).read(), purged)
+
+
+def _remote_parts(table: Table) -> list[LatePart]:
+    """What landed too late for a state that a warehouse keeps."""
+    from cdc_views.remote import state_name
+
+    relation = table.relation
+    with table.project.remote() as warehouse:
+        late, purged = warehouse.late(state_name(table), table.raw)
+    return list(_parts_of(relation, late, dict(_through(relation, purged))))
+
+
+def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
+    stored = _completed(rows, relation)
+    landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
+    for fact, at in zip(facts_of(relation, stored), landed, strict=True):
+        through = purged[_identity(relation, fact.partition)]
+        for what, column, path, part in _parts(relation, fact):
+            value = part.value if isinstance(part, Cell) else None
+            yield LatePart(
+                _key(relation, fact), what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin
+            )
 
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
     """Return the largest write time that each partition has purged, by the identity of its key (rule K1)."""
-    found = {}
-    for file in state.of(PURGED):
-        for record in _completed(pq.ParquetFile(file.path).read(), relation).to_pylist():
-            found[_identity(relation, key_of(relation.schema.partition, record))] = int(record[names.LIVE]["written"])
-    return found
+    return {known: at for file in state.of(PURGED) for known, at in _through(relation, pq.ParquetFile(file.path).read())}
+
+
+def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
+    for record in _completed(rows, relation).to_pylist():
+        yield _identity(relation, key_of(relation.schema.partition, record)), int(record[names.LIVE]["written"])
 
 
 def sees_purged(sources: Sources, as_of: int) -> bool:

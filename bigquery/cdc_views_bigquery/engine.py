@@ -183,10 +183,14 @@ class BigQueryEngine:
         """See `WarehouseEngine.state`."""
         return facts_of(self.place, self.config, name, raw, self.connection).standing()
 
+    def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
+        """See `WarehouseEngine.late`."""
+        return facts_of(self.place, self.config, name, raw, self.connection).late()
+
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         """See `WarehouseEngine.materialize`."""
         relation = state.raw.relation
-        merging = merging_of(self.place, self.config, state)
+        merging = merging_of(self.place.dataset(self.place.state), self.config, state)
         tables = StateTables(self.connection, merging, relation)
         raw = self.connection.deployed(full_name(state.raw))
         if raw is None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from cdc_views.errors import UnsupportedError
+from cdc_views.merging import Merging, run_script, setup_script
 from cdc_views.project.bigquery import BigQueryConfig
-from cdc_views.relation import LAYOUT_VERSION
+from cdc_views.relation import LAYOUT_VERSION, Relation
 from cdc_views.sql.statements import envelope
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.ddl import Kind, Statement, Target
@@ -13,10 +16,13 @@ from cdc_views_bigquery.ddl import Kind, Statement, Target
 _FOLDERS = {Kind.RAW: "2_raw", Kind.PART: "3_parts_of_views", Kind.VIEW: "4_views", Kind.FUNCTION: "5_functions"}
 DATASETS = "1_datasets.sql"
 README = "README.md"
+SCHEDULED = "scheduled"
+Kept = tuple[Relation, Merging]
+"""A table, and what the scripts of its state work on."""
 
 
-def folder(name: str, targets: Sequence[Target], config: BigQueryConfig) -> dict[str, str]:
-    """Return files, path → text, that make what `targets` need; `name` is the project's."""
+def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, states: Sequence[Kept] = ()) -> dict[str, str]:
+    """Return files, path → text, that make what `targets` need, and that keep `states`; `name` is the project's."""
     made = [statement for target in targets for statement in (ddl.raw_table(target, config), *ddl.views(target, config))]
     made += [ddl.function(target) for target in targets]
     places = dict.fromkeys(s.name.rpartition(".")[0] for s in made)
@@ -27,11 +33,15 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig) -> dict
         path = f"{_FOLDERS[statement.kind]}/{_file(statement)}.sql"
         files[path] = statement.sql + ";\n"
         listed.append((path, f"{statement.kind.value} `{statement.name}`"))
+    scheduled = [_scripts(state, config) for state in states]
+    for scripts in scheduled:
+        files |= scripts
     first = targets[0]
     files[README] = envelope(
         "bigquery_folder.md.j2",
         project=name,
         files=listed,
+        scheduled=[path for scripts in scheduled for path in scripts],
         limit=config.byte_limit or 10**11,
         is_placed=first.view.count(".") > 1,
         example=first.view,
@@ -41,9 +51,27 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig) -> dict
     return files
 
 
+def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
+    """The scripts of a state; none that BigQuery would not take for its length."""
+    relation, merging = state
+    made = {
+        "setup": lambda: f"{ddl.dataset(merging.dataset, config).sql};\n\n{setup_script(relation, merging)}",
+        "run": lambda: run_script(relation, merging),
+        "settle": lambda: run_script(relation, merging, settles=True),
+    }
+    found: dict[str, str] = {}
+    for name, text in made.items():
+        with suppress(UnsupportedError):
+            found[f"{SCHEDULED}/{_fit(merging.name)}/{name}.sql"] = text()
+    return found
+
+
 def _file(statement: Statement) -> str:
     """Name of a file: the dataset and the table, fit for any file system."""
-    name = ".".join(statement.name.split(".")[-2:])
+    return _fit(".".join(statement.name.split(".")[-2:]))
+
+
+def _fit(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)
 
 

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import pyarrow as pa
+
 from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
 from cdc_views.instants import span_seconds
 from cdc_views.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
 from cdc_views.merging.scripts import IDENTITY_LABEL
+from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
@@ -31,11 +34,11 @@ SETTLE_SHARE = 0.2
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def merging_of(place: Place, config: BigQueryConfig, state: StateDefinition) -> Merging:
-    """Return what the scripts of a state work on."""
+def merging_of(dataset: str, config: BigQueryConfig, state: StateDefinition) -> Merging:
+    """Return what the scripts of a state work on; `dataset` is where its tables are."""
     return Merging(
         raw=quoted(state.raw.location.removeprefix(SCHEME)),
-        dataset=place.dataset(place.state),
+        dataset=dataset,
         name=state.name,
         serving=state.serving,
         lateness=state.lateness,
@@ -79,6 +82,19 @@ class StateTables:
     def mark(self) -> Mapping[str, Any] | None:
         """Return the watermark's row; None where there is no such table, or nothing in it."""
         return next(iter(self.connection.listed(_bare(self.merging.watermark))), None)
+
+    def late(self) -> tuple[pa.Table, pa.Table]:
+        """Return the facts that landed too late, and what partitions have purged; both empty where nothing was ever late."""
+        there = self.connection.deployed(_bare(self.merging.late))
+        if there is None:
+            nothing = self.relation.arrow_schema().empty_table()
+            return nothing, nothing
+        known = {field.name for field in there.fields}
+        columns = ", ".join(column.quoted for column in raw_columns(self.relation) if column.name in known)
+        what = f"reading what landed too late for {self.table}"
+        late = self.connection.rows(f"SELECT {columns} FROM {self.merging.late}", what=what)
+        purged = f"SELECT {columns} FROM {self.merging.state} WHERE _kind = '{PURGED_KIND}'"
+        return late, self.connection.rows(purged, what=what)
 
     def run(self, *, full: bool) -> StateRun:
         """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
@@ -261,7 +277,7 @@ class StateTables:
 
 def facts_of(place: Place, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
     """Return the state of that name, to be asked how far it is."""
-    return StateTables(connection, merging_of(place, config, StateDefinition(name, raw)), raw.relation)
+    return StateTables(connection, merging_of(place.dataset(place.state), config, StateDefinition(name, raw)), raw.relation)
 
 
 def _bare(name: str) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import ViewDefinition
-from cdc_views.engines.warehouses import Cost, Load, Measured
-from cdc_views.project.bigquery import place_of
+from cdc_views.engines.warehouses import Cost, Load, Measured, StateDefinition
+from cdc_views.project.bigquery import Place, place_of
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.costs import costs
 from cdc_views_bigquery.engine import BigQueryEngine, target_of
 from cdc_views_bigquery.folder import folder
+from cdc_views_bigquery.state import merging_of
 
 if TYPE_CHECKING:
     from cdc_views.project import ProjectConfig
@@ -32,6 +33,19 @@ class BigQueryWarehouse:
         """Return what each way of reading the table costs; `measured` None: by the schema alone."""
         return costs(view.raw.relation, config.bigquery, load, measured)
 
-    def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
+    def folder(
+        self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition] = ()
+    ) -> Mapping[str, str]:
         """Return files, path → text, of statements that make everything without this tool."""
-        return folder(config.name, [target_of(view) for view in views], config.bigquery)
+        is_placed = config.engine.value == ddl.DIALECT
+        place = place_of(config.warehouse, config.bigquery) if is_placed else None
+        kept = [
+            (state.raw.relation, merging_of(_dataset(place, view), config.bigquery, state))
+            for view, state in zip(views, states, strict=True)
+        ]
+        return folder(config.name, [target_of(view) for view in views], config.bigquery, states=kept)
+
+
+def _dataset(place: Place | None, view: ViewDefinition) -> str:
+    """The dataset of a state: the project's, or beside the views of one that has none."""
+    return place.dataset(place.state) if place is not None else f"{view.schema}_state"

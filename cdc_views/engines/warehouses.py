@@ -19,6 +19,8 @@ from cdc_views.relation import RawTable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pyarrow as pa
+
     from cdc_views.found import Adaptation
     from cdc_views.found.sinks import SinkColumns
     from cdc_views.landing import LandingReport, Progress, ReplayReport
@@ -232,6 +234,9 @@ class WarehouseEngine(Engine, Protocol):
     def state(self, name: str, raw: RawTable) -> StateStanding | None:
         """Return how far the state of that name is; None where there is none, or nothing was merged into it yet."""
 
+    def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
+        """Return the facts that landed too late for the state of that name, and what it has purged, in the raw layout."""
+
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         """Bring a state, and its serving table, up to date with what landed since; safe to run twice, at once, or after a kill.
 
@@ -252,8 +257,10 @@ class Warehouse(Protocol):
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         """Return what each way of reading the table costs; `measured` None: by the schema alone."""
 
-    def folder(self, config: ProjectConfig, views: Sequence[ViewDefinition]) -> Mapping[str, str]:
-        """Return files, path → text, of statements that make everything without this tool."""
+    def folder(
+        self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
+    ) -> Mapping[str, str]:
+        """Return files, path → text, of statements that make everything without this tool, and keep the views' `states`."""
 
 
 def is_warehouse(name: str) -> bool:

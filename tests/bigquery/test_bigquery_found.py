@@ -172,6 +172,40 @@ def test_relational_records_show_the_oracles_rows(server: Served, tmp_path: Path
     same(shown(loaded), wanted)
 
 
+TYPED: dict[str, pa.DataType] = {
+    "id": pa.int64(),
+    "big": pa.int64(),
+    "small": pa.int64(),
+    "n": pa.decimal128(12, 4),
+    "r": pa.float64(),
+    "d": pa.float64(),
+    "n_unb": pa.struct([("scale", pa.int64()), ("value", pa.binary())]),
+    "b": pa.bool_(),
+    "t": pa.string(),
+    "by": pa.binary(),
+    **dict.fromkeys(("vc", "ch", "tstz", "tmtz", "j", "jb", "u", "ip", "mood", "toast"), pa.string()),
+    "tm": pa.int64(),
+    "iv": pa.int64(),
+}
+"""Columns of the table as the sink makes them, but for arrays, and for dates beyond BigQuery's."""
+
+
+@pytest.mark.slow
+def test_relational_events_in_typed_columns_show_the_oracles_rows(server: Served, tmp_path: Path) -> None:
+    row = pa.struct(TYPED.items())
+    texts = [(name, pa.string()) for name in ("connector", "name", "db", "schema", "table", "snapshot")]
+    source = pa.struct([*texts, ("lsn", pa.int64()), ("ts_ms", pa.timestamp("us", "UTC"))])
+    kind = pa.struct([("before", row), ("after", row), ("source", source), ("op", pa.string()), ("ts_ms", pa.int64())])
+    values = [event["value"] for event in postgres_events("debezium_pg_default") if event["value"]]
+    for value in values:
+        for image in ("before", "after"):
+            value[image] = value[image] and {name: value[image].get(name) for name in TYPED}
+    loaded = project(tmp_path, server.url, "public.t_types", "postgres_schema.sql", "debezium")
+    micros = [{**value, "source": {**value["source"], "ts_ms": value["source"]["ts_ms"] * 1000}} for value in values]
+    find(server, as_columns(micros, kind))
+    same(shown(loaded), expected(loaded, map(json.dumps, values)))
+
+
 @pytest.mark.slow
 def test_events_whose_members_are_json_show_the_oracles_rows(server: Served, tmp_path: Path) -> None:
     events = cassandra_events("ks.d")

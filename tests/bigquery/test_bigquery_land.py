@@ -149,4 +149,3 @@ def test_a_file_that_is_not_there_and_a_table_of_others_are_refused(server: Serv
     loaded = project(tmp_path, server.url)
     code, _, told = land(capsys, loaded, tmp_path / "none.jsonl")
     assert (code, "no such file" in told, server.store.things) == (2, True, {})
-

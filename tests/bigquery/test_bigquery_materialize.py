@@ -207,6 +207,39 @@ def test_a_serving_table_of_other_types_is_made_anew_where_asked_for(server: Ser
     assert len(server.store.sql.records(STATE)) == 1
 
 
+@pytest.mark.slow
+def test_what_landed_too_late_is_told_listed_and_never_shown(server: Served, tmp_path: Path, capsys: Captured) -> None:
+    ended = 1_700_000_000
+
+    def deleted(written: int) -> str:
+        deletion = {"written": written, "deleted_at": ended}
+        return event(1, rows=[{"kind": "row", "clustering": {"line": 0}, "deletion": deletion}])
+
+    loaded = landed(tmp_path, server.url, event(1), deleted(100), tables=tables(lateness="1s"))
+    assert command(capsys, loaded, "materialize")[0] == 0
+    load(loaded.table("shop.orders"), [event(1, rows=[written(50)]), event(2)], landed_at=LANDED + MINUTE)
+    assert shown(loaded) == [(2, 0, "open", None)]
+    code, (told,), said = command(capsys, loaded, "materialize")
+    assert (code, told["facts"], told["late"]) == (1, 2, 1)
+    assert "`cdc-views late shop.orders` lists them" in said
+    assert shown(loaded) == [(2, 0, "open", None)]
+    code, parts, _ = command(capsys, loaded, "late", "shop.orders")
+    assert [(part["what"], part["written"], part["purged_through"]) for part in parts] == [("cell", 50, 100)]
+    assert len(shown(loaded, as_of=ended - 1)) == len(shown(loaded, raw_only=True, as_of=ended - 1)), "an older clock reads raw"
+    assert command(capsys, loaded, "materialize", "--full")[0] == 0
+    assert shown(loaded) == [(2, 0, "open", None)]
+    changed = json.loads(loaded.file.read_text())
+    del changed["tables"][0]["materialize"]
+    loaded.file.write_text(json.dumps(changed))
+    code, _, said = command(capsys, loaded, "materialize")
+    assert (code, "has forgotten what ended before" in said) == (2, True)
+
+
+def written(at: int) -> dict[str, Any]:
+    """A row with one cell of that write time, older than the row's deletion."""
+    return {"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "state", "written": at, "value": "risen"}]}
+
+
 def test_before_anything_can_have_landed_it_says_so(server: Served, tmp_path: Path, capsys: Captured) -> None:
     loaded = project(tmp_path, server.url)
     code, _, told = command(capsys, loaded, "materialize")

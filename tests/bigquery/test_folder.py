@@ -55,3 +55,29 @@ def test_a_project_of_another_engine_has_one_too(tmp_path: Path, capsys: pytest.
     assert "strategy window, as asked for" in view
     assert main(["generate", "--dialect", "bigquery", "--project", str(file)]) == 0
     assert "CREATE OR REPLACE VIEW" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_scripts_for_scheduled_queries_keep_a_state(server: Served, tmp_path: Path) -> None:
+    loaded = project(tmp_path, server.url)
+    out = tmp_path / "sql"
+    assert main(["generate", "--out", str(out), "--project", str(loaded.file)]) == 0
+    loaded.table("shop.orders").apply()
+    load(loaded.table("shop.orders"), [event(1)])
+    scripts = {file.stem: file.read_text() for file in (out / "scheduled" / "shop_orders").glob("*.sql")}
+    assert sorted(scripts) == ["run", "settle", "setup"]
+    assert "`scheduled/shop_orders/run.sql`" in (out / "README.md").read_text()
+    with loaded.remote() as engine:
+        connection: Connection = engine.connection  # type: ignore[attr-defined]
+        dataset, _, setup = scripts["setup"].partition(";\n\n")
+        connection.run(dataset, what="testing")
+        for script in (setup, scripts["run"], scripts["settle"]):
+            connection.script(script, what="testing")
+    assert len(loaded.table("shop.orders").query(as_of=1_800_000_000)) == 1
+    assert "`my-project.shop_state.shop_orders__facts`" in str(server.store.query_jobs[-1]["query"]["query"])
+
+
+def test_scripts_of_another_engines_project_are_beside_its_views(tmp_path: Path) -> None:
+    out = tmp_path / "sql"
+    assert main(["generate", "--dialect", "bigquery", "--out", str(out), "--project", str(make_project(tmp_path))]) == 0
+    assert "MERGE `shop_state.shop_orders__state`" in (out / "scheduled" / "shop_orders" / "run.sql").read_text()

@@ -6,7 +6,6 @@ import json
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +19,7 @@ from deltalake import DeltaTable
 
 from cdc_views.api import Project
 
-_READS_WITHIN = 60.0
+_READS_WITHIN = 30.0
 _FLOATS = {"wide": ("f",)}
 
 
@@ -29,18 +28,15 @@ def settled() -> None:
     time.sleep(SHORT + 1.5)
 
 
-def source_rows(session: Session, keyspace: str, table: str, *, mend: Callable[[], object] = lambda: None) -> Counter[str]:
-    """What the cluster shows at ALL, each row as a text; `mend` is called where a replica fails to read."""
+def source_rows(session: Session, keyspace: str, table: str) -> Counter[str]:
+    """What the cluster shows at ALL, each row as a text."""
     text = SimpleStatement(f"SELECT JSON * FROM {keyspace}.{table}", consistency_level=ConsistencyLevel.ALL, fetch_size=500)
-    found = [json.loads(row[0], parse_float=Decimal) for row in _answered(session, text, mend)]
+    found = [json.loads(row[0], parse_float=Decimal) for row in _answered(session, text)]
     return Counter(_canonical(table, {_plain(name): value for name, value in row.items()}) for row in found)
 
 
-def _answered(session: Session, statement: SimpleStatement, mend: Callable[[], object]) -> list[tuple[str]]:
-    """What a statement answers; a replica that learns of an ALTER only just now fails to read until it knows.
-
-    One that took a write of a column it was dropping fails until its memtable is flushed (5.0.9: "is not a subset of").
-    """
+def _answered(session: Session, statement: SimpleStatement) -> list[tuple[str]]:
+    """What a statement answers; a replica that learns of an ALTER only just now fails to read until it knows."""
     deadline = time.monotonic() + _READS_WITHIN
     while True:
         try:
@@ -49,7 +45,6 @@ def _answered(session: Session, statement: SimpleStatement, mend: Callable[[], o
             if time.monotonic() > deadline:
                 raise
             time.sleep(1)
-            mend()
 
 
 def view_rows(run: CommandLine, keyspace: str, table: str, *more: str) -> Counter[str]:
@@ -57,18 +52,11 @@ def view_rows(run: CommandLine, keyspace: str, table: str, *more: str) -> Counte
     return Counter(_canonical(table, row) for row in run.query(f"{keyspace}.{table}", *more))
 
 
-def differences(
-    session: Session,
-    run: CommandLine,
-    keyspace: str,
-    *more: str,
-    tables: tuple[str, ...] = TABLES,
-    mend: Callable[[], object] = lambda: None,
-) -> list[str]:
+def differences(session: Session, run: CommandLine, keyspace: str, *more: str, tables: tuple[str, ...] = TABLES) -> list[str]:
     """The rows that only one of cluster and view has; empty where they are equal. `more` is for `query`."""
     found = []
     for table in tables:
-        source, view = source_rows(session, keyspace, table, mend=mend), view_rows(run, keyspace, table, *more)
+        source, view = source_rows(session, keyspace, table), view_rows(run, keyspace, table, *more)
         found += only_one_has(table, source.elements(), view.elements())
     return found
 
