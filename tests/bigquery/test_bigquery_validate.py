@@ -46,13 +46,49 @@ def test_a_sound_table_passes_and_what_cannot_run_says_so(
     assert {"one_row_per_key", "facts_are_known", "cells_have_write_times", "states"} <= outcomes.keys()
 
 
-def test_what_is_broken_is_noticed(server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = _table(tmp_path, server, TESTS)
-    load(table, [event(9, state="lost")])
-    rows = table.relation.rows([], landed_at=0)
-    broken = pa.Table.from_pylist([{"_kind": "nonsense", "id": 1, "line": 1}], schema=rows.schema)
+AHEAD = 4_000_000_000_000_000
+"""A write time of the year 2096, µs."""
+BAD_FACTS = {
+    "an event of no kind": ({"_kind": "nonsense", "id": 1, "line": 1}, "facts_are_known"),
+    "a fact without its partition": ({"_kind": "row", "line": 1}, "facts_are_known"),
+    "a cell without a write time": (
+        {"_kind": "row", "id": 1, "line": 1, "state": {"written": None, "rank": 1, "value": "open"}},
+        "cells_have_write_times",
+    ),
+    "a marker without a write time": (
+        {"_kind": "row", "id": 1, "line": 1, "_live": {"written": None, "rank": 1}},
+        "cells_have_write_times",
+    ),
+    "a clock that is ahead": (
+        {"_kind": "row", "id": 1, "line": 1, "state": {"written": AHEAD, "rank": 1, "value": "open"}},
+        "not_from_the_future",
+    ),
+}
+"""What is added to raw, as columns of the raw layout, and the check that is meant for it."""
+
+
+@pytest.mark.parametrize(("fact", "found_by"), BAD_FACTS.values(), ids=[what.replace(" ", "_") for what in BAD_FACTS])
+def test_a_bad_fact_is_noticed_by_the_check_meant_for_it(
+    server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str], fact: dict[str, Any], found_by: str
+) -> None:
+    table = _table(tmp_path, server, [])
+    broken = pa.Table.from_pylist([fact], schema=table.relation.rows([], landed_at=0).schema)
     with table.project.remote() as engine:
         engine.load(table.raw, broken)  # type: ignore[attr-defined]
+    _, outcomes = _outcomes(table, capsys)
+    assert {name for name, status in outcomes.items() if status == "failed"} == {found_by}, outcomes
+
+
+def test_what_the_user_says_and_what_the_source_shows_are_held_against_the_view(
+    server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "truth.json").write_text(json.dumps({"id": 1, "line": 1, "state": "of another source"}))
+    truth = {"name": "source", "truth": "truth.json", "as_of": 1_800_000_000}
+    table = _table(tmp_path, server, [*TESTS, truth])
+    load(table, [event(9, state="lost")])
     code, outcomes = _outcomes(table, capsys)
     assert code == 1
-    assert {name for name, status in outcomes.items() if status == "failed"} == {"states", "facts_are_known"}
+    failed = {name for name, status in outcomes.items() if status == "failed"}
+    assert len(failed) == 2, outcomes
+    assert "states" in failed
+    assert next(iter(failed - {"states"})).endswith(".source")
