@@ -21,8 +21,10 @@ from cdc_views.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
-_MOST_FORMS, _MOST_KINDS, _LONGEST = 32, 256, 1 << 16
-"""Forms and kinds of text that are kept, and the letters of a text that is worth it."""
+_MOST_FORMS, _MOST_KINDS = 32, 256
+"""Forms and kinds of text that are kept."""
+_LONGEST = 256 << 10
+"""Bytes of an event; to match each escape in a string takes 270 bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class FormReader:
             return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
         for index, content in enumerate(contents):
+            if len(content) > _LONGEST:
+                continue
             try:
                 text = content.decode()
             except UnicodeDecodeError:
@@ -139,8 +143,8 @@ class _Unmatched:
 
     def note(self, text: str) -> list[str] | None:
         """Take note of an event; returns some events like it where their form is worth learning now."""
-        kind = without_values(text) if len(text) <= _LONGEST else ""
-        if not kind or kind in self._hopeless:
+        kind = without_values(text)
+        if kind in self._hopeless:
             return None
         if len(self._seen) >= _MOST_KINDS:
             self._seen.clear()

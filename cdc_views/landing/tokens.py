@@ -6,11 +6,13 @@ take for certain is read one by one, as the format's decoder does.
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import sys
 from array import array
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,16 +81,14 @@ _MARKS = pa.array(sorted(MARKS), pa.string())
 def one_by_one(column: ColumnSlot, tokens: Tokens) -> Stored:
     """As `stored`, by the decoder's own conversion of one value; `natives` are there."""
     kind = column.column.type
-    unfit: list[int] = []
-    read: list[tuple[Any, bytes] | None] = []
-    for index, token in enumerate(tokens):
-        try:
-            read.append(_NULL if token is None else _read(column, token))
-        except Exception:
-            # whatever is wrong with it: the decoder of single events says so
-            unfit.append(index)
-    if unfit:
-        raise UnfitError(unfit)
+    known: dict[str | None, tuple[Any, bytes] | None] = {None: (None, b"")}
+    for token in set(tokens) - {None}:
+        # whatever is wrong with one: the decoder of single events says so
+        with suppress(Exception):
+            known[token] = _read(column, str(token))
+    if len(known) <= len(set(tokens) - {None}):
+        raise UnfitError([index for index, token in enumerate(tokens) if token not in known])
+    read = [known[token] for token in tokens]
     natives = [None if found is None else found[0] for found in read]
     serialized = [b"" if found is None else found[1] for found in read]
     try:
@@ -101,12 +101,9 @@ def one_by_one(column: ColumnSlot, tokens: Tokens) -> Stored:
     return Stored(values, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, absent, natives)
 
 
-_NULL: tuple[Any, bytes] = (None, b"")
-
-
 def _read(column: ColumnSlot, token: str) -> tuple[Any, bytes] | None:
     """The native value and its serialized bytes; None where it was not sent."""
-    is_bare = column.slot.look in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT)
+    is_bare = column.slot.look in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT, Look.BASE64)
     value = parse_json(f'"{token}"' if is_bare else token)
     if not column.column.is_key and is_unavailable(value):
         return None
@@ -177,14 +174,16 @@ def _big_endian(values: pa.Array, code: str) -> pa.Array:
     return pc.if_else(values.is_valid(), found, b"") if values.null_count else found
 
 
-def _decimal(column: ColumnSlot, tokens: Tokens) -> Stored:
-    if column.column.is_key:
-        return one_by_one(column, tokens)
-    scale = column.hints.scale_of(column.column.type) or 0
-    known = {token: _scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
-    return Stored(
-        pa.array([known[token][0] for token in tokens], pa.string()), pa.array([known[token][1] for token in tokens], pa.binary())
-    )
+def _decimals(scaled: Callable[[str, int], tuple[str, bytes]]) -> Callable[[ColumnSlot, Tokens], Stored]:
+    def convert(column: ColumnSlot, tokens: Tokens) -> Stored:
+        if column.column.is_key:
+            return one_by_one(column, tokens)
+        scale = column.hints.scale_of(column.column.type) or 0
+        known = {token: scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
+        texts = pa.array([known[token][0] for token in tokens], pa.string())
+        return Stored(texts, pa.array([known[token][1] for token in tokens], pa.binary()))
+
+    return convert
 
 
 def _scaled(token: str, scale: int) -> tuple[str, bytes]:
@@ -192,10 +191,20 @@ def _scaled(token: str, scale: int) -> tuple[str, bytes]:
     whole, _, places = token.partition(".")
     is_exact = not places[scale:].strip("0")
     places = places[:scale].ljust(scale, "0") if is_exact else places
-    unscaled = int(whole + places)
+    return f"{whole}.{places}" if places else whole, _serialized(int(whole + places), len(places))
+
+
+def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
+    """As `_scaled`, of the base64 of a number without its point."""
+    number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    return f"-{text}" if number < 0 else text, _serialized(number, scale)
+
+
+def _serialized(unscaled: int, scale: int) -> bytes:
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-    text = f"{whole}.{places}" if places else whole
-    return text, struct.pack(">i", len(places)) + unscaled.to_bytes(size, "big", signed=True)
+    return struct.pack(">i", scale) + unscaled.to_bytes(size, "big", signed=True)
 
 
 Convert = Callable[[ColumnSlot, Tokens], Stored]
@@ -209,5 +218,6 @@ _CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
     **dict.fromkeys(((kind, Look.INSTANT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),
     (Kind.UUID, Look.UUID): _uuid,
-    (Kind.DECIMAL, Look.DECIMAL): _decimal,
+    (Kind.DECIMAL, Look.DECIMAL): _decimals(_scaled),
+    (Kind.DECIMAL, Look.BASE64): _decimals(_unscaled),
 }

@@ -31,6 +31,7 @@ class Look(Enum):
     INTEGER = "(-?(?:0|[1-9][0-9]{0,18}))"
     NUMBER = f"({_NUMBER})"
     DECIMAL = r"(-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?)"
+    BASE64 = '"([A-Za-z0-9+/]+={0,2})"'
     BOOLEAN = "(true|false)"
     DAY = f'"({_DAY})Z?"'
     INSTANT = f'"({_DAY}[ T]{_CLOCK})(?:Z|[+]00|[+]00:00)?"'

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc_views.raw.connect_hints import Hints
+from cdc_views.raw.connect_hints import Decimals, Hints
 from cdc_views.raw.forms import EventForm, Look, Slot
 from cdc_views.schema import Column
 from cdc_views.types import INTEGER_BITS, Kind, LogicalType, Scalar
@@ -105,7 +105,6 @@ _LOOKS: dict[Kind, tuple[Look, ...]] = {
     Kind.DATETIME: _STAMPS,
     Kind.INSTANT: _STAMPS,
     Kind.UUID: (Look.UUID,),
-    Kind.DECIMAL: (Look.DECIMAL,),
 }
 """What values of a kind mostly look like, the likeliest first; all else is read one by one."""
 
@@ -123,7 +122,13 @@ def _looks(kind: LogicalType, hints: Hints) -> tuple[Look, ...]:
     if kind.kind in (Kind.TEXT, Kind.ASCII) and hints.semantic in ("Decimal", "VariableScaleDecimal"):
         return ()
     if kind.kind is Kind.DECIMAL:
-        scale = hints.scale_of(kind)
-        if scale is None or not 0 <= scale <= _MOST_PLACES or (hints.declared and hints.declared.type != "double"):
-            return ()
+        return _decimal_looks(kind, hints)
     return _LOOKS.get(kind.kind, ())
+
+
+def _decimal_looks(kind: Scalar, hints: Hints) -> tuple[Look, ...]:
+    scale = hints.scale_of(kind)
+    if scale is None or not 0 <= scale <= _MOST_PLACES:
+        return ()
+    is_precise = hints.decimals is Decimals.PRECISE if hints.declared is None else hints.declared.type == "bytes"
+    return (Look.BASE64, Look.DECIMAL) if is_precise else (Look.DECIMAL,)

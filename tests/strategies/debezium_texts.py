@@ -53,6 +53,7 @@ _ODD_DECIMALS = [
     '"NaN"',
     "0.0000001",
 ]
+_UNSCALED = ['"/w=="', '"B1vNFQ=="', '"AA=="', '"AAAAAf8="', '"jv////////////8B"', '"Opg="']
 _UUID = '"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'
 _ODD_UUIDS = [
     _UUID.upper(),
@@ -204,6 +205,8 @@ class Texts:
         plain, odd = VALUES[column.type.kind]
         if column.type.kind in (Kind.DATETIME, Kind.INSTANT) and self.is_counted:
             plain = _COUNTED
+        if column.type.kind is Kind.DECIMAL and self.has_schema:
+            plain = _UNSCALED
         if not column.is_key and self.rng.random() < 0.1:
             return "null"
         return self._odd(self.rng.choice(plain), [*odd, "null", '"x"', "[1,2]"])

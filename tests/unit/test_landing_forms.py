@@ -232,8 +232,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
     found = reader(orders)
     contents = [written(number) for number in range(1, 21)]
     taken(found, contents)
-    right = tokens._scaled
-    monkeypatch.setattr(tokens, "_scaled", lambda token, scale: right(token, scale + 1))
+    right = tokens._serialized
+    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
     with pytest.raises(AssertionError):
         taken(found, contents)
 
@@ -241,8 +241,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
 def test_a_form_that_reads_its_sample_otherwise_than_the_decoder_is_not_used(
     orders: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = tokens._scaled
-    monkeypatch.setattr(tokens, "_scaled", lambda token, scale: right(token, scale + 1))
+    right = tokens._serialized
+    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
     assert taken(reader(orders), [written(number) for number in range(1, 21)]) == []
 
 
@@ -252,6 +252,13 @@ def test_no_more_forms_are_learned_than_are_tried(orders: TableSchema) -> None:
         text = written(1).decode().replace('"txId"', f'"x{left_out}"')
         found.read([text.encode()] * 4, lines=[1] * 4, landed_at=0)
     assert len(found._forms) == formed._MOST_FORMS
+
+
+def test_a_long_event_is_read_by_itself(orders: TableSchema) -> None:
+    found = reader(orders)
+    contents = [written(number) for number in range(1, 6)]
+    contents[4] = written(5, note=f'"{"x" * (1 << 20)}"')
+    assert taken(found, contents) == [2, 3]
 
 
 def test_where_keys_were_forgotten_events_are_looked_at_one_by_one(
