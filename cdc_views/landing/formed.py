@@ -21,8 +21,10 @@ from cdc_views.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
-_MOST_FORMS, _MOST_KINDS, _LONGEST = 32, 256, 1 << 16
-"""Forms and kinds of text that are kept, and the letters of a text that is worth it."""
+_MOST_FORMS, _MOST_KINDS = 32, 256
+"""Forms and kinds of text that are kept."""
+_LONGEST = 256 << 10
+"""Bytes of an event; to match each escape in a string takes 270 bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,14 @@ class FormReader:
     _forms: list[RowForm] = field(default_factory=list)
     _unmatched: _Unmatched = field(default_factory=lambda: _Unmatched())
 
-    def read(self, contents: Sequence[bytes], *, landed_at: int) -> list[Formed]:
-        """Return the rows of the events that are of a known form, apart for each form."""
+    def read(self, contents: Sequence[bytes], *, lines: Sequence[int], landed_at: int) -> list[Formed]:
+        """Return the rows of the events that are of a known form, apart for each form; `lines` as in `SourceLine.line`."""
         if not self.format.has_forms:
             return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
         for index, content in enumerate(contents):
+            if len(content) > _LONGEST:
+                continue
             try:
                 text = content.decode()
             except UnicodeDecodeError:
@@ -82,7 +86,7 @@ class FormReader:
             if not (known and known[0].take(index, text)):
                 self._look_for(known, index, text)
         self._forms = [matches.form for matches in known[:_MOST_FORMS]]
-        return [formed for matches in known if matches.events and (formed := self._formed(matches, landed_at)).events]
+        return [formed for matches in known if matches.events and (formed := self._formed(matches, lines, landed_at)).events]
 
     def _look_for(self, known: list[_Matches], index: int, text: str) -> None:
         """Find the form of an event that the first did not match, and put it first; learn it where that is worth it."""
@@ -108,7 +112,7 @@ class FormReader:
             matches = None if form is None else _Matches(form)
             if matches is None or not matches.take(0, texts[-1]):
                 return None
-            found = self._formed(matches, 0)
+            found = self._formed(matches, [1], 0)
             expected = self.relation.rows(self.format.decode(SourceLine(texts[-1]), schema), landed_at=0)
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
@@ -117,12 +121,13 @@ class FormReader:
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 
-    def _formed(self, matches: _Matches, landed_at: int) -> Formed:
+    def _formed(self, matches: _Matches, lines: Sequence[int], landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
         events, tokens = matches.events, matches.tokens
         while events:
             try:
-                return Formed(rows_of_tokens(self.relation, matches.form, tokens, landed_at=landed_at), events)
+                mine = [lines[index] for index in events]
+                return Formed(rows_of_tokens(self.relation, matches.form, tokens, lines=mine, landed_at=landed_at), events)
             except UnfitError as error:
                 events = [event for index, event in enumerate(events) if index not in error.indexes]
                 tokens = [found for index, found in enumerate(tokens) if index not in error.indexes]
@@ -138,8 +143,8 @@ class _Unmatched:
 
     def note(self, text: str) -> list[str] | None:
         """Take note of an event; returns some events like it where their form is worth learning now."""
-        kind = without_values(text) if len(text) <= _LONGEST else ""
-        if not kind or kind in self._hopeless:
+        kind = without_values(text)
+        if kind in self._hopeless:
             return None
         if len(self._seen) >= _MOST_KINDS:
             self._seen.clear()

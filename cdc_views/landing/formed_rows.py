@@ -26,11 +26,16 @@ _FILE_SHIFT, _POSITION_SHIFT, _EPOCH_SHIFT = 40, 32, 32
 _LARGEST = (1 << 63) - 1
 
 
-def rows_of_tokens(relation: Relation, form: RowForm, tokens: Sequence[Sequence[str | None]], *, landed_at: int) -> pa.Table:
-    """Return one row for the tokens of each event, in order; raises `UnfitError` where some are to be read one by one."""
+def rows_of_tokens(
+    relation: Relation, form: RowForm, tokens: Sequence[Sequence[str | None]], *, lines: Sequence[int], landed_at: int
+) -> pa.Table:
+    """Return one row for the tokens of each event, in order; raises `UnfitError` where some are to be read one by one.
+
+    `lines` are the events' lines (`SourceLine.line`).
+    """
     columns = list(zip(*tokens, strict=True))
     _check_equal(form, columns)
-    return _Rows(relation, form, columns, len(tokens)).table(landed_at)
+    return _Rows(relation, form, columns, lines).table(landed_at)
 
 
 def _check_equal(form: RowForm, columns: Sequence[Tokens]) -> None:
@@ -47,16 +52,20 @@ class _Rows:
     relation: Relation
     form: RowForm
     tokens: Sequence[Tokens]
-    size: int
+    lines: Sequence[int]
+    size: int = field(init=False)
     _position: pa.Array = field(init=False)
     _written: pa.Array = field(init=False)
     _seconds: pa.Array = field(init=False)
 
     def __post_init__(self) -> None:
+        self.size = len(self.lines)
         self._position = self._positions(self.form.written)
         self._written = self._write_times(self.form.written)
-        millis = self.form.millis
-        self._seconds = self._repeated(0, pa.int64()) if millis is None else pc.divide(self._numbers(millis, pa.int64()), 1000)
+        clock = self.form.clock
+        self._seconds = self._repeated(0, pa.int64())
+        if clock is not None:
+            self._seconds = pc.divide(self._numbers(clock, pa.int64()), self.form.second)
 
     def table(self, landed_at: int) -> pa.Table:
         """Return the rows."""
@@ -116,7 +125,8 @@ class _Rows:
     def _cells(self, column: ColumnSlot, kind: pa.StructType) -> pa.Array:
         found = stored(column, self.tokens[column.slot.group])
         parts = [self._written, self._ranks(found), found.values]
-        return pa.StructArray.from_arrays(parts if found.bytes is None else [*parts, found.bytes], fields=list(kind))
+        stored_too = [] if found.bytes is None else [found.bytes]
+        return pa.StructArray.from_arrays([*parts, *stored_too], fields=list(kind), mask=found.absent)
 
     def _ranks(self, found: Stored) -> pa.Array:
         ranks = self._repeated(found.ranks, pa.int64()) if isinstance(found.ranks, int) else found.ranks
@@ -135,6 +145,8 @@ class _Rows:
         position = pc.bit_wise_and(self._position, _word(_LARGEST)).cast(pa.int64())
         if origin.position is not None:
             position = self._numbers(origin.position, pa.int64())
+        elif origin.counts_lines:
+            position = pa.array(self.lines, pa.int64())
         parts = [self._repeated(origin.node, pa.string()), self._segments(origin), position]
         return pa.StructArray.from_arrays(parts, fields=list(kind))
 
@@ -142,7 +154,7 @@ class _Rows:
         if isinstance(origin.segment, str):
             return self._repeated(origin.segment, pa.string())
         tokens = pa.array(self.tokens[origin.segment.group], pa.string())
-        return tokens if origin.position is None else pc.binary_join_element_wise(origin.topic, tokens, "/")
+        return tokens if not origin.is_arrival else pc.binary_join_element_wise(origin.topic, tokens, "/")
 
 
 def _word(number: int) -> pa.Scalar:

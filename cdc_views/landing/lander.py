@@ -245,7 +245,8 @@ class _Landing:
         taken: set[int] = set()
         if not self.decoder.holds_back:
             contents = [line.line.content for line in waiting]
-            for formed in self.reader.read(contents, landed_at=self.decoder.landed_at):
+            lines = [line.line.number for line in waiting]
+            for formed in self.reader.read(contents, lines=lines, landed_at=self.decoder.landed_at):
                 taken.update(formed.events)
                 batch.formed.append(replace(formed, events=[waiting[index].place for index in formed.events]))
         batch.whole += [waiting[index] for index in sorted(taken)]

@@ -192,7 +192,7 @@ class StreamLander:
         contents = [event.content for event in events if not isinstance(event.content, DecodedRows)]
         if len(contents) < len(events):
             return []
-        return self._reader.read(contents, landed_at=decoder.landed_at)
+        return self._reader.read(contents, lines=[event.position.nth for event in events], landed_at=decoder.landed_at)
 
     def _decoded(self, decoder: Decoder, events: Iterable[tuple[int, StreamEvent]]) -> tuple[list[_Decoded], list[BadEvent]]:
         good: list[_Decoded] = []

@@ -6,12 +6,14 @@ take for certain is read one by one, as the format's decoder does.
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -47,34 +49,30 @@ class Stored:
     """What is stored of a column's tokens, null for those that are.
 
     `bytes` are serialized values where cells keep them, empty for null. `ranks` are those of live cells, or one of all.
-    `natives` only where they were made.
+    `absent` says of which events the source did not send the value (rule S4), None: of none. `natives` only where they
+    were made.
     """
 
     values: pa.Array
     bytes: pa.Array | None = None
     ranks: pa.Array | int = _FILLED
+    absent: pa.Array | None = None
     natives: Sequence[Any] | None = None
 
 
 def stored(column: ColumnSlot, tokens: Tokens) -> Stored:
     """Return what is stored of a column's tokens; raises `UnfitError`."""
-    convert = _CONVERSIONS.get((column.kind, column.slot.look))
-    if convert is not None:
-        try:
-            found = convert(column, tokens)
-        except _FAILURES:
-            return one_by_one(column, tokens)
-        if not column.column.is_key and column.slot.look in (Look.STRING, Look.UUID):
-            _check_sent(found.values)
+    convert = _CONVERSIONS.get((column.kind, column.slot.look)) if column.kind else None
+    if convert is None:
+        return one_by_one(column, tokens)
+    try:
+        found = convert(column, tokens)
+    except _FAILURES:
+        return one_by_one(column, tokens)
+    if column.column.is_key or column.slot.look not in (Look.STRING, Look.UUID):
         return found
-    return one_by_one(column, tokens)
-
-
-def _check_sent(values: pa.Array) -> None:
-    """Refuse values that say that they were not sent (rule S4): their columns are absent."""
-    missing = pc.is_in(values, value_set=_MARKS)
-    if pc.any(missing).as_py():
-        raise UnfitError([index for index, is_missing in enumerate(missing.to_pylist()) if is_missing])
+    absent = pc.is_in(found.values, value_set=_MARKS)
+    return replace(found, absent=absent) if pc.any(absent).as_py() else found
 
 
 _MARKS = pa.array(sorted(MARKS), pa.string())
@@ -83,35 +81,32 @@ _MARKS = pa.array(sorted(MARKS), pa.string())
 def one_by_one(column: ColumnSlot, tokens: Tokens) -> Stored:
     """As `stored`, by the decoder's own conversion of one value; `natives` are there."""
     kind = column.column.type
-    unfit: list[int] = []
-    natives: list[Any] = []
-    serialized: list[bytes] = []
-    for index, token in enumerate(tokens):
-        found, data = None, b""
-        if token is not None:
-            try:
-                found, data = _read(column, token)
-            except Exception:
-                # whatever is wrong with it: the decoder of single events says so
-                unfit.append(index)
-        natives.append(found)
-        serialized.append(data)
-    if unfit:
-        raise UnfitError(unfit)
+    known: dict[str | None, tuple[Any, bytes] | None] = {None: (None, b"")}
+    for token in set(tokens) - {None}:
+        # whatever is wrong with one: the decoder of single events says so
+        with suppress(Exception):
+            known[token] = _read(column, str(token))
+    if len(known) <= len(set(tokens) - {None}):
+        raise UnfitError([index for index, token in enumerate(tokens) if token not in known])
+    read = [known[token] for token in tokens]
+    natives = [None if found is None else found[0] for found in read]
+    serialized = [b"" if found is None else found[1] for found in read]
     try:
         values = pa.array([to_physical(kind, found) for found in natives], arrow_type(kind))
     except _FAILURES as error:
         raise UnfitError(range(len(tokens))) from error
     keeps_bytes = carries_order_bytes(kind) and not column.column.is_key
     ranks = pa.array([_FILLED if data else _EMPTY for data in serialized], pa.int64())
-    return Stored(values, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, natives)
+    absent = pa.array([found is None for found in read]) if None in read else None
+    return Stored(values, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, absent, natives)
 
 
-def _read(column: ColumnSlot, token: str) -> tuple[Any, bytes]:
-    is_quoted = column.slot.look not in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT)
-    value = parse_json(token if is_quoted else f'"{token}"')
+def _read(column: ColumnSlot, token: str) -> tuple[Any, bytes] | None:
+    """The native value and its serialized bytes; None where it was not sent."""
+    is_bare = column.slot.look in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT, Look.BASE64)
+    value = parse_json(f'"{token}"' if is_bare else token)
     if not column.column.is_key and is_unavailable(value):
-        raise ValueError("it was not sent")
+        return None
     return native(column.column.type, value, column.hints)
 
 
@@ -152,7 +147,7 @@ def _counted(column: ColumnSlot, tokens: Tokens) -> Stored:
     least, most = pc.min_max(numbers).as_py().values()
     if least is None:
         return Stored(numbers)
-    unit = stated_unit(column.kind, column.hints) or (Unit.MICROS if least >= _MICROS_FROM else None)
+    unit = stated_unit(column.kind or Kind.INSTANT, column.hints) or (Unit.MICROS if least >= _MICROS_FROM else None)
     if unit is None or max(-least, most) >= _MOST.get(unit, 0):
         raise ValueError
     return Stored(pc.multiply(numbers, 1000) if unit is Unit.MILLIS else numbers)
@@ -179,14 +174,16 @@ def _big_endian(values: pa.Array, code: str) -> pa.Array:
     return pc.if_else(values.is_valid(), found, b"") if values.null_count else found
 
 
-def _decimal(column: ColumnSlot, tokens: Tokens) -> Stored:
-    if column.column.is_key:
-        return one_by_one(column, tokens)
-    scale = column.hints.scale_of(column.column.type) or 0
-    known = {token: _scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
-    return Stored(
-        pa.array([known[token][0] for token in tokens], pa.string()), pa.array([known[token][1] for token in tokens], pa.binary())
-    )
+def _decimals(scaled: Callable[[str, int], tuple[str, bytes]]) -> Callable[[ColumnSlot, Tokens], Stored]:
+    def convert(column: ColumnSlot, tokens: Tokens) -> Stored:
+        if column.column.is_key:
+            return one_by_one(column, tokens)
+        scale = column.hints.scale_of(column.column.type) or 0
+        known = {token: scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
+        texts = pa.array([known[token][0] for token in tokens], pa.string())
+        return Stored(texts, pa.array([known[token][1] for token in tokens], pa.binary()))
+
+    return convert
 
 
 def _scaled(token: str, scale: int) -> tuple[str, bytes]:
@@ -194,10 +191,20 @@ def _scaled(token: str, scale: int) -> tuple[str, bytes]:
     whole, _, places = token.partition(".")
     is_exact = not places[scale:].strip("0")
     places = places[:scale].ljust(scale, "0") if is_exact else places
-    unscaled = int(whole + places)
+    return f"{whole}.{places}" if places else whole, _serialized(int(whole + places), len(places))
+
+
+def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
+    """As `_scaled`, of the base64 of a number without its point."""
+    number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
+    digits = str(abs(number)).rjust(scale + 1, "0")
+    text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    return f"-{text}" if number < 0 else text, _serialized(number, scale)
+
+
+def _serialized(unscaled: int, scale: int) -> bytes:
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-    text = f"{whole}.{places}" if places else whole
-    return text, struct.pack(">i", len(places)) + unscaled.to_bytes(size, "big", signed=True)
+    return struct.pack(">i", scale) + unscaled.to_bytes(size, "big", signed=True)
 
 
 Convert = Callable[[ColumnSlot, Tokens], Stored]
@@ -211,5 +218,6 @@ _CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
     **dict.fromkeys(((kind, Look.INSTANT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),
     (Kind.UUID, Look.UUID): _uuid,
-    (Kind.DECIMAL, Look.DECIMAL): _decimal,
+    (Kind.DECIMAL, Look.DECIMAL): _decimals(_scaled),
+    (Kind.DECIMAL, Look.BASE64): _decimals(_unscaled),
 }

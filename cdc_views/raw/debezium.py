@@ -13,7 +13,9 @@ from cdc_views.raw.connect_hints import Binary, Decimals, Hints, Unit
 from cdc_views.raw.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
 from cdc_views.raw.connect_rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
 from cdc_views.raw.debezium_fidelity import debezium_fidelity
-from cdc_views.raw.debezium_form import envelope_form
+from cdc_views.raw.debezium_flat_form import Rows, Tombstones
+from cdc_views.raw.debezium_form import Envelopes
+from cdc_views.raw.debezium_form_parts import NoFormError
 from cdc_views.raw.debezium_notices import (
     check_row_table,
     check_source_table,
@@ -74,14 +76,27 @@ class Debezium(RawFormat):
         return self._flat(record, event, schema)
 
     def row_form(self, texts: Sequence[str], schema: TableSchema) -> RowForm | None:
-        """See `RawFormat.row_form`; of envelopes that write or delete one row."""
+        """See `RawFormat.row_form`; of events that write or delete one row."""
         record = read_record(texts[-1])
-        if not isinstance(record.value, dict) or not is_envelope(record.value) or len(self._envelope(record, schema)) != 1:
+        if len(self.decode(SourceLine(texts[-1]), schema)) != 1:
             return None
-        connector = str(record.value["source"]["connector"])
+        try:
+            return self._form(record, schema, texts)
+        except NoFormError:
+            return None
+
+    def _form(self, record: Record, schema: TableSchema, texts: Sequence[str]) -> RowForm:
+        value = record.value
+        if value is None:
+            return Tombstones(record, schema, self._hints_of(record.key_type, connector="")).form(texts)
+        if not is_envelope(value):
+            metadata = split_metadata(value, schema)[1]
+            hints_of = self._hints_of(record.value_type, connector=str(metadata.get("connector") or ""))
+            return Rows(record, schema, hints_of, _is_deletion(metadata)).form(texts)
+        connector = str(value["source"]["connector"])
         declared = {"before": _image(record, "before") or record.key_type, "after": _image(record, "after")}
         hints = {name: self._hints_of(found, connector=connector) for name, found in declared.items()}
-        return envelope_form(texts, record, schema, hints=hints, is_snapshot=_is_snapshot(record.value))
+        return Envelopes(record, schema, hints, _is_snapshot(value)).form(texts)
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         """See `RawFormat.fidelity`."""
@@ -173,9 +188,13 @@ class Debezium(RawFormat):
         hints_of = self._hints_of(record.value_type, connector=str(metadata.get("connector") or ""))
         origin = _arrival(record, event)
         rows = [row, key_object(schema, record.key)]
-        if metadata.get("deleted") not in _FALSE or metadata.get("op") == "d":
+        if _is_deletion(metadata):
             return [_deleted(read_key(schema, rows, hints_of=hints_of), stamp=stamp, origin=origin)]
         return [_written(schema, rows, stamp=stamp, hints_of=hints_of, origin=origin)]
+
+
+def _is_deletion(metadata: Mapping[str, Any]) -> bool:
+    return metadata.get("deleted") not in _FALSE or metadata.get("op") == "d"
 
 
 def _is_snapshot(value: Mapping[str, Any]) -> bool:

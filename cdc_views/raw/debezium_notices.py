@@ -33,6 +33,13 @@ def is_notice(value: Mapping[str, Any]) -> bool:
     return is_schema_change or is_message
 
 
+def is_told_by_values(value: Mapping[str, Any]) -> bool:
+    """Whether it takes values to say what kind of message this is: others with the same names may be of another kind."""
+    names = value.keys()
+    is_row_or_envelope = "source" in names and bool((_IMAGES | {"op"}) & names) and not is_envelope(value)
+    return names >= _TRANSACTION or {"op", "message"} <= names or is_row_or_envelope
+
+
 def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (columns, metadata) of an unwrapped row.
 

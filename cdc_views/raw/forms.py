@@ -19,6 +19,7 @@ _CHARACTERS = r'[^"\\\x00-\x1f]*'
 _STRING = rf'{_CHARACTERS}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_CHARACTERS})*'
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
 _ANY = rf'"{_STRING}"|{_NUMBER}|true|false'
+_INSIDE = rf'[^"\[\]{{}}]*(?:"{_STRING}"[^"\[\]{{}}]*)*'
 _DAY = r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 
@@ -30,19 +31,24 @@ class Look(Enum):
     INTEGER = "(-?(?:0|[1-9][0-9]{0,18}))"
     NUMBER = f"({_NUMBER})"
     DECIMAL = r"(-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?)"
+    BASE64 = '"([A-Za-z0-9+/]+={0,2})"'
     BOOLEAN = "(true|false)"
     DAY = f'"({_DAY})Z?"'
     INSTANT = f'"({_DAY}[ T]{_CLOCK})(?:Z|[+]00|[+]00:00)?"'
     UUID = '"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
     ANY = f"({_ANY})"
+    FLAT = rf"({_ANY}|\[{_INSIDE}\]|\{{{_INSIDE}\}})"
+    """Any value, of which an object or an array has none inside; what matches it need not be JSON."""
     COUNT = "(0|[1-9][0-9]{0,17})"
     """Below 10^18."""
     POSITION = "(0|[1-9][0-9]{0,18})"
     """Below 10^19, so below 2^64."""
     ORDINAL = "(0|[1-9][0-9]{0,8})"
     """Below 10^9, so below 2^32."""
-    MILLIS = "([1-9][0-9]{0,11}|[1-3][0-9]{12})"
-    """Milliseconds of a clock, above 0 and below 4 · 10^12, so before the year 2096."""
+    MILLIS = "([1-9][0-9]{3,11}|[1-3][0-9]{12})"
+    """Milliseconds of a clock, from a second to below 4 · 10^12, so before the year 2096."""
+    MICROS = "([1-9][0-9]{6,14}|[1-3][0-9]{15})"
+    """Microseconds of a clock, as far."""
     BINLOG_POSITION = "(0|[1-9][0-9]{0,11})"
     """Below 10^12, so below 2^40."""
     BINLOG_FILE = rf'"((?:{_CHARACTERS}\.)?[0-9]{{1,7}})"'
@@ -81,6 +87,10 @@ Read = Callable[[JsonPath, Sequence[str]], "tuple[Look, bool] | Unread"]
 """What is read at a path, given the texts of some values there: a look and whether null may stand there."""
 
 
+Whole = Callable[[JsonPath], bool]
+"""Whether an object or array at a path is one value."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventForm:
     """Events that differ in some values only; `parts` are long literal texts, each with the expression that follows it."""
@@ -109,16 +119,21 @@ class EventForm:
 _SCANNED = re.compile(r'("(?:[^"\\]|\\.)*")|([-0-9.eE+]+|true|false|null)|[{}\[\],:]')
 
 
-def _values(text: str) -> Iterator[tuple[JsonPath, int, int]]:
-    """Yield path, start and end of each value of a JSON text that is neither object nor array."""
+def _values(text: str, *, whole: Whole) -> Iterator[tuple[JsonPath, int, int]]:
+    """Yield path, start and end of each value of a JSON text that is neither object nor array, or that is `whole`."""
     path: list[str | int | None] = []  # None: a member whose name is to come
+    depth, begun = 0, -1  # of a whole one: how many objects and arrays are open in it, and where it begins
     for found in _SCANNED.finditer(text):
         token = found[0]
-        if token == "{":
-            path.append(None)
-        elif token == "[":
-            path.append(0)
-        elif token in "]}":
+        if begun >= 0 or (token in "{[" and path and path[-1] is not None and whole(_known(path))):
+            begun = found.start() if begun < 0 else begun
+            depth += (token in "{[") - (token in "}]")
+            if not depth:
+                yield _known(path), begun, found.end()
+                begun = -1
+        elif token in "{[":
+            path.append(None if token == "{" else 0)
+        elif token in "}]":
             path.pop()
         elif token == ",":
             last = path[-1]
@@ -126,14 +141,18 @@ def _values(text: str) -> Iterator[tuple[JsonPath, int, int]]:
         elif found[1] is not None and path and path[-1] is None:
             path[-1] = json.loads(token)
         elif token != ":":
-            yield tuple(part for part in path if part is not None), found.start(), found.end()
+            yield _known(path), found.start(), found.end()
 
 
-_NAME_OR_VALUE = re.compile(r'("(?:[^"\\]|\\.)*"\s*:)|"(?:[^"\\]|\\.)*"|[-0-9.eE+]+|true|false|null')
+def _known(path: Sequence[str | int | None]) -> JsonPath:
+    return tuple(part for part in path if part is not None)
+
+
+_NAME_OR_VALUE = re.compile(rf'("(?:[^"\\]|\\.)*"\s*:)|"(?:[^"\\]|\\.)*"|\[{_INSIDE}\]|[-0-9.eE+]+|true|false|null')
 
 
 def without_values(text: str) -> str:
-    """Return a JSON text with a dot after each name and for each value: the same for events of one form."""
+    """Return a JSON text with a dot after each name, for each value and for each array of values: the same for one form."""
     return _NAME_OR_VALUE.sub(r"\1.", text)
 
 
@@ -141,19 +160,19 @@ _LONG = 200
 """Letters from which on text that stays is compared at once, and not letter by letter."""
 
 
-def learned(texts: Sequence[str], read: Read) -> tuple[EventForm, dict[JsonPath, Slot]]:
+def learned(texts: Sequence[str], read: Read, *, whole: Whole) -> tuple[EventForm, dict[JsonPath, Slot]]:
     """Return the form of some JSON texts that are the same `without_values`, and its slots.
 
-    What `read` says is `SAME` is as in the last of them.
+    What `read` says is `SAME` is as in the last of them; objects and arrays at paths that are `whole` are values, too.
     """
     text = texts[-1]
-    samples = zip(*([other[start:end] for _, start, end in _values(other)] for other in texts), strict=True)
+    samples = [{path: other[start:end] for path, start, end in _values(other, whole=whole)} for other in texts]
     slots: dict[JsonPath, Slot] = {}
     builder, at = _Builder(), 0
-    for (path, start, end), seen in zip(_values(text), samples, strict=True):
+    for path, start, end in _values(text, whole=whole):
         builder.literal += text[at:start]
         at = end
-        found = read(path, seen)
+        found = read(path, [sample[path] for sample in samples if path in sample])
         if found is Unread.SAME:
             builder.literal += text[start:end]
         elif isinstance(found, Unread):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc_views.raw.connect_hints import Hints
+from cdc_views.raw.connect_hints import Decimals, Hints
 from cdc_views.raw.forms import EventForm, Look, Slot
 from cdc_views.schema import Column
 from cdc_views.types import INTEGER_BITS, Kind, LogicalType, Scalar
@@ -23,11 +23,9 @@ class ColumnSlot:
     hints: Hints
 
     @property
-    def kind(self) -> Kind:
-        """The column's type, which is a scalar one."""
-        if not isinstance(self.column.type, Scalar):
-            raise TypeError(f"column {self.column.name!r} is a {self.column.type}, whose values are no single tokens")
-        return self.column.type.kind
+    def kind(self) -> Kind | None:
+        """The column's type; None for one that is no scalar."""
+        return self.column.type.kind if isinstance(self.column.type, Scalar) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +45,22 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class OriginForm:
-    """Where each event was read: `segment`, or its parts `topic/partition`; `position` None: the write time's."""
+    """Where each event was read.
+
+    `segment`, or of a slot of partitions `topic/partition`; `position` None: the write time's, or the event's line
+    where it `counts_lines`.
+    """
 
     node: str = ""
     segment: str | Slot = ""
     topic: str = ""
     position: Slot | None = None
+    counts_lines: bool = False
+
+    @property
+    def is_arrival(self) -> bool:
+        """Whether the segment is a topic's."""
+        return self.position is not None or self.counts_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,8 @@ class RowForm:
         cells: Its other columns that events of this form have; a null is a tombstone.
         is_deletion: Whether the row is deleted, not written.
         written: Its write time.
-        millis: The server's clock, by which deletions are dated; None: not known, 0.
+        clock: The server's clock, by which deletions are dated; None: not known, 0.
+        second: How many of what it counts are a second.
         origin: Where it was read.
         equal: Pairs of slots whose tokens are the same in each event that is read by this form.
     """
@@ -75,8 +84,9 @@ class RowForm:
     cells: tuple[ColumnSlot, ...]
     is_deletion: bool
     written: LogPosition
-    millis: Slot | None
+    clock: Slot | None
     origin: OriginForm
+    second: int = 1000
     equal: tuple[tuple[Slot, Slot], ...] = ()
 
 
@@ -95,16 +105,15 @@ _LOOKS: dict[Kind, tuple[Look, ...]] = {
     Kind.DATETIME: _STAMPS,
     Kind.INSTANT: _STAMPS,
     Kind.UUID: (Look.UUID,),
-    Kind.DECIMAL: (Look.DECIMAL,),
 }
-"""What values of a kind mostly look like, the likeliest first; all else is `Look.ANY`, read one by one."""
+"""What values of a kind mostly look like, the likeliest first; all else is read one by one."""
 
 
-def look_of(kind: LogicalType, hints: Hints, seen: Sequence[str]) -> Look:
-    """Return what values of a scalar type look like, given some of them (`null` where there are none)."""
+def look_of(kind: LogicalType, hints: Hints, seen: Sequence[str]) -> Look | None:
+    """Return what values of a type look like, given some of them (`null` where there are none); None: like nothing known."""
     given = [token for token in seen if token != "null"]
-    fitting = (look for look in _looks(kind, hints) if all(look.pattern().fullmatch(token) for token in given))
-    return next(fitting, Look.ANY)
+    likely = (*_looks(kind, hints), *((Look.ANY,) if isinstance(kind, Scalar) else ()), Look.FLAT)
+    return next((look for look in likely if all(look.pattern().fullmatch(token) for token in given)), None)
 
 
 def _looks(kind: LogicalType, hints: Hints) -> tuple[Look, ...]:
@@ -113,7 +122,13 @@ def _looks(kind: LogicalType, hints: Hints) -> tuple[Look, ...]:
     if kind.kind in (Kind.TEXT, Kind.ASCII) and hints.semantic in ("Decimal", "VariableScaleDecimal"):
         return ()
     if kind.kind is Kind.DECIMAL:
-        scale = hints.scale_of(kind)
-        if scale is None or not 0 <= scale <= _MOST_PLACES or (hints.declared and hints.declared.type != "double"):
-            return ()
+        return _decimal_looks(kind, hints)
     return _LOOKS.get(kind.kind, ())
+
+
+def _decimal_looks(kind: Scalar, hints: Hints) -> tuple[Look, ...]:
+    scale = hints.scale_of(kind)
+    if scale is None or not 0 <= scale <= _MOST_PLACES:
+        return ()
+    is_precise = hints.decimals is Decimals.PRECISE if hints.declared is None else hints.declared.type == "bytes"
+    return (Look.BASE64, Look.DECIMAL) if is_precise else (Look.DECIMAL,)

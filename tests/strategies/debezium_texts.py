@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.types import Kind, ListOf, Scalar
 
 MARK = "__debezium_unavailable_value"
 _TEXTS = ['"abc"', '""', '"a b"', '"☃ é"', '"\\n\\"x\\"\\\\"', '"\\ud83d\\ude00"', '"\\u0041"', '"n"', '"0x"', '"null"']
@@ -53,6 +53,7 @@ _ODD_DECIMALS = [
     '"NaN"',
     "0.0000001",
 ]
+_UNSCALED = ['"/w=="', '"B1vNFQ=="', '"AA=="', '"AAAAAf8="', '"jv////////////8B"', '"Opg="']
 _UUID = '"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"'
 _ODD_UUIDS = [
     _UUID.upper(),
@@ -61,6 +62,8 @@ _ODD_UUIDS = [
     '"8ca0f8a2-8ac5-3b5f-8cf2-b5ee2d2b6d7e"',
     "5",
 ]
+_LISTS = ["[]", "[1]", '["5",null]', "[ 1, 2 ]", "null"]
+_ODD_LISTS = ["[1,,2]", "[1.5]", "[[1]]", '["]",{}]', '{"a":1,"a":2}', f'["{MARK}"]', "5", '["a\\"b"]']
 _BLOBS = ['"0xdeadbeef"', '"0x"', '"3q2+7w=="', '""']
 
 VALUES: dict[Kind, tuple[list[str], list[str]]] = {
@@ -95,7 +98,10 @@ def schema(rng: Random) -> TableSchema:
     keys = [rng.choice([Kind.INT, Kind.TEXT, rng.choice(kinds)]) for _ in range(rng.choice([1, 1, 2]))]
     columns = [Column(f"k{i}", _scalar(kind, rng), Role.PARTITION) for i, kind in enumerate(keys)]
     others = rng.sample(kinds, rng.randint(1, 6))
-    return TableSchema("public", "t", (*columns, *(Column(f"c {i}", _scalar(kind, rng)) for i, kind in enumerate(others))))
+    regulars = [Column(f"c {i}", _scalar(kind, rng)) for i, kind in enumerate(others)]
+    if rng.random() < 0.3:
+        regulars.append(Column("list", ListOf(Scalar(rng.choice([Kind.INT, Kind.TEXT])), frozen=rng.random() < 0.9)))
+    return TableSchema("public", "t", (*columns, *regulars))
 
 
 def _scalar(kind: Kind, rng: Random) -> Scalar:
@@ -119,6 +125,10 @@ class Texts:
         self.blank, self.transaction = rng.choice(["", "", " "]), rng.choice(["null", "object", "none", "bare"])
         self.snapshot = rng.choice(['"false"', '"false"', '"true"', "null", "none"])
         self.before = rng.choice(["null", "whole", "key", "none"])
+        self.is_flat, self.has_tombstones = rng.random() < 0.3, rng.random() < 0.5
+        self.key_form = rng.choice(["object", "object", "envelope", "scalar", "other"])
+        self.prefix = rng.choice(["__", "__", "__source_"])
+        self.timestamp = rng.random() < 0.5
         self.clock = rng.choice(["both", "source", "event", "none"])
         self.left_out = rng.choice([*self.schema.columns, None, None, None])
 
@@ -127,8 +137,47 @@ class Texts:
         return [self._broken(self.event(number)) for number in range(1, size + 1)]
 
     def event(self, number: int) -> str:
-        op = self.rng.choices("curdt", [6, 4, 1, 3, 0.2])[0]
         row = self._row(is_key=True) | self._row(is_key=False)
+        value = self._flat(number, row) if self.is_flat else self._envelope(number, row)
+        if self.has_schema:
+            value = self._object({"schema": json.dumps(self._declared()), "payload": value})
+        if not self.is_line:
+            return value
+        if self.has_tombstones and self.rng.random() < 0.3:
+            value = "null"
+        line = {"topic": '"lab.public.t"', "partition": str(number % 2), "offset": self._odd(str(number), ["null", '"5"', "-1"])}
+        if self.timestamp:
+            line["timestamp"] = self._odd(str(1_795_251_447_000 + number), ["null", "0", "9999999999999"])
+        return self._object(line | {"key": self._key(row), "value": value})
+
+    def _key(self, row: dict[str, str]) -> str:
+        keys = {name: text for name, text in row.items() if name.startswith("k")}
+        if self.key_form == "scalar" and keys:
+            return next(iter(keys.values()))
+        if self.key_form == "envelope":
+            return self._object({"schema": json.dumps(self._declared()["fields"][0]), "payload": self._object(keys)})
+        return self._object(keys | ({"x": "[1]"} if self.key_form == "other" else {}))
+
+    def _flat(self, number: int, row: dict[str, str]) -> str:
+        metadata = {"op": self.rng.choice(['"c"', '"c"', '"r"', '"u"']), "txId": str(number)}
+        if self.connector == "postgresql":
+            metadata["lsn"] = self._odd(str(number << 20), ["null", '"9"'])
+        elif self.connector == "mysql":
+            metadata |= {"file": self._odd('"bin.000012"', ["null", '"x"']), "pos": str(number), "row": self._odd("2", ["null"])}
+        if self.transaction == "object":
+            metadata["total_order"] = self._odd(str(number), ["null"])
+        if self.clock in ("both", "source"):
+            metadata["ts_ms"] = self._odd(str(1_795_251_447_000 + number), ["5", "null", '"7"'])
+        if self.clock in ("both", "event"):
+            metadata["ts_us"] = self._odd(str(1_795_251_447_000_000 + number), ["5", "null", "9999999999999999"])
+        if self.before == "key":
+            metadata["deleted"] = self.rng.choice(['"false"', '"true"'])
+        if self.before == "whole":
+            metadata |= {"table": self._odd('"t"', ['"other"']), "connector": f'"{self.connector}"'}
+        return self._object(row | {self.prefix + name: text for name, text in metadata.items()})
+
+    def _envelope(self, number: int, row: dict[str, str]) -> str:
+        op = self.rng.choices("curdt", [6, 4, 1, 3, 0.2])[0]
         before = self._before(op, row)
         members = {"before": before, "after": "null" if op in "dt" else self._object(row), "source": self._source(number)}
         if self.transaction != "none":
@@ -136,14 +185,7 @@ class Texts:
         members["op"] = f'"{op}"'
         if self.clock in ("both", "event"):
             members["ts_ms"] = self._odd(str(1_795_251_447_603 + number), ["0", "null", '"5"', "9999999999999"])
-        value = self._object({name: text for name, text in members.items() if text != "none"})
-        if self.has_schema:
-            value = self._object({"schema": json.dumps(self._declared()), "payload": value})
-        if not self.is_line:
-            return value
-        key = self._object({name: text for name, text in row.items() if name.startswith("k")})
-        line = {"topic": '"lab.public.t"', "partition": str(number % 2), "offset": str(number), "key": key, "value": value}
-        return self._object(line)
+        return self._object({name: text for name, text in members.items() if text != "none"})
 
     def _before(self, op: str, row: dict[str, str]) -> str:
         if self.before in ("null", "none") and op != "d":
@@ -158,10 +200,13 @@ class Texts:
         return {column.name: self._value(column) for column in columns}
 
     def _value(self, column: Column) -> str:
-        assert isinstance(column.type, Scalar)
+        if not isinstance(column.type, Scalar):
+            return self._odd(self.rng.choice(_LISTS), _ODD_LISTS)
         plain, odd = VALUES[column.type.kind]
         if column.type.kind in (Kind.DATETIME, Kind.INSTANT) and self.is_counted:
             plain = _COUNTED
+        if column.type.kind is Kind.DECIMAL and self.has_schema:
+            plain = _UNSCALED
         if not column.is_key and self.rng.random() < 0.1:
             return "null"
         return self._odd(self.rng.choice(plain), [*odd, "null", '"x"', "[1,2]"])
@@ -202,6 +247,8 @@ class Texts:
         fields = [
             {**_CONNECT.get(getattr(c.type, "kind", Kind.TEXT), {"type": "string"}), "field": c.name} for c in self.schema.columns
         ]
+        if self.is_flat:
+            return {"type": "struct", "fields": fields, "name": "lab.public.t.Value"}
         images = [{"type": "struct", "fields": fields, "field": name} for name in ("before", "after")]
         return {"type": "struct", "fields": images, "name": "lab.public.t.Envelope"}
 

@@ -41,9 +41,9 @@ def reader(table: TableSchema) -> FormReader:
 def taken(found: FormReader, contents: Sequence[bytes]) -> list[int]:
     """Read events; the indexes of those that were read at once, whose rows are as those of the decoder."""
     indexes: list[int] = []
-    for part in found.read(contents, landed_at=7):
+    for part in found.read(contents, lines=range(1, len(contents) + 1), landed_at=7):
         part.table.validate(full=True)
-        decoded = [found.format.decode(SourceLine(contents[i].decode()), found.relation.schema) for i in part.events]
+        decoded = [found.format.decode(SourceLine(contents[i].decode(), i + 1), found.relation.schema) for i in part.events]
         assert [len(facts) for facts in decoded] == [1] * len(decoded)
         expected = found.relation.rows([facts[0] for facts in decoded], landed_at=7)
         assert part.table.schema.equals(expected.schema)
@@ -166,6 +166,43 @@ def test_every_sample_of_debezium_without_nested_values_is_read_at_once() -> Non
         assert len(taken(found, mine)) >= len(mine) - 2  # a truncation and an update of the key are read one by one
 
 
+def kafka(number: int, value: str, key: str | None = None) -> bytes:
+    place = f'"topic":"lab.public.orders","partition":{number % 3},"offset":{number},"timestamp":1795251447213'
+    named = f'{{"id":{number}}}' if key is None else key
+    return f'{{{place},"key":{named},"value":{value}}}'.encode()
+
+
+def flat(number: int) -> str:
+    return f'{{"id":{number},"note":"n","paid":null,"__op":"c","__table":"orders","__lsn":{number * 9},"__source_txId":{number}}}'
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [kafka(number, "null") for number in range(1, 21)],
+        [kafka(number, "null", str(number)) for number in range(1, 21)],
+        [kafka(number, flat(number)) for number in range(1, 21)],
+        [flat(number).replace('"c"', '"c","__deleted":"true"').encode() for number in range(1, 21)],
+        [kafka(number, written(number).decode()) for number in range(1, 21)],
+    ],
+    ids=["tombstones", "tombstones of a scalar key", "unwrapped", "unwrapped deletions of a file", "envelopes"],
+)
+def test_what_else_is_read_at_once(orders: TableSchema, contents: list[bytes]) -> None:
+    found = reader(orders)
+    assert taken(found, contents) == list(range(2, 20))
+    assert taken(found, contents) == list(range(20))
+
+
+def test_arrays_and_values_that_were_not_sent_are_read_at_once() -> None:
+    table = read_schema(SAMPLES / "postgres_schema.sql", table="public.t_types", keyspace="public")
+    for name in ("default", "schemas_enabled", "ExtractNewRecordState"):
+        lines = (SAMPLES / f"debezium_pg_{name}.jsonl").read_bytes().splitlines()
+        mine = [line for line in lines if b"t_types" in line and b'"ai":[' in line and b"vc2" not in line]
+        found = reader(table)
+        taken(found, mine * 12)  # forms differ by what is null, and values by what they look like
+        assert taken(found, mine) == list(range(len(mine)))
+
+
 @pytest.mark.parametrize(
     ("column", "text"),
     [
@@ -195,8 +232,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
     found = reader(orders)
     contents = [written(number) for number in range(1, 21)]
     taken(found, contents)
-    right = tokens._scaled
-    monkeypatch.setattr(tokens, "_scaled", lambda token, scale: right(token, scale + 1))
+    right = tokens._serialized
+    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
     with pytest.raises(AssertionError):
         taken(found, contents)
 
@@ -204,8 +241,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
 def test_a_form_that_reads_its_sample_otherwise_than_the_decoder_is_not_used(
     orders: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = tokens._scaled
-    monkeypatch.setattr(tokens, "_scaled", lambda token, scale: right(token, scale + 1))
+    right = tokens._serialized
+    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
     assert taken(reader(orders), [written(number) for number in range(1, 21)]) == []
 
 
@@ -213,8 +250,15 @@ def test_no_more_forms_are_learned_than_are_tried(orders: TableSchema) -> None:
     found = reader(orders)
     for left_out in range(100):
         text = written(1).decode().replace('"txId"', f'"x{left_out}"')
-        found.read([text.encode()] * 4, landed_at=0)
+        found.read([text.encode()] * 4, lines=[1] * 4, landed_at=0)
     assert len(found._forms) == formed._MOST_FORMS
+
+
+def test_a_long_event_is_read_by_itself(orders: TableSchema) -> None:
+    found = reader(orders)
+    contents = [written(number) for number in range(1, 6)]
+    contents[4] = written(5, note=f'"{"x" * (1 << 20)}"')
+    assert taken(found, contents) == [2, 3]
 
 
 def test_where_keys_were_forgotten_events_are_looked_at_one_by_one(
@@ -232,8 +276,8 @@ def test_where_keys_were_forgotten_events_are_looked_at_one_by_one(
     assert report.events == 1
 
 
-@pytest.mark.parametrize("text", ['{"a":1,"b":[true,{"c":null}],"d":"e"}', '{"a b":-1.5e3,"\\"":"x:y"}', "[1,2]"])
+@pytest.mark.parametrize("text", ['{"a":1,"b":[true,{"c":null}],"d":"e"}', '{"a b":-1.5e3,"\\"":"x:y"}', '{"a":[1,["x",{}]]}'])
 def test_what_is_left_without_values_is_the_same_for_other_values(text: str) -> None:
     other = text.replace("1", "25").replace("true", "null").replace('"e"', '"\\"f, :{"')
     assert without_values(text) == without_values(other)
-    assert without_values(text) != without_values(text.replace("a", "z").replace("[1,2]", "[1]"))
+    assert without_values(text) != without_values(text.replace("a", "z"))
