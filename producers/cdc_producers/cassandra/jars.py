@@ -103,7 +103,7 @@ def _compile(jars: list[Path], folder: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(beside, ignore_errors=True)
         raise EngineError(
-            f"the agent's Java part does not compile against {jars[0].parent}: {(done.stderr or done.stdout)[-2000:]}"
+            f"the agent's Java part does not compile against {jars[0].parent}: {(done.stderr or done.stdout)[:1500]}"
         )
     try:
         (beside / "classes").rename(folder)

@@ -41,6 +41,7 @@ class NodeFacts:
         cdc_folder: `cdc_raw_directory`; empty where the node does not tell.
         total_space: `cdc_total_space` in bytes; 0 where the node does not tell.
         has_cdc: `cdc_enabled`.
+        version: Of the release, as 5.0.9; empty where it is not known.
         blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
     """
 
@@ -50,6 +51,7 @@ class NodeFacts:
     total_space: int
     has_cdc: bool
     blocks_writes: bool
+    version: str = ""
 
 
 class Truncation(NamedTuple):
@@ -72,7 +74,7 @@ class Node:
     def facts(self) -> NodeFacts:
         """Return what the node says of itself; raises `TransientError` where it does not answer."""
         with self._asking():
-            local = self._rows("SELECT host_id, broadcast_address, rpc_address FROM system.local")[0]
+            local = self._rows("SELECT host_id, broadcast_address, rpc_address, release_version FROM system.local")[0]
             found = {row["name"]: row["value"] or "" for row in self._settings()}
         return NodeFacts(
             str(local["host_id"]),
@@ -81,6 +83,7 @@ class Node:
             _bytes_of(found.get("cdc_total_space", ""), "") or _bytes_of(found.get("cdc_total_space_in_mb", ""), "M"),
             found.get("cdc_enabled", "true") == "true",
             found.get("cdc_block_writes", "true") == "true",
+            str(local["release_version"]),
         )
 
     def _settings(self) -> list[dict[str, Any]]:

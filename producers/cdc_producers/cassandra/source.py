@@ -27,6 +27,8 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
+_OLDEST = 4
+"""Before, segments came to cdc_raw only once their tables were flushed, without an index."""
 
 
 @dataclass
@@ -85,6 +87,11 @@ class CassandraSource:
         )
 
     def _check(self, schema: NodeSchema, facts: NodeFacts) -> None:
+        if facts.version and int(facts.version.partition(".")[0]) < _OLDEST:
+            raise UsageError(
+                f"the node at {self.options.host} is Cassandra {facts.version}: its log cannot be followed while it is written; "
+                f"{_OLDEST}.0 or newer was expected"
+            )
         if not facts.has_cdc:
             raise UsageError(
                 f"the node at {self.options.host} has cdc_enabled: false; set it true in cassandra.yaml and restart the node"
