@@ -12,7 +12,7 @@ from typing import Any
 from cdc_views.engines.exact import rows_of
 from cdc_views.facts import Fact
 from cdc_views.merging import Merging, run_script, setup_script
-from cdc_views.merging.columns import LEFT_OUT, leaves_out, shown_columns
+from cdc_views.merging.columns import FACT, LEFT_OUT, ROW, leaves_out, shown_columns
 from cdc_views.oracle import latest_rows
 from cdc_views.plan.build import Ask
 from cdc_views.relation import Relation
@@ -68,15 +68,19 @@ class Loop:
     def run(self, now: int, *, settles: bool = False, kill_at: int | None = None) -> dict[str, Any]:
         """Run the script at `now` (epoch seconds); returns what it says of itself."""
         self.bench.now = now * SECOND
-        script = _script(self.subject.relation, self.merging, settles)
-        for old, new in self.mutate.items():
-            assert old in script, f"nothing to mutate: {old}"
-            script = script.replace(old, new)
-        answer = self.bench.run(script, kill_at=kill_at)
+        answer = self.bench.run(self.script(settles=settles), kill_at=kill_at)
         if settles and self.lateness is not None:
             self.ages.purge(horizon=now - self.lateness)
         assert answer is not None
         return answer.records()[0]
+
+    def script(self, *, settles: bool) -> str:
+        """Return the script that a run runs."""
+        script = _script(self.subject.relation, self.merging, settles)
+        for old, new in self.mutate.items():
+            assert old in script, f"nothing to mutate: {old}"
+            script = script.replace(old, new)
+        return script
 
     def check(self, *, now: int, source: str = "") -> None:
         """State and tail, or another source of facts, show what the oracle shows of the facts that counted."""
@@ -98,6 +102,14 @@ class Loop:
             for one, kept in zip(found, served, strict=True):
                 one[LEFT_OUT] = kept[LEFT_OUT]
         assert_same(self._spelled(expected), self._spelled(found))
+
+    def check_once(self) -> None:
+        """Each fact is in the state once, and each row in the serving table."""
+        for suffix, name in (("__state", FACT), ("", ROW)):
+            table = self.table(suffix)
+            place = table.index(name)
+            found = [row[place].bytes_value for row in table.rows]
+            assert len(set(found)) == len(found), f"{name} is twice in {suffix or 'the serving table'}"
 
     def _spelled(self, rows: Iterable[dict[str, Any]]) -> Rows:
         """Rows whose equal keys are spelled alike where a purge may have taken the least spelling with it (rule K1)."""
