@@ -230,7 +230,10 @@ class BigQueryEngine:
             for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
                 self._make(made, raw.relation)
 
-        return Incoming(self.connection, raw, target.raw, make)
+        # of a derived raw table both have one name (`cdc_views.remote.state_name`); no other is ever emptied
+        state = StateDefinition(target.raw.rpartition(".")[2], raw)
+        merging = merging_of(self.place.dataset(self.place.state), self.config, state)
+        return Incoming(self.connection, raw, target.raw, make, merging)
 
     def load(self, raw: RawTable, rows: pa.Table) -> str:
         """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""

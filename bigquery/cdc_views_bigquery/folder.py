@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.merging import Merging, run_script, setup_script
@@ -54,10 +55,10 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
 def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
     """The scripts of a state; none that BigQuery would not take for its length."""
     relation, merging = state
-    made = {
+    made: dict[str, Callable[[], str]] = {
         "setup": lambda: f"{ddl.dataset(merging.dataset, config).sql};\n\n{setup_script(relation, merging)}",
-        "run": lambda: run_script(relation, merging),
-        "settle": lambda: run_script(relation, merging, settles=True),
+        "run": partial(run_script, relation, merging),
+        "settle": partial(run_script, relation, merging, settles=True),
     }
     found: dict[str, str] = {}
     for name, text in made.items():

@@ -18,6 +18,7 @@ import pyarrow as pa
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.quarantine import COLUMNS, BadEvent, storable
+from cdc_views.merging import Merging
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 from cdc_views.sql.statements import envelope
 from cdc_views_bigquery.client import Connection
@@ -74,7 +75,7 @@ class Commit:
         marks: Marks as they are to be.
         settled: Ids of events in quarantine that landed whole now.
         taken: Digests of somebody else's rows that this takes in.
-        replaces: What there is goes away: rows, quarantine and digests.
+        replaces: What there is goes away: rows, quarantine and digests, and what a state has taken in of them.
         replayed: Ids of events in quarantine that land now, and the number of that replay.
     """
 
@@ -100,6 +101,8 @@ class Incoming:
     name: str
     """The raw table's full name."""
     make: Callable[[], None]
+    state: Merging
+    """The state that may have been made of it."""
 
     def prepare(self, *, takes: bool = False) -> None:
         """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
@@ -130,7 +133,9 @@ class Incoming:
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
-        replaced = [self.name, self.name + QUARANTINE, self.name + TAKEN] if commit.replaces else []
+        replaced = [quoted(self.name + suffix) for suffix in ("", QUARANTINE, TAKEN)] if commit.replaces else []
+        has_state = commit.replaces and self.connection.deployed(self.state.watermark.strip("`")) is not None
+        replaced += self._of_state() if has_state else []
         expected = [f"name = {text_literal(n)} AND value = {text_literal(v)}" for n, v in commit.known.items() if v]
         sql = envelope(
             "bigquery_incoming.sql.j2",
@@ -141,7 +146,8 @@ class Incoming:
             lost=LOST,
             expected=expected,
             unknown=[f"name = {text_literal(name)}" for name, value in commit.known.items() if not value],
-            replaced=[quoted(name) for name in replaced],
+            replaced=replaced,
+            watermark=self.state.watermark if has_state else "",
             parts=parts,
             settled=", ".join(map(text_literal, commit.settled)),
             replayed=", ".join(map(text_literal, commit.replayed[0])),
@@ -150,6 +156,11 @@ class Incoming:
             written=", ".join(_pair(name, value) for name, value in commit.marks.items()),
         )
         self.connection.script(sql, what=f"landing into {self.name}")
+
+    def _of_state(self) -> list[str]:
+        """The tables of the state, but for its watermark and its serving table, which the next run makes anew."""
+        names = (self.state.state, self.state.seen, self.state.late)
+        return [name for name in names if self.connection.deployed(name.strip("`")) is not None]
 
     def _part(self, into: str, rows: pa.Table, run: str, what: str, *, condition: str = "") -> dict[str, str]:
         """Load rows into a table of their own; returns what the script does with that."""

@@ -295,6 +295,14 @@ def test_views_and_state_are_made_of_it(server: Served, tmp_path: Path, capsys: 
     assert main(["materialize", "--project", str(loaded.file), "--format", "jsonl"]) == 0
     same(shown(loaded), expected(loaded, lines))
     assert "`my-project.shop_state.ks_kv2__facts`" in str(server.store.query_jobs[-1]["query"]["query"])
+    columns = server.store.sql.columns(FOUND)
+    server.store.sql.define(FOUND, columns)
+    server.store.sql.append(FOUND, [{"value": line} for line in lines[1:]])
+    same(shown(loaded), expected(loaded, lines[1:]))
+    assert main(["materialize", "--project", str(loaded.file), "--format", "jsonl"]) == 0
+    assert "state built" in capsys.readouterr().out
+    same(shown(loaded), expected(loaded, lines[1:]))
+    assert "`my-project.shop_state.ks_kv2__facts`" in str(server.store.query_jobs[-1]["query"]["query"])
     before = server.store.sql.records(FOUND)
     assert main(["land", "debezium-cassandra", "x.jsonl", "--table", "ks.kv2", "--project", str(loaded.file)]) == 2
     assert "somebody else lands its events" in capsys.readouterr().err
