@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
+from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.lander import BATCH_ROWS, UNFINISHED, _bad, _identity, _is_unfinished, _Line, _take_in, micros
-from cdc_views.landing.quarantine import BadEvent
+from cdc_views.landing.lander import micros
 from cdc_views.landing.report import (
     SHOWN_REJECTIONS,
     FileReport,
@@ -33,7 +33,6 @@ from cdc_views_bigquery.telling import ConcurrentUpdateError
 from cdc_views_bigquery.types import quoted, text_literal
 
 ATTEMPTS = 5
-_BATCH_BYTES = 64 << 20
 _REPLAYS = "replays"
 
 
@@ -44,17 +43,6 @@ class _Place:
     mark: str
     known: str
     landed: Prefix
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Consecutive lines of a file, decoded: what one commit takes up; `end` is the prefix landed with it."""
-
-    end: Prefix
-    events: list[tuple[RawLine, str, list[Fact]]] = field(default_factory=list)
-    bad: list[BadEvent] = field(default_factory=list)
-    facts: int = 0
-    has_moved: bool = False
 
 
 @dataclass(slots=True)
@@ -95,9 +83,9 @@ class Landing:
         report = replace(report, skipped_bytes=place.landed.size - report.landed_bytes)
         yield report
         settled = self._fragment(file, place)
-        for batch in self._batches(file, place.landed):
-            rows, misfits = rows_that_fit(self._decoder, [facts for _, _, facts in batch.events])
-            batch.bad += [_bad(_Line(0, *batch.events[i][:2]), reason) for i, reason in misfits.items()]
+        # events are decoded one by one: which of them holds a null that BigQuery cannot keep is asked of each
+        for batch in Batches(self._decoder, file, self.batch_rows, reads_forms=False).after(place.landed):
+            rows = batch.rows(self._decoder, rows_that_fit)
             self._forget_known(batch)
             if not (batch.has_moved or batch.bad):
                 break
@@ -114,12 +102,12 @@ class Landing:
                     settled=settled if batch.has_moved else (),
                 )
             )
-            report = _counted(report, batch, events=len(batch.events) - len(misfits), facts=rows.num_rows, since=place.landed)
+            report = _counted(report, batch, facts=rows.num_rows, since=place.landed)
             if batch.has_moved:
                 place, settled = _Place(place.mark, mark, batch.end), []
             yield report
 
-    def _forget_known(self, batch: _Batch) -> None:
+    def _forget_known(self, batch: Batch) -> None:
         """Leave out the start of an event at the file's end that an earlier call has put into quarantine."""
         starts = [event for event in batch.bad if event.end > batch.end.size]
         for event in starts:
@@ -143,41 +131,12 @@ class Landing:
     def _fragment(self, file: EventFile, place: _Place) -> list[str]:
         """Ids of starts of the next line that went to quarantine when the file still ended inside it."""
         line = next(iter(file.lines(place.landed)), None)
-        if line is None or _is_unfinished(line):
+        if line is None or is_unfinished(line):
             return []
         table = quoted(self.incoming.name + QUARANTINE)
         waits = f"SELECT event_id, event FROM {table} WHERE `offset` = {line.start} AND replay IS NULL"
         found = self.incoming.connection.rows(waits, what="looking for the start of an event").to_pylist()
         return [row["event_id"] for row in found if _is_start(row, line, place.landed)]
-
-    def _batches(self, file: EventFile, start: Prefix) -> Iterator[_Batch]:
-        batch, digest, begun = _Batch(start), start.digest.copy(), start.size
-        for line in file.lines(start):
-            digest = digest if line.is_terminated else digest.copy()  # the batch may have to end before this line
-            _take_in(digest, line)
-            if _is_unfinished(line):
-                batch.bad.append(_bad(_Line(0, line, _identity(digest)), UNFINISHED))
-                break
-            self._add(batch, line, _identity(digest))
-            batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
-            if max(batch.facts, len(batch.bad)) >= self.batch_rows or batch.end.size - begun >= _BATCH_BYTES:
-                batch.end = replace(batch.end, digest=digest.copy())
-                yield batch
-                batch, begun = _Batch(batch.end), line.end
-        if batch.has_moved or batch.bad:
-            yield batch
-
-    def _add(self, batch: _Batch, line: RawLine, identity: str) -> None:
-        if line.is_blank:
-            return
-        batch.has_moved = True
-        try:
-            facts = self._decoder.facts(line.content, line=line.number, offset=line.start)
-        except MalformedEventError as error:
-            batch.bad.append(_bad(_Line(0, line, identity), str(error)))
-            return
-        batch.events.append((line, identity, facts))
-        batch.facts += len(facts)
 
     def replay(self) -> ReplayReport:
         """See `cdc_views.landing.replay`; one commit, since a transaction holds quarantine and raw together."""
@@ -226,11 +185,11 @@ def _is_start(row: dict[str, object], line: RawLine, landed: Prefix) -> bool:
     return through.digest().hex() == row["event_id"]
 
 
-def _counted(report: FileReport, batch: _Batch, *, events: int, facts: int, since: Prefix) -> FileReport:
+def _counted(report: FileReport, batch: Batch, *, facts: int, since: Prefix) -> FileReport:
     shown = report.rejections + tuple(Rejection(event.line, event.reason) for event in batch.bad)
     return replace(
         report,
-        events=report.events + events,
+        events=report.events + batch.landed,
         facts=report.facts + facts,
         quarantined=report.quarantined + len(batch.bad),
         landed_bytes=report.landed_bytes + batch.end.size - since.size,

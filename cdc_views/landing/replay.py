@@ -22,9 +22,10 @@ from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
+from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, recorded, recording
-from cdc_views.landing.lander import BATCH_ROWS, micros
+from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
