@@ -29,7 +29,7 @@ class BoundedQueue:
     """First in, first out; one thread puts, one takes."""
 
     limits: Limits
-    _items: deque[tuple[Emitted, int]] = field(default_factory=deque)
+    _items: deque[tuple[Emitted, int, float]] = field(default_factory=deque)
     _bytes: int = 0
     _is_closed: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -67,7 +67,7 @@ class BoundedQueue:
                 if self._is_closed:
                     raise StoppedError
                 if not self._items or not self._is_full(size):
-                    self._items.append((item, size))
+                    self._items.append((item, size, time.monotonic()))
                     self._bytes += size
                     if self._is_batch():  # to wake the taker for less costs more than to read an event
                         self._changed.notify_all()
@@ -83,9 +83,13 @@ class BoundedQueue:
             self._changed.notify_all()
 
     def take(self) -> list[Emitted]:
-        """Return the next batch, in order; empty where nothing came for the batch's seconds."""
-        deadline = time.monotonic() + self.limits.batch_seconds
+        """Return the next batch, in order, as soon as its first item has waited for the batch's seconds, here or before.
+
+        Empty where nothing came for so long.
+        """
         with self._lock:
+            begun = self._items[0][2] if self._items else time.monotonic()
+            deadline = begun + self.limits.batch_seconds
             while not self._is_batch() and not self._is_closed:
                 rest = deadline - time.monotonic()
                 if rest <= 0 or not self._changed.wait(rest):
@@ -103,7 +107,7 @@ class BoundedQueue:
         taken = 0
         items, limits = self._items, self.limits
         while items and len(batch) < limits.batch_rows and taken < limits.batch_bytes:
-            item, size = items.popleft()
+            item, size, _ = items.popleft()
             taken += size
             batch.append(item)
         self._bytes -= taken

@@ -211,6 +211,26 @@ def test_a_full_queue_makes_the_source_wait_and_keeps_it_alive(limits: Limits, m
     assert [item.position.at for item in queue.take()] == [3]
 
 
+def test_what_waited_while_a_batch_landed_does_not_wait_again() -> None:
+    queue = BoundedQueue(Limits(batch_seconds=5))
+    queue._items.append((emitted(1), 200, time.monotonic() - 5))
+    queue.put(emitted(2), while_waiting=lambda: pytest.fail("it had to wait"))
+    begun = time.monotonic()
+    assert [item.position.at for item in queue.take()] == [1, 2]
+    assert time.monotonic() - begun < 2
+
+
+def test_a_batch_that_is_full_wakes_who_waits_for_it() -> None:
+    queue = BoundedQueue(Limits(batch_rows=2, batch_seconds=30))
+    found: list[int] = []
+    taking = threading.Thread(target=lambda: found.extend(item.position.at for item in queue.take()), daemon=True)
+    taking.start()
+    for number in (1, 2):
+        queue.put(emitted(number), while_waiting=lambda: pytest.fail("it had to wait"))
+    taking.join(10)
+    assert found == [1, 2]
+
+
 def test_an_event_larger_than_the_queue_goes_in_alone() -> None:
     queue = BoundedQueue(Limits(queue_bytes=10))
     queue.put(emitted(1), while_waiting=lambda: pytest.fail("it had to wait"))
