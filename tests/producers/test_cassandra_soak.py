@@ -67,7 +67,7 @@ def test_memory_is_flat_and_lag_small(run: CommandLine, lib: Path, capture: Path
     agent = Producer(tmp_path, {}, ["cassandra", *given]).start()
     try:
         agent.wait_until_said("following", within=120)
-        feed, begun, tenth = Feed(capture, tmp_path / "cdc_raw"), time.monotonic(), max(1, MUTATIONS // A_SEGMENT // 10)
+        feed, begun, tenth = Feed(capture, tmp_path / "cdc_raw"), time.monotonic(), -(-MUTATIONS // A_SEGMENT // 10)
         assert agent.running is not None
         for _ in range(10):
             for _ in range(tenth):
@@ -77,12 +77,12 @@ def test_memory_is_flat_and_lag_small(run: CommandLine, lib: Path, capture: Path
             feed.java.append(memory(reader_of(agent)))
         feed.until_read()
         speed = feed.put * A_SEGMENT / (time.monotonic() - begun)
-        print(f"{feed.put * A_SEGMENT:,} mutations, {speed:,.0f} /s")
+        said = [f"{feed.put * A_SEGMENT:,} mutations, {speed:,.0f} /s"]
         for what, found in (("Python", feed.python), ("Java", feed.java)):
-            print(f"{what} MiB at each tenth: {' '.join(f'{size:.0f}' for size in found)}")
+            said.append(f"{what} MiB at each tenth: {' '.join(f'{size:.0f}' for size in found)}")
             assert found[-1] <= _GROWS * found[1], what
         lags = paced(feed, agent, A_SEGMENT / (speed / 2))
-        print(f"lag at half of that speed: median {sorted(lags)[len(lags) // 2]:.2f} s, most {max(lags):.2f} s")
+        said.append(f"lag at half of that speed: median {sorted(lags)[len(lags) // 2]:.2f} s, most {max(lags):.2f} s")
         assert max(lags) < _LAG
         feed.until_read()
         assert agent.metric("quarantined_total") == 0
@@ -91,6 +91,7 @@ def test_memory_is_flat_and_lag_small(run: CommandLine, lib: Path, capture: Path
         if agent.running is not None and agent.running.poll() is None:
             agent.kill()
     assert differences(run, capture) == []
+    print("\n".join(said))  # `-s` shows it
 
 
 def paced(feed: Feed, agent: Producer, every: float) -> list[float]:
