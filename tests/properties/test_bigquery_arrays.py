@@ -83,6 +83,7 @@ def test_elements_without_a_value_are_left_out_and_counted(engine: Evaluator) ->
     assert counted == {1: 0, 2: 1 + 1 + 2 + 1 + 1 + 1 + 1, 3: 0}
 
 
+@pytest.mark.slow
 def test_they_could_not_be_stored(engine: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "without_nulls", lambda value, _: value)
     from strategies import bigquery_loop

@@ -27,7 +27,8 @@ from cdc_views.raw.base import WriteOrder
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
+"""A day takes 20 s of CPU; `make test` runs `test_bigquery_scripts.py`."""
 
 BATCHES, STEPS = 4, 9
 
@@ -108,7 +109,6 @@ def a_day(day: Day, *, seed: int) -> None:
 RUNS = [(subject, seed) for subject in (NARROW, LOGGED, READDED) for seed in range(4)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("subject", "seed"), RUNS, ids=lambda v: getattr(v, "name", v))
 def test_a_random_day_shows_what_the_oracle_shows(engine: Evaluator, subject: Subject, seed: int) -> None:
     rng = Random(f"{subject.name} {seed}")
@@ -187,7 +187,6 @@ def test_a_day_with_all_in_it_passes_where_nothing_is_broken(engine: Evaluator) 
     a_day_with_all_in_it(Loop(engine, SMALL, lateness=0, overlap=OVERLAP))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", BROKEN)
 def test_of_each_part_that_is_broken_the_day_tells(engine: Evaluator, how: str) -> None:
     loop = Broken(engine, SMALL, lateness=0, overlap=OVERLAP, mutate=dict([BROKEN[how]]))
