@@ -35,7 +35,7 @@ STATE = "my-project.shop_state.t__state"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Store]]:
-    from services.bigquery import served
+    from services.bigquery_http import served
     from strategies.bigquery_values import Evaluator
 
     with served(Evaluator()) as found:

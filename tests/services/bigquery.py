@@ -18,8 +18,7 @@ from typing import Any
 from dialect_zetasql import Columns, GoogleSql
 
 from services import bigquery_values as values
-
-Body = dict[str, Any]
+from services.bigquery_statements import Body, is_query, is_script, options_of, unwrapped
 
 
 class Refused(Exception):
@@ -129,9 +128,9 @@ class Store:
             raise Refused(
                 400, "bytesBilledLimitExceeded", f"Query exceeded limit for bytes billed: {limit}. {size} or higher required."
             )
-        if _is_script(text):
+        if is_script(text):
             kind, self.results[job] = "SCRIPT", self._script(text)
-        elif _is_query(text):
+        elif is_query(text):
             kind, self.results[job] = "SELECT", self.evaluated(text)
         else:
             statement, kind = self.resolved(text)
@@ -214,13 +213,13 @@ class Store:
                 body = re.sub(rf"\b{name}\b", lambda _, a=argument: f"({a.strip()})", body)
             return f"({body})"
 
-        if not self.functions or not _is_query(text):
+        if not self.functions or not is_query(text):
             return text
         return re.sub(r"`(?P<name>[^`]+)`\s*\((?P<arguments>[^()]*)\)", written, text)
 
     def size(self, text: str) -> int:
         """Bytes of the tables that a statement reads."""
-        if _is_script(text):
+        if is_script(text):
             return sum(self.sql.count(name)[1] for name, thing in self.things.items() if thing.query is None and name in text)
         try:
             names = self.sql.names_in(self._written_out(text))
@@ -230,14 +229,14 @@ class Store:
         for name in names & self.things.keys():
             query = self.things[name].query
             total += self.sql.count(name)[1] if query is None else self.size(query)
-        return total if _is_query(text) else 0
+        return total if is_query(text) else 0
 
     def _create(self, node: Any) -> None:
         """CREATE SCHEMA, TABLE, VIEW or TABLE FUNCTION."""
-        base, made = _unwrapped(node)
+        base, made = unwrapped(node)
         name, mode = ".".join(base.name_path), base.create_mode
         keeps = mode == 3  # CREATE_IF_NOT_EXISTS
-        options = _options(made)
+        options = options_of(made)
         kind = type(made).__name__
         if "CreateSchema" in kind:
             if name not in self.datasets:
@@ -257,7 +256,7 @@ class Store:
         project, dataset, table = name.rsplit(".", 2)
         reference = {"projectId": project, "datasetId": dataset, "tableId": table}
         definition = made.parent
-        described = {c.name: _options(c.annotations).get("description", "") for c in definition.column_definition_list}
+        described = {c.name: options_of(c.annotations).get("description", "") for c in definition.column_definition_list}
         if "View" in kind:
             columns = [(c.name, c.column.type) for c in definition.output_column_list]
             more: Body = {"view": {"query": definition.sql, "useLegacySql": False}, "type": "VIEW"}
@@ -380,44 +379,6 @@ def _refused(error: Exception) -> Refused:
     refused = Refused(404 if is_missing else 400, "notFound" if is_missing else "invalidQuery", text[:2000])
     refused.is_at_once = code != "OUT_OF_RANGE"
     return refused
-
-
-def _is_script(text: str) -> bool:
-    """Whether a text is several statements: each ends with a semicolon, and one alone is sent without."""
-    return text.rstrip().endswith(";")
-
-
-def _is_query(text: str) -> bool:
-    """Whether a statement, after its comments, is a query."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
-    return bool(re.match(r"\s*\(*\s*(SELECT|WITH)\b", "\n".join(lines)))
-
-
-def _unwrapped(node: Any) -> tuple[Any, Any]:
-    """The statement inside the wrappers of its kinds, and its `ResolvedCreateStatement`."""
-    while len(node.ListFields()) == 1 and node.ListFields()[0][0].name.endswith("_node"):
-        node = node.ListFields()[0][1]
-    base = node
-    while hasattr(base, "parent"):
-        base = base.parent
-        if hasattr(base, "name_path"):
-            break
-    return base, node
-
-
-def _options(made: Any) -> Body:
-    """`description` and `labels` of OPTIONS."""
-    while not hasattr(made, "option_list"):
-        made = made.parent
-    found: Body = {}
-    for option in made.option_list:
-        literal = option.value.resolved_literal_node.value.value
-        if option.name == "labels":
-            pairs = [entry.struct_value.field for entry in literal.array_value.element]
-            found["labels"] = {key.string_value: value.string_value for key, value in pairs}
-        else:
-            found[option.name] = literal.string_value
-    return found
 
 
 def _check_extends(old: list[Body], new: list[Body]) -> None:
