@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,6 +43,8 @@ FRESH = timedelta(minutes=30)
 """How long ago rows may have been stamped: half of the overlap that a merge script looks back (docs/bigquery-materialize.md)."""
 ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
+_OPEN_SECONDS = 20.0
+"""The client opens a stream holding a lock that its own clean-up waits for: where the call fails at once, for ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,16 @@ class RawWriter:
 
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                sent: Any = self._opened(begun.stream).send(self._request(made, begun))
+                stream, request = self._opened(begun.stream), self._request(made, begun)
+                sent: Any = _within(_OPEN_SECONDS, lambda stream=stream, request=request: stream.send(request))  # type: ignore[misc]
                 sent.result(timeout=_APPEND_SECONDS)
                 return
             except ex.AlreadyExists:
                 return
+            except _HangsError:
+                self._stream = None  # not closed: that would wait for the same lock
+                if attempt == ATTEMPTS:
+                    raise TransientError(f"{self._table}: BigQuery opens no stream; run it again") from None
             except (ex.ServiceUnavailable, ex.Aborted, ex.Unknown, ex.InternalServerError, TimeoutError) as error:
                 self.close()
                 if attempt == ATTEMPTS:
@@ -173,6 +182,30 @@ def _settled(client: BigQueryWriteClient, record: Record) -> Record:
     if rows < record.offset:
         raise EngineError(f"{record.stream} has {rows:,} rows, and {record.offset:,} had landed; is the record another table's?")
     return Record(position=record.position)
+
+
+class _HangsError(Exception):
+    """A call did not come back."""
+
+
+def _within(seconds: float, call: Callable[[], object]) -> object:
+    """Return what a call returns, or raise what it raises; `_HangsError` where it has done neither by then, and goes on alone."""
+    answers: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    Thread(target=run, name="append", daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=seconds)
+    except Empty:
+        raise _HangsError from None
+    if error is not None:
+        raise error
+    return answer
 
 
 class _GoneError(EngineError):

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ import pyarrow as pa
 from cdc_producers import bigquery_write
 from cdc_producers.bigquery_rows import RowEncoder
 from cdc_producers.bigquery_write import RawWriter
+from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 from services.bigquery_storage import StorageServer
 
 TABLE = "projects/p/datasets/raw/tables/orders"
@@ -36,6 +38,12 @@ def server() -> Iterator[StorageServer]:
     served = StorageServer(tables={TABLE: []})
     yield served
     served.stop()
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of the tests opens a stream at once or not at all."""
+    monkeypatch.setattr(bigquery_write, "_OPEN_SECONDS", 3.0)
 
 
 def opened(server: StorageServer, folder: Path, relation: Relation = NARROW.relation) -> RawWriter:
@@ -99,6 +107,27 @@ def test_a_lost_answer_makes_no_second_copy(server: StorageServer, tmp_path: Pat
     writer.append(batch(3), through=Position(3), now=AT)
     writer.close()
     assert cases(server) == [1, 2, 3]
+
+
+def test_a_stream_that_never_opens_is_given_up(server: StorageServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the client does where a call fails while it waits for it: the clean-up wants the lock that the wait holds."""
+    hangs, released = [True, True], Event()
+    real = AppendRowsStream.send
+
+    def send(self: AppendRowsStream, request: Any) -> Any:
+        if hangs and hangs.pop():
+            released.wait(30)
+        return real(self, request)
+
+    monkeypatch.setattr(bigquery_write, "_OPEN_SECONDS", 0.3)
+    monkeypatch.setattr(AppendRowsStream, "send", send)
+    writer = opened(server, tmp_path)
+    assert writer.append(batch(1), through=Position(1), now=AT) == 1
+    assert not hangs
+    released.set()
+    writer.append(batch(2), through=Position(2), now=AT)
+    writer.close()
+    assert cases(server) == [1, 2]
 
 
 @pytest.mark.parametrize("has_landed", [True, False])
