@@ -10,6 +10,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -96,6 +97,7 @@ def test_a_real_one_is_up_until_it_is_stopped(tmp_path: Path, by_command: bool) 
 
 
 _HELD = """
+from functools import partial
 from pathlib import Path
 import time
 import pytest
@@ -120,7 +122,11 @@ def test_no_server_outlives_the_run_that_started_it(tmp_path: Path, number: sign
     path = os.pathsep.join([str(ROOT / "tests"), str(ROOT), str(ROOT / "spark"), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "services.ending", "-p", "no:cacheprovider", "test_held.py"]
     with (tmp_path / "said").open("wb") as said:
-        running = subprocess.Popen(command, stdout=said, stderr=said, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
+        # what a shell starts in the background ignores Ctrl-C, and so does what that starts
+        hears = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        running = subprocess.Popen(
+            command, stdout=said, stderr=said, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, preexec_fn=hears
+        )
     try:
         eventually((tmp_path / "up").exists, within=60, what=f"up: {(tmp_path / 'said').read_text()}")
         pid, folder = (tmp_path / "up").read_text().split()
