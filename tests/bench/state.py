@@ -19,7 +19,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 from generate import NOW
-from state_data import Reader, Source, open_engine, timed
+from state_data import Reader, Source, Watched, open_engine, small_results, timed
 from state_others import MergedTable, rebuild_by_self_join
 from subjects import peak_mib
 
@@ -118,24 +118,27 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     """What `validate` reads of a state at rest: its counts, one query, and its sample of partitions. In scans of the state."""
     sources = sources_of(reader.raw, reader.state)
     assert sources is not None
+    engine = Watched(reader.engine)
 
     def sampled() -> int:
         sample = draw(sources, size=SAMPLED, seed=1)
         part = landed(sample, seed=1)
         facts = part.facts if part.is_whole else part.facts + kept_facts(sample)
         wanted = expected_rows(sample, facts, as_of=NOW)
-        return differences(reader.raw.relation.schema, wanted, shown_rows(reader.engine, sample, as_of=NOW)).count
+        return differences(reader.raw.relation.schema, wanted, shown_rows(engine, sample, as_of=NOW)).count  # type: ignore[arg-type]
 
     relation = reader.raw.relation
-    counting, found = timed(lambda: counts(reader.engine, relation, sources, as_of=NOW, wanted={}), runs=RUNS)
-    assert not any(check.broken for check in found), [check.line() for check in found]
-    sampling, broken = timed(sampled, runs=RUNS)
+    with small_results(reader.engine):
+        counting, found = timed(lambda: counts(engine, relation, sources, as_of=NOW, wanted={}), runs=RUNS)  # type: ignore[arg-type]
+        assert not any(check.broken for check in found), [check.line() for check in found]
+        sampling, broken = timed(sampled, runs=RUNS)
     assert not broken, f"{broken} sampled rows and cells differ"
     stored, _ = timed(reader.stored, runs=RUNS)
     both = counting + sampling
     tell(f"validate: counts {counting:.2f} s, a sample of {SAMPLED} partitions {sampling:.2f} s")
     tell(f"validate is {both / stored:.2f} plain scans of the state ({stored:.2f} s), {both / scan:.2f} of the values shown")
-    return {"counts": counting, "sample": sampling, "stored": stored}
+    tell(f"rows that left the engine: {engine.rows_out[0]} of counts, {engine.rows_out[-1]:,} of a sample")
+    return {"counts": counting, "sample": sampling, "stored": stored, "rows_out": max(engine.rows_out)}
 
 
 def smaller(engine: Engine, large: dict[str, Any], folder: Path) -> dict[str, Any]:

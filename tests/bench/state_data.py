@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
@@ -136,6 +138,44 @@ class Reader:
     def _rows(self, table: str) -> tuple[Any, ...]:
         sql = f"SELECT count(*), sum(hash(COLUMNS(*)) >> 24) FROM {table}"
         return tuple(self.engine.connection.execute(sql).fetchall()[0])  # type: ignore[attr-defined]
+
+
+class Watched:
+    """An engine that notes how many rows leave it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self.rows_out = engine, list[int]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def rows(self, *arguments: Any) -> Any:
+        return self._noted(self._engine.rows(*arguments))
+
+    def read(self, *arguments: Any) -> Any:
+        return self._noted(self._engine.read(*arguments))
+
+    def _noted(self, table: Any) -> Any:
+        self.rows_out.append(table.num_rows)
+        return table
+
+
+@contextmanager
+def small_results(engine: Engine, *, size: str = "16m") -> Iterator[None]:
+    """Let Spark fail a job that sends more than that to its driver; the view's rows are several hundred MB."""
+    if engine.name != "spark":
+        yield
+        return
+    session = engine.session  # type: ignore[attr-defined]
+    conf = session.sparkContext._jsc.sc().conf()
+    before = conf.get("spark.driver.maxResultSize", "1g")
+    conf.set("spark.driver.maxResultSize", size)
+    try:
+        with pytest.raises(Exception, match="maxResultSize"):
+            session.range(8_000_000).collect()
+        yield
+    finally:
+        conf.set("spark.driver.maxResultSize", before)
 
 
 def open_engine(name: str, folder: Path) -> Engine:

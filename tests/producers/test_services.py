@@ -97,7 +97,6 @@ def test_a_real_one_is_up_until_it_is_stopped(tmp_path: Path, by_command: bool) 
 
 
 _HELD = """
-from functools import partial
 from pathlib import Path
 import time
 import pytest
