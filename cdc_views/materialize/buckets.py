@@ -16,6 +16,7 @@ from cdc_views.naming import physical_name
 from cdc_views.plan.compact import is_bytes
 from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.raw.base import WriteOrder
+from cdc_views.relation import Relation
 from cdc_views.schema import Column, TableSchema
 
 
@@ -32,6 +33,11 @@ _PARITY = str.maketrans("0123456789abcdef", "01" * 8)
 """Each hex digit's last bit."""
 
 
+def of_whole_table(relation: Relation) -> list[str]:
+    """Return the digest that facts about the whole table lie under, which have no key; empty where a table cannot have them."""
+    return [digest()] if relation.order is WriteOrder.LOG_POSITION else []
+
+
 def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     """Return `sources` without the state's files that a condition in DuckDB's SQL rules out.
 
@@ -41,8 +47,7 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     key = one_partition(relation.schema, where)
     if key is None:
         return sources
-    of_all = [digest()] if relation.order is WriteOrder.LOG_POSITION else []
-    wanted = [digest(*key), *of_all]
+    wanted = [digest(*key), *of_whole_table(relation)]
     files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
     kept = {file.path for file in files}
     return only(sources, lambda path: path in kept)

@@ -26,7 +26,8 @@ from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize.buckets import digest, only
+from cdc_views.materialize.buckets import digest, of_whole_table, only
+from cdc_views.naming import physical_name
 from cdc_views.oracle import Row, latest_rows
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
@@ -35,6 +36,7 @@ from cdc_views.quality.checks import MOST_PLACES
 from cdc_views.relation import Relation
 from cdc_views.relation_read import facts_of, key_of
 from cdc_views.schema import TableSchema
+from cdc_views.types import carries_comparable, reads_from_bytes
 
 _MOST_KEYS = 2_000
 """Rows of one file that partitions are drawn from."""
@@ -155,6 +157,11 @@ def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
 def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
     """The rows of an answer that are of sampled partitions; the bucket has many more, of which one row each is made Python's."""
     relation = sample.sources.raw.relation
+    for column in relation.schema.partition:
+        if not (carries_comparable(column.type) or reads_from_bytes(column.type)):
+            # of such a type equal values are equal keys (rule K1)
+            shown, known = table[exact_key(column)], sample.keys[physical_name(column.name)]
+            table = table.filter(pc.is_in(shown, value_set=known.combine_chunks().cast(shown.type)))
     number = pa.repeat(pa.scalar(0, pa.int64()), table.num_rows)
     for column in relation.schema.partition:
         coded = pc.dictionary_encode(table[exact_key(column)].combine_chunks(), null_encoding="encode")
@@ -201,11 +208,12 @@ def _part(path: str) -> str | None:
 
 def _of_bucket(sources: Sources, prefix: str) -> Sources:
     """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
-    return only(sources, lambda path: (part := _part(path)) is None or _meets(part[1:], prefix))
+    prefixes = [prefix, *(found[: len(prefix)] for found in of_whole_table(sources.raw.relation))]
+    return only(sources, lambda path: (part := _part(path)) is None or _meets(part[1:], prefixes))
 
 
-def _meets(digits: str, prefix: str) -> bool:
-    return any(wanted.startswith(digits) or digits.startswith(wanted) for wanted in (prefix, digest()[: len(prefix)]))
+def _meets(digits: str, prefixes: Iterable[str]) -> bool:
+    return any(wanted.startswith(digits) or digits.startswith(wanted) for wanted in prefixes)
 
 
 def _some_files(sources: Sources, random: Random) -> list[str]:
