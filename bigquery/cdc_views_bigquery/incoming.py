@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.quarantine import COLUMNS, BadEvent, storable
+from cdc_views.landing.quarantine import COLUMNS, BadEvent, rows_of
 from cdc_views.merging import Merging
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 from cdc_views.sql.statements import envelope
 from cdc_views_bigquery.client import Connection
+from cdc_views_bigquery.storable import rows_with_null
 from cdc_views_bigquery.telling import LOST
 from cdc_views_bigquery.types import fields_of, quoted, text_literal
 
@@ -36,29 +37,13 @@ def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[p
     Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
     """
     rows, misfits = rows_of_events(decoder, events)
-    columns = {name for name in rows.column_names if _has_null_element(rows.column(name).combine_chunks())}
-    if not columns:
+    with_null = {name: found for name in sorted(rows.column_names) if (found := rows_with_null(rows.column(name)))}
+    if not with_null:
         return rows, misfits
     owners = [n for n, facts in enumerate(events) if n not in misfits for _ in facts]
-    for owner, row in zip(owners, rows.select(sorted(columns)).to_pylist(), strict=True):
-        for name in sorted(columns):
-            if _holds_null(row[name]):
-                misfits[owner] = f"{name} holds null in an array, which BigQuery cannot keep"
+    for name, found in with_null.items():
+        misfits |= {owners[row]: f"{name} holds null in an array, which BigQuery cannot keep" for row in found}
     return rows.filter(pa.array([owner not in misfits for owner in owners])), misfits
-
-
-def _has_null_element(values: pa.Array) -> bool:
-    if pa.types.is_struct(values.type):
-        return any(map(_has_null_element, values.flatten()))
-    if pa.types.is_list(values.type):
-        return bool(values.flatten().null_count) or _has_null_element(values.flatten())
-    return False
-
-
-def _holds_null(value: object) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_null, value.values()))
-    return isinstance(value, list) and any(item is None or _holds_null(item) for item in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +114,9 @@ class Incoming:
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
         if commit.bad:
             known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
-            parts.append(self._part(self.name + QUARANTINE, self._bad(commit), run, "bad", condition=known))
+            told = {"source": commit.source, "format_name": commit.format_name}
+            bad = rows_of(self.raw, commit.bad, **told, landed_at=commit.landed_at)
+            parts.append(self._part(self.name + QUARANTINE, bad, run, "bad", condition=known))
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
@@ -169,27 +156,6 @@ class Incoming:
         self.connection.load(rows, source, what=f"loading into {source}")
         columns = ", ".join(quoted(name) for name in rows.schema.names)
         return {"into": quoted(into), "columns": columns, "source": quoted(source), "condition": condition}
-
-    def _bad(self, commit: Commit) -> pa.Table:
-        told = {
-            "table": self.raw.relation.schema.full_name,
-            "format": commit.format_name,
-            "source": storable(commit.source),
-            "landed_at": commit.landed_at,
-        }
-        rows = [
-            {
-                **told,
-                "event_id": event.event_id,
-                "line": event.line,
-                "offset": event.offset,
-                "reason": storable(event.reason),
-                "event": event.event,
-                "replay": 0 if event.is_settled else None,
-            }
-            for event in commit.bad
-        ]
-        return pa.Table.from_pylist(rows, schema=COLUMNS)
 
     def _make(self, sql: str, what: str) -> None:
         self.connection.run(sql, what=f"creating {what}")

@@ -17,6 +17,7 @@ from cdc_views.facts import Fact
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.lander import micros
+from cdc_views.landing.quarantine import is_start
 from cdc_views.landing.report import (
     SHOWN_REJECTIONS,
     FileReport,
@@ -26,7 +27,7 @@ from cdc_views.landing.report import (
     ReplayReport,
     no_progress,
 )
-from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
+from cdc_views.landing.sources import EventFile, Prefix, opened
 from cdc_views.raw.base import RawFormat
 from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks, rows_that_fit
 from cdc_views_bigquery.telling import ConcurrentUpdateError
@@ -136,7 +137,7 @@ class Landing:
         table = quoted(self.incoming.name + QUARANTINE)
         waits = f"SELECT event_id, event FROM {table} WHERE `offset` = {line.start} AND replay IS NULL"
         found = self.incoming.connection.rows(waits, what="looking for the start of an event").to_pylist()
-        return [row["event_id"] for row in found if _is_start(row, line, place.landed)]
+        return [row["event_id"] for row in found if is_start(**row, line=line, landed=place.landed)]
 
     def replay(self) -> ReplayReport:
         """See `cdc_views.landing.replay`; one commit, since a transaction holds quarantine and raw together."""
@@ -153,36 +154,24 @@ class Landing:
         columns = "event_id, line, `offset`, reason, event"
         text = f"SELECT {columns} FROM {quoted(self.incoming.name + QUARANTINE)} WHERE replay IS NULL ORDER BY source, `offset`"
         waiting = self.incoming.connection.rows(text, what="reading quarantine").to_pylist()
-        good: list[tuple[str, list[Fact]]] = []
-        refused: list[Rejection] = []
-        for row in waiting:
+        facts: dict[int, list[Fact]] = {}
+        reasons: dict[int, str] = {}
+        for index, row in enumerate(waiting):
             try:
-                facts = self._decoder.facts(row["event"], line=row["line"], offset=row["offset"])
+                facts[index] = self._decoder.facts(row["event"], line=row["line"], offset=row["offset"])
             except MalformedEventError as error:
-                refused.append(Rejection(row["line"], str(error)))
-                continue
-            if misfits := rows_that_fit(self._decoder, [facts])[1]:
-                refused.append(Rejection(row["line"], misfits[0]))
-                continue
-            good.append((row["event_id"], facts))
-        rows = self._decoder.rows([fact for _, facts in good for fact in facts])
+                reasons[index] = str(error)
+        decoded = list(facts)
+        rows, misfits = rows_that_fit(self._decoder, list(facts.values()))
+        reasons |= {decoded[n]: reason for n, reason in misfits.items()}
+        good = [row["event_id"] for index, row in enumerate(waiting) if index not in reasons]
+        refused = [Rejection(row["line"], reasons[index]) for index, row in enumerate(waiting) if index in reasons]
         if good:
             number = int(marks.get(_REPLAYS, "0")) + 1
-            replayed = [event_id for event_id, _ in good]
             known = {_REPLAYS: marks.get(_REPLAYS, "")}
-            self.incoming.commit(Commit(rows, known=known, marks={_REPLAYS: str(number)}, replayed=(replayed, number)))
+            self.incoming.commit(Commit(rows, known=known, marks={_REPLAYS: str(number)}, replayed=(good, number)))
         name = self.incoming.raw.relation.schema.full_name
         return ReplayReport(name, len(good), rows.num_rows, len(refused), tuple(refused[:SHOWN_REJECTIONS]))
-
-
-def _is_start(row: dict[str, object], line: RawLine, landed: Prefix) -> bool:
-    """Whether an event of quarantine is the start of `line`, of this very file."""
-    event = row["event"]
-    if not isinstance(event, bytes) or event == line.content or not line.content.startswith(event):
-        return False
-    through = landed.digest.copy()
-    through.update(event)
-    return through.digest().hex() == row["event_id"]
 
 
 def _counted(report: FileReport, batch: Batch, *, facts: int, since: Prefix) -> FileReport:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow as pa
 from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
 from cdc_views.instants import span_seconds
+from cdc_views.landing.lander import micros
 from cdc_views.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
 from cdc_views.merging.scripts import IDENTITY_LABEL
@@ -31,7 +32,6 @@ from cdc_views_bigquery.types import Fields, differences, merged, quoted
 ATTEMPTS = 5
 SETTLE_SHARE = 0.2
 """Facts merged since the state was written anew, in parts of what it holds, at which it is: as of Delta's base."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def merging_of(dataset: str, config: BigQueryConfig, state: StateDefinition) -> Merging:
@@ -286,8 +286,7 @@ def _bare(name: str) -> str:
 
 
 def _instant(since: datetime | None) -> str:
-    micros = 0 if since is None else (since - _EPOCH) // timedelta(microseconds=1)
-    return f"TIMESTAMP_MICROS({micros})" if since is not None else "TIMESTAMP '0001-01-01 00:00:00+00'"
+    return "TIMESTAMP '0001-01-01 00:00:00+00'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"
 
 
 __all__ = ["ATTEMPTS", "SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]

@@ -20,9 +20,7 @@ def check_storable(rows: pa.Table, *, table: str) -> None:
     are STRUCTs in raw tables, and may hold anything.
     """
     for name in rows.column_names:
-        column = rows.column(name).combine_chunks()
-        found = {row for array in _chunks(column) for row in _with_null(array, pa.array(range(len(array)), pa.int64()))}
-        if found:
+        if found := rows_with_null(rows.column(name)):
             raise UnsupportedError(
                 f"{table}: {len(found):,} of {rows.num_rows:,} facts hold a null within an array of column {name!r}, "
                 "and BigQuery stores none",
@@ -30,8 +28,13 @@ def check_storable(rows: pa.Table, *, table: str) -> None:
             )
 
 
-def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+def rows_with_null(column: pa.ChunkedArray) -> set[int]:
+    """Return the numbers of the rows of which some array holds null."""
+    found, first = set[int](), 0
+    for array in column.chunks:
+        found.update(_with_null(array, pa.array(range(first, first + len(array)), pa.int64())))
+        first += len(array)
+    return found
 
 
 def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:
@@ -46,4 +49,4 @@ def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:
             yield from _with_null(part, row_of)
 
 
-__all__ = ["check_storable"]
+__all__ = ["check_storable", "rows_with_null"]

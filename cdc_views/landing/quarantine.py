@@ -101,7 +101,7 @@ def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, fo
     known = known_ids(table, [e.event_id for e in bad if e.end <= through])
     fresh = [event for event in bad if event.event_id not in known]
     if fresh:
-        rows = _rows(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
+        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
         append(table, rows, transactions={mark: max(through, *(event.end for event in fresh))})
     return fresh
 
@@ -120,7 +120,7 @@ def put_once(raw: RawTable, bad: Sequence[BadEvent], *, source: str, format_name
     known = known_ids(table, [event.event_id for event in bad])
     fresh = [event for event in bad if event.event_id not in known]
     if fresh:
-        rows = _rows(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
+        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
         append(table, rows, transactions={mark: commits + 1})
 
 
@@ -153,11 +153,17 @@ def settle_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
     with delta_errors(table.table_uri):
         waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event"], filter=waits_here).to_pylist()
     for row in waiting:
-        if row["event"] != line.content and line.content.startswith(row["event"]):
-            through = landed.digest.copy()
-            through.update(row["event"])
-            if through.digest().hex() == row["event_id"]:
-                _settle(table, row["event_id"])
+        if is_start(row["event"], row["event_id"], line=line, landed=landed):
+            _settle(table, row["event_id"])
+
+
+def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
+    """Whether an event of quarantine is the start of `line`, of the very file of which `landed` comes before it."""
+    if event == line.content or not line.content.startswith(event):
+        return False
+    through = landed.digest.copy()
+    through.update(event)
+    return through.digest().hex() == event_id
 
 
 def _settle(table: DeltaTable, event_id: str) -> None:
@@ -192,7 +198,8 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _rows(raw: RawTable, events: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> pa.Table:
+def rows_of(raw: RawTable, events: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> pa.Table:
+    """Return the rows of quarantine that events of `source` are kept as; `landed_at` is µs since the epoch."""
     told = {"table": raw.relation.schema.full_name, "format": format_name, "source": storable(source), "landed_at": landed_at}
     return pa.Table.from_pylist([{**told, **_of_event(event)} for event in events], schema=COLUMNS)
 
