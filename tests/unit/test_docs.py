@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -117,10 +118,17 @@ def commands(text: str) -> Iterator[str]:
             yield code
 
 
+@cache
+def known_commands() -> dict[str, Any]:
+    """Every command by its name; built once, since building them reads the signatures of all."""
+    commands: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    return commands
+
+
 def what_is_wrong(command: str) -> str:
     """Return what the command line would not understand, or nothing."""
     words = [word for word in shlex.split(command)[1:] if word != "…"]
-    known: dict[str, Any] = vars(typer.main.get_command(app))["commands"]
+    known = known_commands()
     if not words or words[0] == "--help":
         return ""
     if words[0] not in known:
