@@ -8,6 +8,8 @@ from subjects import RUNNERS, peak_mib, statements
 
 from cdc_views.relation import RawTable
 
+pytestmark = pytest.mark.heavy
+
 EVENTS = 3000
 
 

@@ -20,6 +20,8 @@ from cdc_views.types import ListOf, Udt
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator
 
+pytestmark = pytest.mark.heavy
+
 MERGING = Merging("`p.raw.t`", "p.shop", "t", serving="t", lateness=60)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyarrow", "duckdb", "deltalake", "pyspark", "typer", "rich", "pandas")
 

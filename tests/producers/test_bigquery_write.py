@@ -28,6 +28,8 @@ from cdc_producers.bigquery_write import RawWriter
 from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 from services.bigquery_storage import StorageServer
 
+pytestmark = pytest.mark.heavy
+
 TABLE = "projects/p/datasets/raw/tables/orders"
 AT = datetime.fromtimestamp(NOW, timezone.utc)
 WRITER = Writer(NARROW.schema)

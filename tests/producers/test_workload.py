@@ -18,6 +18,8 @@ from services.postgres import Postgres
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.schema_readers import read_schema
 
+pytestmark = pytest.mark.heavy
+
 
 class Counting:
     """Changes that are counted; `troubles` are raised first."""

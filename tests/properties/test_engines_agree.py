@@ -205,7 +205,7 @@ CONDITIONS: list[tuple[Subject, str, Callable[[Row], bool]]] = [
 ]
 
 
-CONDITION_RUNS = quick_if(CONDITIONS, lambda subject, *_: subject not in (PLAIN, WIDE))
+CONDITION_RUNS = quick_if(CONDITIONS, lambda subject, *_: subject in (NARROW, LOGGED))
 
 
 @pytest.mark.parametrize(("subject", "where", "holds"), CONDITION_RUNS, ids=lambda v: v if isinstance(v, str) else name_of(v))

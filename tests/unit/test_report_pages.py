@@ -22,6 +22,8 @@ from cdc_views.quality.junit import records
 from cdc_views.report import RunReport, pages_of, report_of
 from cdc_views.severity import Severity
 
+pytestmark = pytest.mark.heavy
+
 ASKING = {"src", "href", "srcset", "action", "data", "poster", "background", "formaction", "ping", "xlink:href"}
 """Attributes by which a page asks for something."""
 
