@@ -8,9 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import Served
 from tiny_project import event
-from warehouses import load, project
+from warehouses import Served, load, project
 
 from cdc_views.cli import main
 from cdc_views.table import Table

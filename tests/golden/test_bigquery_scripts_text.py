@@ -63,7 +63,6 @@ def test_one_script_is_the_statements_it_should_be(made: Relation) -> None:
 @pytest.mark.parametrize("settles", [False, True])
 @pytest.mark.parametrize("made", [hostile(), WIDE.relation], ids=["hostile", "wide"])
 def test_googlesql_takes_every_statement(made: Relation, settles: bool) -> None:
-    pytest.importorskip("zetasql")
     from strategies.bigquery_scripts import Bench
     from strategies.bigquery_values import Evaluator, table_of
 
