@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import lru_cache
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.merging import limits
@@ -165,9 +165,17 @@ def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS)
     """Return the SELECT of all columns; aligned, and short where that would have more than `most` characters."""
     table = source or target.shown
     with not_too_deep(target):
-        write = partial(rows_sql, Ask(target.relation), dialect_name=DIALECT, strategy=target.strategy, table=table, clock="")
-        text = write() if len(target.relation.schema.columns) < MOST_ALIGNED else ""
-        return text if text and len(text) <= most else write(is_pretty=False)
+        if len(target.relation.schema.columns) < MOST_ALIGNED:
+            text = _rows_text(target.relation, target.strategy, table, is_pretty=True)
+            if len(text) <= most:
+                return text
+        return _rows_text(target.relation, target.strategy, table, is_pretty=False)
+
+
+@lru_cache(maxsize=4)
+def _rows_text(relation: Relation, strategy: str, table: str, *, is_pretty: bool) -> str:
+    """The SELECT of all columns; remembered, since `plan` needs it three times and one of 1,000 columns takes seconds."""
+    return rows_sql(Ask(relation), dialect_name=DIALECT, strategy=strategy, table=table, clock="", is_pretty=is_pretty)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.warehouses import (
     SCHEME,
     Estimate,
+    Sampled,
     Standing,
     StateDefinition,
     StateRun,
@@ -41,6 +42,7 @@ from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import Landing
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.money import price
+from cdc_views_bigquery.sampling import Sampling
 from cdc_views_bigquery.state import StateTables, facts_of, merging_of
 from cdc_views_bigquery.types import Fields, differences, merged
 
@@ -77,7 +79,9 @@ class BigQueryEngine:
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
-        table = reference(full_name(read.raw if read.sources is None else read.sources.raw))
+        return self._sql(read, table=reference(full_name(read.raw if read.sources is None else read.sources.raw)))
+
+    def _sql(self, read: Read, *, table: str) -> str:
         target = Target(read.raw.relation, full_name(read.raw), "", read.strategy.value)
         is_pretty = len(read.raw.relation.schema.columns) < MOST_ALIGNED
         with not_too_deep(target):
@@ -186,6 +190,17 @@ class BigQueryEngine:
     def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
         """See `WarehouseEngine.late`."""
         return facts_of(self.place, self.config, name, raw, self.connection).late()
+
+    def sample(self, name: str, read: Read, *, size: int, seed: int | None) -> Sampled:
+        """See `WarehouseEngine.sample`."""
+        relation = read.raw.relation
+        sampling = Sampling(facts_of(self.place, self.config, name, read.raw, self.connection))
+        partitions = sampling.draw(size=size, seed=seed) if size else []
+        if not partitions:
+            return Sampled(0, relation.arrow_schema().empty_table(), None)
+        text = self._sql(read, table=sampling.of_state(partitions))
+        shown = self.connection.rows(text, what=f"reading partitions of {relation.schema.full_name}")
+        return Sampled(len(partitions), sampling.landed(partitions), _arrays_or_null(shown))
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         """See `WarehouseEngine.materialize`."""

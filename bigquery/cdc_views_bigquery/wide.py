@@ -8,6 +8,7 @@ holds the marker, the deletions and its own columns, and lists the row if one of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan import names
@@ -44,8 +45,9 @@ def _cut(relation: Relation, wanted: set[str]) -> Relation:
     return replace(relation, schema=schema)
 
 
+@lru_cache(maxsize=8)
 def part_query(part: Relation, *, table: str, dialect_name: str, strategy: str) -> str:
-    """Return the SELECT of a part: user names, then what identifies the row."""
+    """Return the SELECT of a part: user names, then what identifies the row; `plan` asks for each twice."""
     keys = dict.fromkeys(names.identity(column) for column in part.schema.row_key)
     more = [(_id(number), name) for number, name in enumerate(keys)]
     ask = Ask(part, tells_identity=True)

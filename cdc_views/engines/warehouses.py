@@ -11,7 +11,7 @@ from datetime import datetime
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol
 
-from cdc_views.engines.base import Engine, ViewDefinition
+from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.errors import UnsupportedError
 from cdc_views.raw.base import RawFormat
 from cdc_views.relation import RawTable
@@ -148,6 +148,21 @@ class StateRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Sampled:
+    """Some partitions, looked at twice.
+
+    Attributes:
+        partitions: How many.
+        landed: All that raw has of them, and truncates, in the raw layout.
+        shown: What state and tail show of them, as `Engine.read` returns it; None where there are no partitions.
+    """
+
+    partitions: int
+    landed: pa.Table
+    shown: pa.Table | None
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What is asked of a table in a month of 30 days; None: as measured, or as the schema gives.
 
@@ -236,6 +251,12 @@ class WarehouseEngine(Engine, Protocol):
 
     def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
         """Return the facts that landed too late for the state of that name, and what it has purged, in the raw layout."""
+
+    def sample(self, name: str, read: Read, *, size: int, seed: int | None) -> Sampled:
+        """Return at most `size` partitions of the state of that name and of raw; `seed` None: others after each run.
+
+        Left out are partitions that purged anything: what landed too late for them is in raw, and never shows (rule M2).
+        """
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         """Bring a state, and its serving table, up to date with what landed since; safe to run twice, at once, or after a kill.

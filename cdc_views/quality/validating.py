@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import ConfigError
 from cdc_views.instants import Instant, epoch_seconds
@@ -30,6 +30,7 @@ from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
+from cdc_views.remote import remote_sources, state_name
 from cdc_views.serving.table import open_serving
 from cdc_views.serving.table import transaction_name as serving_transaction
 from cdc_views.severity import Severity
@@ -90,7 +91,7 @@ def validate_table(
     clock = present if as_of is None else epoch_seconds(as_of)
     raw = raw_of(table)
     if table.project.is_remote:
-        return _remote(table, raw, engine=engine, clock=clock, start=start)
+        return _remote(table, raw, engine=engine, clock=clock, start=start, drawn=(sample, seed))
     check_landed(table)
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
@@ -100,11 +101,23 @@ def validate_table(
     return Report(table.name, name, clock, version, time.monotonic() - start, checks)
 
 
-def _remote(table: Table, raw: RawTable, *, engine: str | None, clock: int, start: float) -> Report:
-    with table.project.engine(engine) as opened:
+def _remote(
+    table: Table, raw: RawTable, *, engine: str | None, clock: int, start: float, drawn: tuple[int, int | None]
+) -> Report:
+    state = remote_sources(table, raw, {"landed_as_of": None, "written_as_of": None}, as_of=clock)
+    read = Read(raw, as_of=clock, is_ordered=False, sources=state)
+    with table.project.engine(engine) as opened, table.project.remote() as warehouse:
         agreeing = partial(_agreeing, table, opened)
-        checks = tuple(remote_checks(opened, raw, as_of=clock, wanted=_conditions(table), agreeing=agreeing))
-        return Report(table.name, opened.name, clock, None, time.monotonic() - start, checks)
+        sampled = partial(warehouse.sample, state_name(table), read, size=drawn[0], seed=drawn[1])
+        checks = remote_checks(
+            opened,
+            raw,
+            as_of=clock,
+            wanted=_conditions(table),
+            sampled=None if state is None else sampled,
+            agreeing=agreeing,
+        )
+        return Report(table.name, opened.name, clock, None, time.monotonic() - start, tuple(checks))
 
 
 def _checks(run: _Run, *, seed: int) -> Iterator[Check]:

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from services.bigquery import Store
-
-
-@dataclass(frozen=True)
-class Served:
-    """Where the server is, and what it holds."""
-
-    url: str
-    store: Store
+from warehouses import Served
 
 
 @pytest.fixture(scope="session")
 def _served() -> Iterator[Served]:
-    pytest.importorskip("zetasql")
-    pytest.importorskip("google.cloud.bigquery")
     from services.bigquery_http import served
     from strategies.bigquery_values import Evaluator
 

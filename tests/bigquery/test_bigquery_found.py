@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from conftest import Served
 from found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type
-from warehouses import WAREHOUSE
+from warehouses import WAREHOUSE, Served
 
 from cdc_views import Project
 from cdc_views.cli import main

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Served
 from tiny_project import CQL, append_lines, event, write_lines
-from warehouses import project
+from warehouses import Served, project
 
 from cdc_views import Project
 from cdc_views.cli import main

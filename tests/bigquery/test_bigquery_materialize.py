@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Served
 from tiny_project import CQL, event
-from warehouses import load, project
+from warehouses import Served, load, project
 
 from cdc_views import Project
 from cdc_views.cli import main

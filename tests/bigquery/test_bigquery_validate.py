@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import Served
+from strategies.tiers import often
 from tiny_project import event
-from warehouses import load, project
+from warehouses import Served, load, project
 
+from cdc_views import Project
 from cdc_views.cli import main
 from cdc_views.table import Table
 
@@ -92,3 +94,74 @@ def test_what_the_user_says_and_what_the_source_shows_are_held_against_the_view(
     assert len(failed) == 2, outcomes
     assert "states" in failed
     assert next(iter(failed - {"states"})).endswith(".source")
+
+
+SAMPLE = "sample_equals_oracle"
+HOUR = 3_600_000_000
+LANDED = 1_795_000_000_000_000
+STATE = "my-project.shop_state.shop_orders__state"
+
+
+def _kept(tmp_path: Path, server: Served, **materialize: Any) -> Table:
+    """A table of four partitions with a state, the last within its overlap, and of a fifth that landed since."""
+    named = {"name": "shop.orders", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}, "materialize": materialize}
+    table = project(tmp_path, server.url, tables=[named]).table("shop.orders")
+    table.apply()
+    deletion = {"kind": "row", "clustering": {"line": 0}, "deletion": {"written": 100, "deleted_at": 1_700_000_000}}
+    load(table, [event(1), event(1, rows=[deletion]), event(2), event(2, state="paid"), event(3)], landed_at=LANDED)
+    load(table, [event(4)], landed_at=LANDED + 2 * HOUR)
+    table.materialize()
+    load(table, [event(5)], landed_at=LANDED + 3 * HOUR)
+    return table
+
+
+def _told(table: Table, **asked: Any) -> Any:
+    report = Project.load(table.project.file).table("shop.orders").validate(as_of=1_800_000_000, **asked)
+    return next(check for check in report.checks if check.name == SAMPLE)
+
+
+def _changed(server: Served, name: str, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Put other rows in a table, behind everybody's back."""
+    sql = server.store.sql
+    rows = change(sql.records(name))
+    sql.define(name, sql.columns(name))
+    sql.append(name, rows)
+
+
+def test_sampled_partitions_of_a_state_are_the_oracles(server: Served, tmp_path: Path) -> None:
+    table = _kept(tmp_path, server)
+    found = _told(table)
+    assert (found.status.value, found.broken, found.note) == ("passed", 0, "5 partitions recomputed from all of raw")
+    assert _told(table, sample=2).note.startswith("2 partitions")
+    sent = len(server.store.query_jobs)
+    assert _told(table, sample=0).note.startswith("0 partitions")
+    assert len(server.store.query_jobs) == sent + 1, "the query of counts"
+
+
+def _without_a_fact(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["id"] != 3]
+
+
+def _invented(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*rows, *({**row, "id": 77} for row in rows if row["id"] == 3)]
+
+
+@pytest.mark.parametrize("change", often([_without_a_fact, _invented], _without_a_fact), ids=lambda c: c.__name__.strip("_"))
+def test_the_sample_notices_a_state_that_is_wrong(
+    server: Served, tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> None:
+    table = _kept(tmp_path, server)
+    _changed(server, STATE, change)
+    found = _told(table)
+    assert (found.status.value, found.broken) == ("failed", 1)
+    assert '"id": ' in found.where[0]
+
+
+@pytest.mark.slow
+def test_what_came_too_late_for_a_state_is_not_held_against_it(server: Served, tmp_path: Path) -> None:
+    table = _kept(tmp_path, server, lateness="1s")
+    late = {"kind": "row", "clustering": {"line": 1}, "cells": [{"column": "state", "written": 50, "value": "risen"}]}
+    load(table, [event(1, rows=[late])], landed_at=LANDED + 4 * HOUR)
+    table.materialize()
+    found = _told(table)
+    assert (found.status.value, found.note[:12]) == ("passed", "4 partitions"), "partition 1 has purged a deletion"

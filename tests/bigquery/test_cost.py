@@ -8,9 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from conftest import Served
 from tiny_project import SCHEMA, event, make_project
-from warehouses import load, project
+from warehouses import Served, load, project
 
 from cdc_views.cli import main
 from cdc_views.engines.warehouses import Load, Measured

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Served
 from tiny_project import CQL, event
-from warehouses import WAREHOUSE, load, project
+from warehouses import WAREHOUSE, Served, load, project
 
 from cdc_views import Project
 from cdc_views.cli import main

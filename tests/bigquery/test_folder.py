@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Served
 from tiny_project import event, make_project
-from warehouses import load, project
+from warehouses import Served, load, project
 
 from cdc_views.cli import main
 

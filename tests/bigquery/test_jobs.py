@@ -11,10 +11,9 @@ from typing import Any
 
 import cdc_views_bigquery
 import pytest
-from conftest import Served
 from strategies.tiers import often
 from tiny_project import event
-from warehouses import load, project
+from warehouses import Served, load, project
 
 from cdc_views import Project
 from cdc_views.cli import main

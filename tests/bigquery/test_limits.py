@@ -7,16 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Served
 from strategies.dialect_cases import Table, assert_same
+from strategies.histories import NOW
 from test_rows import PLACE, _check
+from warehouses import Served, make_raw
 
 from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.cli import main
-from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
 from cdc_views.facts import Fact, FactKind
+from cdc_views.merging import limits
 from cdc_views.relation import RawTable, Relation
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import Kind, ListOf, LogicalType, Scalar, TupleOf, Udt
@@ -58,17 +60,28 @@ def facts(columns: int) -> list[Fact]:
     ]
 
 
-def _shows_the_oracles_rows(url: str, columns: int) -> None:
-    from cdc_views_bigquery.engine import BigQueryEngine
+def raw_of(relation: Relation) -> RawTable:
+    """Its raw table in the server."""
+    return RawTable(f"{SCHEME}{PLACE.raw_table('t')}", relation)
+
+
+def _shows_the_oracles_rows(url: str, columns: int, *, functions: bool = True) -> None:
+    """What `apply` makes shows them; without `functions`, none is made."""
+    from cdc_views_bigquery.ddl import Kind
+    from cdc_views_bigquery.engine import BigQueryEngine, target_of
 
     from cdc_views.project.bigquery import BigQueryConfig
 
     table = Table(wide(columns), facts(columns))
-    raw = RawTable(f"{SCHEME}{PLACE.raw_table('t')}", table.relation)
+    raw = raw_of(table.relation)
     view = ViewDefinition("my-project.shop", "t", raw)
     with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
-        engine.apply(view)
-        assert engine.plan(view).change == "none"
+        if functions:
+            engine.apply(view)
+        else:
+            made = [statement for statement in engine.statements(target_of(view)) if statement.kind is not Kind.FUNCTION]
+            for statement in made:
+                engine.connection.run(statement.sql, what="testing")
         engine.load(raw, table.relation.rows(table.facts, landed_at=0))
         found = engine.connection.rows("SELECT * FROM `my-project.shop.t`", what="testing").to_pylist()
     assert_same(table.expected(1_800_000_000), found)
@@ -83,22 +96,60 @@ def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(
     monkeypatch.setattr(parting, "COLUMNS", 2)
     monkeypatch.setattr(ddl, "VIEW_CHARACTERS", 1000)
     _shows_the_oracles_rows(server.url, 5)
+    assert _planned(server.url, 5) == "none"
     assert {name for name in server.store.things if "__part" in name} == {f"my-project.shop.t__part{n}" for n in (1, 2, 3)}
     assert len(server.store.datasets["my-project.shop_raw"]["access"]) == 4
 
 
-@pytest.mark.slow
-def test_a_table_of_1000_columns_is_below_every_limit(server: Served) -> None:
-    from cdc_views.merging import limits
+def _planned(url: str, columns: int) -> str:
+    """What `plan` says of the view: BigQuery is asked by a dry run about all of its columns at once."""
+    from cdc_views_bigquery.engine import BigQueryEngine
 
-    _shows_the_oracles_rows(server.url, 1000)
-    _check(Table(wide(1000), facts(1000)), server.url, "aggregate")
+    from cdc_views.project.bigquery import BigQueryConfig
+
+    with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
+        return engine.plan(ViewDefinition("my-project.shop", "t", raw_of(wide(columns)))).change
+
+
+def _are_below_limits(server: Served, *, views: int) -> None:
+    """What was sent since the server was empty, and the views that are in it."""
     sent = [job["query"]["query"] for job in server.store.query_jobs]
     assert max(len(text.encode()) for text in sent) <= limits.QUERY_BYTES
     texts = [thing.query for thing in server.store.things.values() if thing.query]
-    assert len(texts) == 6
-    assert max(map(len, texts)) <= limits.VIEW_CHARACTERS
+    assert len(texts) == views
+    assert max(map(len, texts), default=0) <= limits.VIEW_CHARACTERS
     assert sum(map(len, texts)) <= limits.RESOLVED_BYTES
+
+
+@pytest.mark.slow
+def test_views_of_1000_columns_are_below_every_limit_and_show_the_oracles_rows(server: Served) -> None:
+    _shows_the_oracles_rows(server.url, 1000, functions=False)
+    _are_below_limits(server, views=6)
+
+
+@pytest.mark.slow
+def test_the_query_and_the_function_of_1000_columns_are_ones_that_googlesql_takes(server: Served) -> None:
+    """Their rows would take ten minutes there: `test_the_query_of_200_columns_gives_the_oracles_rows`."""
+    from cdc_views_bigquery import ddl
+    from cdc_views_bigquery.engine import BigQueryEngine, full_name
+
+    from cdc_views.project.bigquery import BigQueryConfig
+
+    raw = raw_of(wide(1000))
+    with BigQueryEngine(PLACE, BigQueryConfig(endpoint=server.url)) as engine:
+        make_raw(engine, raw)
+        engine.connection.run(ddl.dataset("my-project.shop", engine.config).sql, what="testing")
+        function = ddl.function(ddl.Target(raw.relation, full_name(raw), "my-project.shop.t"))
+        engine.connection.run(function.sql, what="testing")
+        found = engine.connection.dry_run(engine.sql(Read(raw, NOW)), what="testing")
+    assert len(found.fields) >= 1002
+    _are_below_limits(server, views=0)
+
+
+@pytest.mark.slow
+def test_the_query_of_200_columns_gives_the_oracles_rows(server: Served) -> None:
+    _check(Table(wide(200), facts(200)), server.url, "aggregate")
+    _are_below_limits(server, views=1)
 
 
 def _refused(relation: Relation, match: str, *, strategy: str = "auto") -> None:
@@ -116,8 +167,6 @@ def _refused(relation: Relation, match: str, *, strategy: str = "auto") -> None:
 
 def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     from cdc_views_bigquery import ddl
-
-    from cdc_views.merging import limits
 
     deep: LogicalType = INT
     for _ in range(16):
@@ -180,8 +229,17 @@ def test_100_tables_are_applied_and_each_says_so(
     loaded = project(tmp_path, server.url, tables=tables)
     (tmp_path / "tables.cql").write_text("\n".join(texts))
     assert main(["generate", "--out", str(tmp_path / "sql"), "--project", str(loaded.file)]) == 0
-    assert len(list((tmp_path / "sql").rglob("*.sql"))) == 3 * count + 1
-    capsys.readouterr()
-    assert main(["plan", "--format", "jsonl", "--project", str(loaded.file)]) == 0
-    changes = [json.loads(line)["change"] for line in capsys.readouterr().out.splitlines()]
-    assert changes == ["create"] * count
+    files = list((tmp_path / "sql").rglob("*.sql"))
+    assert len(files) == len(("raw", "view", "function", "setup", "run", "settle")) * count + len(("datasets",))
+    assert max(len(file.read_bytes()) for file in files) <= limits.QUERY_BYTES
+
+    def changes() -> list[str]:
+        capsys.readouterr()
+        assert main(["plan", "--format", "jsonl", "--project", str(loaded.file)]) == 0
+        return [json.loads(line)["change"] for line in capsys.readouterr().out.splitlines()]
+
+    assert changes() == ["create"] * count
+    assert main(["apply", "--project", str(loaded.file)]) == 0
+    assert changes() == ["none"] * count
+    _are_below_limits(server, views=count)
+    assert len(server.store.datasets["my-project.shop_raw"]["access"]) == count <= limits.AUTHORIZED

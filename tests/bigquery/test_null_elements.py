@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from conftest import Served
 from strategies.histories import NOW
 from strategies.schemas import INT, TEXT, scalar, table
 from strategies.values import V1_NEW, V1_OLD
 from strategies.writing import Writer
 from test_rows import PLACE
+from warehouses import Served
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of

@@ -1,11 +1,12 @@
-"""Projects whose warehouse is BigQuery, and events in their raw tables."""
+"""A server of BigQuery's, projects whose warehouse it is, and events in their raw tables."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strategies.dialect_cases import REAL
 from tiny_project import CQL
@@ -14,7 +15,21 @@ from cdc_views import Project
 from cdc_views.raw.base import SourceLine
 from cdc_views.table import Table
 
+if TYPE_CHECKING:
+    from cdc_views_bigquery.engine import BigQueryEngine
+    from services.bigquery import Store
+
+    from cdc_views.relation import RawTable
+
 WAREHOUSE = "my-project.shop"
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where the server is, and what it holds."""
+
+    url: str
+    store: Store
 
 
 def project(
@@ -38,6 +53,16 @@ def real_case(folder: Path, cases: Path, case: str, url: str, **bigquery: Any) -
     """A project of one of the real cases."""
     named = {"name": REAL[case], "schema": str(cases / case / "schema.cql"), "raw": {"format": "cassandra-mutation"}}
     return project(folder, url, tables=[named], **bigquery).table(REAL[case])
+
+
+def make_raw(engine: BigQueryEngine, raw: RawTable) -> None:
+    """Make a raw table, without any view."""
+    from cdc_views_bigquery import ddl
+    from cdc_views_bigquery.engine import full_name
+
+    target = ddl.Target(raw.relation, full_name(raw), "")
+    for made in (ddl.dataset(target.raw.rpartition(".")[0], engine.config), ddl.raw_table(target, engine.config)):
+        engine.connection.run(made.sql, what="testing")
 
 
 def load(table: Table, lines: Iterable[str], *, landed_at: int = 1_795_000_000_000_000) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from strategies.bigquery_loop import Loop
+from strategies.bigquery_values import StoreError
 from strategies.histories import NOW
 from strategies.schemas import INT, TEXT, Subject, scalar, table
 from strategies.values import V1_NEW, V1_OLD
 from strategies.writing import Writer
-
-pytest.importorskip("zetasql")
-
-from strategies.bigquery_loop import Loop
-from strategies.bigquery_values import StoreError
 
 from cdc_views.merging import plans
 from cdc_views.merging.columns import leaves_out

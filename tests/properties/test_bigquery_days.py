@@ -12,15 +12,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from strategies.histories import NOW, histories
-from strategies.schemas import INT, LOGGED, NARROW, READDED, Subject, table
-from strategies.writing import Writer
-
-pytest.importorskip("zetasql")
-
 from strategies.bigquery_loop import Loop, _script, shuffled
 from strategies.bigquery_scripts import KilledError, ScriptError, statements
 from strategies.bigquery_values import StoreError
+from strategies.histories import NOW, histories
+from strategies.schemas import INT, LOGGED, NARROW, READDED, Subject, table
+from strategies.writing import Writer
 
 from cdc_views.raw.base import WriteOrder
 

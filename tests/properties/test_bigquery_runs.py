@@ -7,16 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from strategies.bigquery_loop import shuffled
+from strategies.bigquery_served import PLACE, served_loop
 from strategies.histories import NOW, histories
 from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 from strategies.writing import Writer
-
-pytest.importorskip("zetasql")
-pytest.importorskip("google.cloud.bigquery")
-
-from strategies.bigquery_loop import shuffled
-from strategies.bigquery_served import PLACE, served_loop
 
 from cdc_views.errors import EngineError
 

@@ -9,15 +9,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from strategies.bigquery_loop import Loop, shuffled
+from strategies.bigquery_scripts import KilledError, ScriptError, statements
 from strategies.histories import NOW, histories
 from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 from strategies.writing import Writer
-
-pytest.importorskip("zetasql")
-
-from strategies.bigquery_loop import Loop, shuffled
-from strategies.bigquery_scripts import KilledError, ScriptError, statements
 
 from cdc_views.cells import Cell
 from cdc_views.facts import Elements, Fact, FactKind

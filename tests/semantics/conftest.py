@@ -49,7 +49,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def googlesql() -> GoogleSql:
     """GoogleSQL's reference implementation."""
-    pytest.importorskip("zetasql")
     from dialect_zetasql import GoogleSql
 
     return GoogleSql()

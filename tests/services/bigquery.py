@@ -157,8 +157,8 @@ class Store:
         self.things[name] = Thing({"tableReference": reference, "schema": {"fields": fields}, "view": view, "type": "VIEW"})
 
     def resolved(self, text: str) -> tuple[Any, str]:
-        """Analyse a statement, with the views it reads as tables."""
-        with self._views(text) as inlined:
+        """Analyse a statement; of the views it reads, the columns alone are needed, and no view is run."""
+        with self._views(text, are_run=False) as inlined:
             try:
                 statement = self.sql.analyze(inlined)
             except Exception as error:
@@ -171,27 +171,21 @@ class Store:
 
     def evaluated(self, text: str) -> tuple[Columns, list[Any]]:
         """Columns and rows of a query."""
-        with self._views(text) as inlined:
+        with self._views(text, are_run=True) as inlined:
             try:
                 return self.sql.evaluate(inlined, reads=self.sql.names_in(inlined))
             except Exception as error:
                 raise _refused(error) from error
 
     @contextmanager
-    def _views(self, text: str) -> Iterator[str]:
+    def _views(self, text: str, *, are_run: bool) -> Iterator[str]:
         """The statement over tables alone: functions are written out, views are tables for as long as it is used."""
         text = self._written_out(text)
         made = []
-        try:
-            names = self.sql.names_in(text)
-        except Exception as error:
-            raise _refused(error) from error
-        for name in sorted(names):
+        for name in self._found_in(text):
             thing = self.things.get(name)
-            if thing is None and "." in name:
-                raise Refused(404, "notFound", f"Not found: Table {name}")
             if thing is not None and thing.query is not None:
-                columns, rows = self.evaluated(thing.query)
+                columns, rows = self.evaluated(thing.query) if are_run else (self._columns(thing), [])
                 self.sql.define(name, columns)
                 self.sql.fill(name, rows)
                 made.append(name)
@@ -200,6 +194,26 @@ class Store:
         finally:
             for name in made:
                 self.sql.drop(name)
+
+    def _columns(self, view: Thing) -> Columns:
+        """The columns of a view, as they were when it was made; what it reads has to be there still."""
+        assert view.query is not None
+        for name in self._found_in(self._written_out(view.query)):
+            thing = self.things.get(name)
+            if thing is not None and thing.query is not None:
+                self._columns(thing)
+        return [(found["name"], values.kind_of(found)) for found in view.resource["schema"]["fields"]]
+
+    def _found_in(self, text: str) -> list[str]:
+        """The names that a query reads; raises `Refused` where there is nothing of a full name."""
+        try:
+            names = sorted(self.sql.names_in(text))
+        except Exception as error:
+            raise _refused(error) from error
+        for name in names:
+            if name not in self.things and "." in name:
+                raise Refused(404, "notFound", f"Not found: Table {name}")
+        return names
 
     def _written_out(self, text: str) -> str:
         """The statement with each call of a table function replaced by its query; arguments are literals."""
@@ -278,7 +292,7 @@ class Store:
         if name not in self.things:
             raise Refused(404, "notFound", f"Not found: Table {name}")
         records = pq.read_table(BytesIO(content)).to_pylist()
-        if any(_has_null_element(record) for record in records):
+        if any(values.has_null_element(record) for record in records):
             raise Refused(400, "invalid", "Only optional fields can be set to NULL: an array holds a null")
         self.sql.append(name, records)
         reference = {"projectId": project, "location": "US", **body["jobReference"]}
@@ -319,11 +333,10 @@ class Store:
         """A table's or view's resource."""
         if name not in self.things:
             raise Refused(404, "notFound", f"Not found: Table {name}")
-        thing = self.things[name]
-        if thing.query is not None:
-            return thing.resource
+        if "view" in (resource := self.things[name].resource):
+            return resource
         rows, size = self.sql.count(name)
-        return thing.resource | {"numRows": str(rows), "numBytes": str(size)}
+        return resource | {"numRows": str(rows), "numBytes": str(size)}
 
     def patch_table(self, name: str, body: Body) -> Body:
         """Replace what is given; columns may only be added."""
@@ -362,13 +375,6 @@ class Store:
         answer: Body = {"jobReference": found["jobReference"], "jobComplete": True, "totalRows": str(len(rows))}
         answer |= {"schema": {"fields": [values.field(n, k) for n, k in columns]}, "rows": shown}
         return answer | ({"pageToken": str(start + most)} if start + most < len(rows) else {})
-
-
-def _has_null_element(found: Any) -> bool:
-    """Whether some array holds a null, which BigQuery cannot store."""
-    if isinstance(found, dict):
-        return any(map(_has_null_element, found.values()))
-    return isinstance(found, list) and any(item is None or _has_null_element(item) for item in found)
 
 
 def _refused(error: Exception) -> Refused:

@@ -67,6 +67,13 @@ def kind_of(found: dict[str, Any]) -> Any:
     return kind
 
 
+def has_null_element(found: Any) -> bool:
+    """Whether some array holds a null, which BigQuery cannot store."""
+    if isinstance(found, dict):
+        return any(map(has_null_element, found.values()))
+    return isinstance(found, list) and any(item is None or has_null_element(item) for item in found)
+
+
 def row(columns: Columns, cells: Any, *, micros: bool) -> dict[str, Any]:
     """Return one row of a result; instants are µs, or seconds with a fraction."""
     found = zip(columns, cells, strict=True)

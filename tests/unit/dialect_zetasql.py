@@ -29,6 +29,9 @@ from zetasql.wasi._pb2.zetasql.resolved_ast import resolved_node_kind_pb2 as nod
 _SCALE = 10**38
 """A BIGNUMERIC is stored as an integer multiple of 10^-38, little-endian two's complement."""
 
+_NAMED = 64
+"""Statements whose tables' names are remembered: each is asked about several times, and looking costs as much as parsing."""
+
 
 class _CachedModule:
     @staticmethod
@@ -78,6 +81,7 @@ class GoogleSql:
         for name in _NOT_IN_MAXIMUM:
             self._options.enabled_language_features.append(getattr(features, f"FEATURE_{name}"))
         self._tables: dict[str, tuple[Columns, Any]] = {}
+        self._names: dict[str, frozenset[str]] = {}
 
     def _call(self, method: str, request: Any, response: Any) -> Any:
         return self._client.call_grpc_func(f"ZetaSqlLocalService_{method}", request, response)
@@ -156,12 +160,19 @@ class GoogleSql:
         self._describe(request.simple_catalog, self._tables)
         return self._call("Analyze", request, service.AnalyzeResponse).resolved_statement
 
-    def names_in(self, sql: str) -> set[str]:
+    def names_in(self, sql: str) -> frozenset[str]:
         """The names of the tables that a statement reads, parts joined by dots."""
+        if sql not in self._names:
+            if len(self._names) == _NAMED:
+                self._names.clear()
+            self._names[sql] = self._names_in(sql)
+        return self._names[sql]
+
+    def _names_in(self, sql: str) -> frozenset[str]:
         request = service.ExtractTableNamesFromStatementRequest(sql_statement=sql)
         request.options.CopyFrom(self._options)
         found = self._call("ExtractTableNamesFromStatement", request, service.ExtractTableNamesFromStatementResponse)
-        return {".".join(name.table_name_segment) for name in found.table_name}
+        return frozenset(".".join(name.table_name_segment) for name in found.table_name)
 
     def _describe(self, catalog: Any, names: Iterable[str]) -> None:
         catalog.name = "catalog"

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.dialect_cases import REAL, Friendly, Table, assert_exact, assert_view, random_table, real_table
+from strategies.dialect_cases import REAL, Friendly, Table, assert_exact, assert_shown, assert_view, random_table, real_table
+from strategies.reading import STRATEGIES
 from strategies.schemas import SUBJECTS, Subject
 
 from cdc_views.plan.rewrites import LOWERINGS
-
-pytest.importorskip("zetasql")
 
 if TYPE_CHECKING:
     from dialect_zetasql import GoogleSql
@@ -44,8 +43,16 @@ def _register(engine: GoogleSql, table: Table) -> None:
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
 def test_random_histories_give_the_oracles_rows(engine: GoogleSql, subject: Subject, strategy: str) -> None:
     table = random_table(subject, cases=HISTORIES)
+    assert len({fact.partition[0] for fact in table.facts if fact.partition}) == HISTORIES
     _register(engine, table)
     assert_exact(table, engine.query, dialect="bigquery", strategy=strategy, source="raw_t")
+
+
+def test_make_test_runs_200_random_histories_by_every_strategy() -> None:
+    marks = test_random_histories_give_the_oracles_rows.pytestmark  # type: ignore[attr-defined]
+    assert not {mark.name for mark in marks} & {"slow", "spark", "live"}
+    assert len(SUBJECTS) * HISTORIES >= 200
+    assert {strategy.value for strategy in STRATEGIES} == set(LOWERINGS)
 
 
 @slow
@@ -55,6 +62,7 @@ def test_real_cases_give_the_oracles_rows(engine: GoogleSql, cassandra_cases: Pa
     table = real_table(cassandra_cases, case)
     _register(engine, table)
     assert_exact(table, engine.query, dialect="bigquery", strategy=strategy, source="raw_t")
+    assert_shown(table, engine.query, FRIENDLY, dialect="bigquery", strategy=strategy, source="raw_t")
 
 
 @slow
