@@ -157,7 +157,9 @@ def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
         times = tuple(Field(cell, WRITTEN) for cell in _cells(relation))
         last = Call(Op.GREATEST, times) if len(times) > 1 else times[0]
         rule = "no write time is more than a day ahead of the clock: such cells would win until then"
-        found.append(Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit)))))
+        found.append(
+            Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))
+        )
     return found
 
 

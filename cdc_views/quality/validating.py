@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -25,7 +26,7 @@ from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
 from cdc_views.quality.counting import SOUND, counts
-from cdc_views.quality.landed import landed
+from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
@@ -129,14 +130,24 @@ def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
         yield _READ.skipped(f"{', '.join(damaged)} must hold first")
         return
     yield from _landed(run)
-    counted = list(_counted(run, sources))
-    yield from counted
-    if unsound := [check.name for check in counted if check.broken and check.name in SOUND]:
-        yield from (check.skipped(f"{', '.join(unsound)} must hold first") for check in (_SAMPLE, _DELETIONS))
-    else:
-        yield from _sampled(run, sources, seed=seed)
+    yield from _read(run, sources, seed=seed)
     yield from _served(run, seed=seed)
     yield from _agreeing(run.table, run.engine)
+
+
+def _read(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
+    """Counts, and a sample that is read from files while the engine counts."""
+    why = _why_unsampled(run, sources)
+    with ThreadPoolExecutor(1, "sample") as beside:
+        drawn = beside.submit(_recomputed, run, sources, seed=seed) if sources is not None and not why else None
+        counted = list(_counted(run, sources))
+    yield from counted
+    if unsound := [check.name for check in counted if check.broken and check.name in SOUND]:
+        why = f"{', '.join(unsound)} must hold first"  # such facts may not be readable one by one
+    if why or drawn is None:
+        yield from (check.skipped(why) for check in (_SAMPLE, _DELETIONS))
+        return
+    yield from _sampled(run, drawn.result())
 
 
 def _kept(run: _Run) -> Iterator[Check]:
@@ -206,28 +217,27 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
     return found
 
 
-def _sampled(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
+def _why_unsampled(run: _Run, sources: Sources | None) -> str:
     if sources is None or run.state is None:
-        for check in (_SAMPLE, _DELETIONS):
-            yield check.skipped("there is no state: the view is computed from raw each time")
-        return
-    if dropped_through(run.raw.location) is not None:
-        for check in (_SAMPLE, _DELETIONS):
-            yield check.skipped(_DROPPED)
-        return
-    sample = sampling.draw(sources, size=run.sampled, seed=seed)
-    purged = set(purged_through(run.raw.relation, run.state))
-    sample = replace(sample, identities=sample.identities - purged)
-    part, kept = landed(sample, seed=seed), sampling.kept_facts(sample)
-    note = f"{len(sample.identities):,} partitions recomputed from {'all' if part.is_whole else 'the state and some'} of raw"
-    facts = part.facts if part.is_whole else part.facts + kept
-    shown = sampling.shown_rows(run.engine, sample, as_of=run.as_of)
-    found = sampling.differences(run.raw.relation.schema, sampling.expected_rows(sample, facts, as_of=run.as_of), shown)
+        return "there is no state: the view is computed from raw each time"
+    return _DROPPED if dropped_through(run.raw.location) is not None else ""
+
+
+def _recomputed(run: _Run, sources: Sources, *, seed: int) -> Recomputed:
+    assert run.state is not None
+    purged = frozenset(purged_through(run.raw.relation, run.state))
+    return recomputed(sources, size=run.sampled, seed=seed, as_of=run.as_of, without=purged)
+
+
+def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
+    partitions, part = len(drawn.sample.identities), drawn.landed
+    note = f"{partitions:,} partitions recomputed from {'all' if part.is_whole else 'the state and some'} of raw"
+    found = drawn.against(run.engine)
     yield replace(_SAMPLE, broken=found.count, where=found.where, note=note)
     if run.table.config.materialize.lateness is not None:
         yield _DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
         return
-    lost = sampling.lost_deletions(sample, part.facts, kept)
+    lost = sampling.lost_deletions(drawn.sample, part.facts, drawn.kept)
     yield replace(_DELETIONS, broken=lost.count, where=lost.where, note=note)
 
 
