@@ -7,6 +7,7 @@ over a state, is what `SELECT JSON` at ALL answers.
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -176,11 +177,19 @@ def _kill_node_without_hints(trial: Trial, _: list[Workload], chance: random.Ran
 def _away(trial: Trial, chance: random.Random) -> tuple[int, str]:
     """Kill a node (-9) and start it again; returns the number of the witness it missed, and its address."""
     index, number = chance.randrange(3), time.time_ns() // 1_000_000 % 10**9
+    address = trial.cluster.nodes[index].address
     trial.cluster.kill(index)
-    time.sleep(chance.uniform(1, 2))
+    eventually(lambda: _is_down(trial, index), within=60, every=0.5, what=f"the other nodes to see that {address} is down")
     witness(trial.session, trial.keyspace, number)
     trial.cluster.start(index)
-    return number, trial.cluster.nodes[index].address
+    return number, address
+
+
+def _is_down(trial: Trial, index: int) -> bool:
+    """Whether both others know: until then they keep what is written for it, and send it when it is back."""
+    nodes = list(trial.cluster.nodes)
+    gone = re.compile(rf"^DN\s+{re.escape(nodes.pop(index).address)}\s", re.MULTILINE)
+    return all(gone.search(node.tool("status")) for node in nodes)
 
 
 def _kill_agent(trial: Trial, _: list[Workload], chance: random.Random) -> None:
