@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -23,7 +23,9 @@ from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
-_AT_ONCE = 500
+_MOST_AT_ONCE, _LEAST_AT_ONCE = 5_000, 50
+"""Messages that are asked for at once: to ask costs a turn at the interpreter, which the lander has at that time."""
+_BYTES_AT_ONCE = 4 << 20
 _POLL = 0.2
 _LOOK_EVERY = 10.0
 _TOKEN_EVERY = 1.0
@@ -55,6 +57,7 @@ class KafkaSource:
     _landed: dict[tuple[str, int], int] = field(default_factory=dict)
     _confirmed: dict[tuple[str, int], int] = field(default_factory=dict)
     _stashed: list[Any] = field(default_factory=list)
+    _at_once: int = _LEAST_AT_ONCE
     _trouble: Exception | None = None
     _looked: float = 0.0
     _missing: set[str] = field(default_factory=set)
@@ -71,8 +74,7 @@ class KafkaSource:
         self._connect()
         said = time.monotonic()
         while not stop.is_set():
-            for message in self._messages():
-                self._take(message, emit)
+            self._take(self._messages(), emit)
             if time.monotonic() - said > _TOKEN_EVERY:
                 said = time.monotonic()
                 emit(Emitted(token=dict(self._read)))
@@ -164,29 +166,48 @@ class KafkaSource:
             topic=topic.name,
         )
 
-    def _messages(self) -> Iterator[Any]:
+    def _messages(self) -> list[Any]:
         with kafka_errors("reading"):
             if self._is_paused:
                 self._consumer.resume(self._consumer.assignment())
                 self._is_paused = False
-            found = self._stashed or self._consumer.consume(_AT_ONCE, timeout=_POLL)
+            found = self._stashed or self._consumer.consume(self._at_once, timeout=_POLL)
         self._stashed = []
         if self._trouble is not None:
             raise self._trouble
-        yield from found
+        return found
 
-    def _take(self, message: Any, emit: Emit) -> None:
-        if (error := message.error()) is not None:
+    def _take(self, found: Iterable[Any], emit: Emit) -> None:
+        """Emit messages, those of a partition together, up to an error."""
+        parts: dict[tuple[str, int], list[Any]] = {}
+        for message in found:
+            error = message.error()
+            if error is None:
+                parts.setdefault((message.topic(), message.partition()), []).append(message)
+                continue
+            self._emit_parts(parts, emit)
+            parts = {}
             self._fail(error, message.topic(), message.partition())
-            return
-        place = message.topic(), message.partition()
+        self._emit_parts(parts, emit)
+
+    def _emit_parts(self, parts: Mapping[tuple[str, int], list[Any]], emit: Emit) -> None:
+        read = sum(self._emit_block(place, messages, emit) for place, messages in parts.items())
+        if read:
+            each = read // sum(map(len, parts.values())) + 1
+            self._at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, _BYTES_AT_ONCE // each))
+
+    def _emit_block(self, place: tuple[str, int], messages: Sequence[Any], emit: Emit) -> int:
+        """Emit what a partition's messages say; of one that cannot be read now, those before it. Returns its bytes."""
         if place not in self._writers:
-            return  # of a partition that was taken away while it was read
+            return 0  # of a partition that was taken away while it was read
         table, stream, writer = self._writers[place]
-        kind, millis = message.timestamp()
-        happened = millis / 1000 if kind and millis > 0 else 0.0
-        emit(Emitted(table, stream, Position(message.offset()), writer.content(message), happened))
-        self._read[place] = message.offset() + 1
+        block, trouble = writer.block(messages)
+        if block.through is not None:
+            emit(Emitted(table, stream, Position(block.through), block.events, block.happened))
+            self._read[place] = block.through + 1
+        if trouble is not None:
+            raise trouble
+        return block.events.size
 
     def _fail(self, error: KafkaError, topic: str | None, partition: int | None) -> None:
         if error.code() in _PASSING:
@@ -216,7 +237,9 @@ class KafkaSource:
             self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
 
     def _begin(self, topic: str, partition: int) -> int:
-        table = self._tables[topic]
+        table = self._tables.get(topic)
+        if table is None:  # the group still goes by what a predecessor of this name subscribed to
+            raise TransientError(f"the group gave this process topic {topic}, which it does not read; joining it anew")
         offset = self._positions.next_offset(topic, partition, table, self._consumer)
         named = topic if topic.rpartition(".")[2] == table.rpartition(".")[2] else None
         writer = LineWriter(
