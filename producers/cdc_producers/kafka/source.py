@@ -63,6 +63,9 @@ class KafkaSource:
     _missing: set[str] = field(default_factory=set)
     _subscribed: list[str] = field(default_factory=list)
     _is_paused: bool = False
+    _is_given: bool = False
+    _has_joined_again: bool = False
+    _has_name: bool = False
 
     def __post_init__(self) -> None:
         self._registry = Registry.of(self.options.registry)
@@ -75,6 +78,7 @@ class KafkaSource:
         said = time.monotonic()
         while not stop.is_set():
             self._take(self._messages(), emit)
+            self._join_again()
             if time.monotonic() - said > _TOKEN_EVERY:
                 said = time.monotonic()
                 emit(Emitted(token=dict(self._read)))
@@ -105,6 +109,7 @@ class KafkaSource:
             },
         )
         self._trouble, self._looked, self._is_paused = None, 0.0, False
+        self._is_given, self._has_joined_again, self._has_name = False, False, "group.instance.id" in settings
         self._tables, self._topics = {}, {}
         try:
             self._look_again()
@@ -144,6 +149,21 @@ class KafkaSource:
             self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
         pairs = ", ".join(f"{name} → {self._tables[name]}" for name in names)
         self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
+
+    def _join_again(self) -> None:
+        """Once, after the first assignment: join the group anew where that is of topics other than those subscribed to.
+
+        A member of a name of its own (`group.instance.id`) that comes back before it is missed gets what it had, whatever
+        it subscribes to now. Source: Kafka, KAFKA-12759.
+        """
+        if not self._is_given or self._has_joined_again:
+            return
+        self._has_joined_again = True
+        given = {topic for topic, _ in self._writers}
+        if self._has_name and given != set(self._subscribed):
+            with kafka_errors("subscribing"):
+                for names in filter(None, (sorted(given), self._subscribed)):
+                    self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _note_missing(self, tables: Mapping[str, str], found: Mapping[str, Topic]) -> None:
         if gone := sorted(self._topics.keys() - found.keys()):
@@ -228,18 +248,18 @@ class KafkaSource:
 
     def _assign(self, consumer: Any, parts: list[TopicPartition]) -> None:
         """Rewind each new partition to what has landed; the group's own offsets are for monitoring only."""
+        mine = [part for part in parts if part.topic in self._tables]
         try:
-            for part in parts:
+            for part in mine:
                 part.offset = self._begin(part.topic, part.partition)
-            consumer.incremental_assign(parts)
+            consumer.incremental_assign(mine)
+            self._is_given = True
         except (CdcViewsError, KafkaException) as error:
             # raised by the thread that reads, which is the caller; librdkafka's own frames lie between
             self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
 
     def _begin(self, topic: str, partition: int) -> int:
-        table = self._tables.get(topic)
-        if table is None:  # the group still goes by what a predecessor of this name subscribed to
-            raise TransientError(f"the group gave this process topic {topic}, which it does not read; joining it anew")
+        table = self._tables[topic]
         offset = self._positions.next_offset(topic, partition, table, self._consumer)
         named = topic if topic.rpartition(".")[2] == table.rpartition(".")[2] else None
         writer = LineWriter(
@@ -258,7 +278,10 @@ class KafkaSource:
         return offset
 
     def _revoke(self, consumer: Any, parts: list[TopicPartition]) -> None:
-        for part in parts:
+        mine = [part for part in parts if (part.topic, part.partition) in self._writers]
+        if len(mine) < len(parts):
+            consumer.incremental_unassign(mine)
+        for part in mine:
             place = part.topic, part.partition
             self._writers.pop(place, None)
             self._read.pop(place, None)
