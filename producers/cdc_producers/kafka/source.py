@@ -106,6 +106,7 @@ class KafkaSource:
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
                 "stats_cb": self._heard.note,
                 "error_cb": self._note_error,
+                "on_commit": self._note_commit,
             },
         )
         self._trouble, self._looked, self._is_paused = None, 0.0, False
@@ -146,7 +147,7 @@ class KafkaSource:
     def _subscribe(self, names: list[str]) -> None:
         self._subscribed = names
         with kafka_errors("subscribing"):
-            self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+            self._subscribe_to(names)
         pairs = ", ".join(f"{name} → {self._tables[name]}" for name in names)
         self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
 
@@ -162,8 +163,14 @@ class KafkaSource:
         given = {topic for topic, _ in self._writers}
         if self._has_name and given != set(self._subscribed):
             with kafka_errors("subscribing"):
-                for names in filter(None, (sorted(given), self._subscribed)):
-                    self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+                if given:
+                    self._subscribe_to(sorted(given))
+                else:
+                    self._consumer.unsubscribe()
+                self._subscribe_to(self._subscribed)
+
+    def _subscribe_to(self, names: list[str]) -> None:
+        self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _note_missing(self, tables: Mapping[str, str], found: Mapping[str, Topic]) -> None:
         if gone := sorted(self._topics.keys() - found.keys()):
@@ -248,15 +255,26 @@ class KafkaSource:
 
     def _assign(self, consumer: Any, parts: list[TopicPartition]) -> None:
         """Rewind each new partition to what has landed; the group's own offsets are for monitoring only."""
-        mine = [part for part in parts if part.topic in self._tables]
+        if self._consumer is None:
+            return  # it closes
         try:
+            mine = [part for part in parts if self._is_there(part)]
             for part in mine:
                 part.offset = self._begin(part.topic, part.partition)
             consumer.incremental_assign(mine)
-            self._is_given = True
+            self._is_given = self._is_given or bool(parts)
         except (CdcViewsError, KafkaException) as error:
             # raised by the thread that reads, which is the caller; librdkafka's own frames lie between
             self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
+
+    def _is_there(self, part: TopicPartition) -> bool:
+        """Whether a partition is of a topic that is read, as it is now; a member that comes back may be given others."""
+        topic = self._topics.get(part.topic)
+        if topic is None or part.partition < topic.partitions:
+            return topic is not None
+        with kafka_errors("asking for partitions"):
+            found = self._consumer.list_topics(part.topic, timeout=ANSWERS_WITHIN).topics.get(part.topic)
+        return found is not None and part.partition in found.partitions
 
     def _begin(self, topic: str, partition: int) -> int:
         table = self._tables[topic]
@@ -316,6 +334,12 @@ class KafkaSource:
             self._confirmed |= fresh
         except KafkaException:
             return  # a rebalance, or a broker that is away: the next one says it again
+
+    def _note_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
+        """Say again, at the next time, what the group was told while it shared out the partitions, and did not take."""
+        for part in parts:
+            if error is not None or part.error is not None:
+                self._confirmed.pop((part.topic, part.partition), None)
 
     def standing(self) -> Standing:
         """See `Source.standing`."""
