@@ -26,7 +26,7 @@ from cdc_views.landing.targets import ProducerLog, StreamTarget
 _MOST_AT_ONCE, _LEAST_AT_ONCE = 5_000, 50
 """Messages that are asked for at once: to ask costs a turn at the interpreter, which the lander has at that time."""
 _BYTES_AT_ONCE = 4 << 20
-_POLL = 0.2
+_POLL = 0.05
 _LOOK_EVERY = 10.0
 _TOKEN_EVERY = 1.0
 _AWAY_AFTER_MS = 10_000
