@@ -9,16 +9,18 @@ from cdc_views.landing.lander import land
 from cdc_views.landing.raw_table import create_raw, exists, open_raw, quarantine_location
 from cdc_views.landing.replay import replay
 from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport
-from cdc_views.landing.streams import BatchReport, Position, StreamEvent, StreamLander
+from cdc_views.landing.streams import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander
 
 __all__ = [
     "BatchReport",
+    "EventBlock",
     "FileReport",
     "LandingReport",
     "Position",
     "Progress",
     "Rejection",
     "ReplayReport",
+    "StreamBatch",
     "StreamEvent",
     "StreamLander",
     "create_raw",

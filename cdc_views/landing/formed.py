@@ -61,6 +61,30 @@ class _Matches:
         self.tokens.append(found)
         return True
 
+    def take_run(self, contents: Sequence[bytes], start: int) -> int:
+        """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
+        tokens_of, index = self.form.form.reading(), start
+        try:
+            for index in range(start, len(contents)):
+                found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
+                if found is None:
+                    return index
+                self.events.append(index)
+                self.tokens.append(found)
+        except UnicodeDecodeError:
+            return index
+        return len(contents)
+
+
+def _text(content: bytes) -> str | None:
+    """The text of an event; None for one that is too long or no text."""
+    if len(content) > _LONGEST:
+        return None
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
+
 
 @dataclass(slots=True)
 class FormReader:
@@ -76,15 +100,13 @@ class FormReader:
         if not self.format.has_forms:
             return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
-        for index, content in enumerate(contents):
-            if len(content) > _LONGEST:
-                continue
-            try:
-                text = content.decode()
-            except UnicodeDecodeError:
-                continue
-            if not (known and known[0].take(index, text)):
+        index = 0
+        while index < len(contents):
+            if known:
+                index = known[0].take_run(contents, index)
+            if index < len(contents) and (text := _text(contents[index])) is not None:
                 self._look_for(known, index, text)
+            index += 1
         self._forms = [matches.form for matches in known[:_MOST_FORMS]]
         return [formed for matches in known if matches.events and (formed := self._formed(matches, lines, landed_at)).events]
 

@@ -19,6 +19,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from operator import lt
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
+from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
@@ -40,25 +42,7 @@ from cdc_views.landing.rows import DecodedRows
 from cdc_views.raw.base import RawFormat
 from cdc_views.relation import RawTable
 
-
-class Position(NamedTuple):
-    """Where an event stands in its stream; both from 0 to 2^63 - 1, compared in this order."""
-
-    at: int
-    nth: int = 0
-
-
 _BEFORE_ALL = Position(-1, 0)
-
-
-class StreamEvent(NamedTuple):
-    """One event in the table's raw format, as a line of a file would have it, and where it stands.
-
-    Or the rows of many, made by the source; the position is the last one's.
-    """
-
-    position: Position
-    content: bytes | DecodedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +70,22 @@ class _Decoded(NamedTuple):
     """An event that was decoded by itself: its place among those of the batch, and what of its facts is to land."""
 
     place: int
-    event: StreamEvent
     facts: list[Fact]
+
+
+class _Bad(NamedTuple):
+    """An event for quarantine, and its stream."""
+
+    stream: str
+    event: BadEvent
 
 
 @dataclass(slots=True)
 class StreamLander:
-    """Lands one stream into one raw table, which is created if it is not there.
+    """Lands streams into one raw table, which is created if it is not there.
 
     Two landers of one stream may run at once: of two that commit, one finds the other's position and skips.
-    `shown` is how many quarantined events a report names; None: a few.
+    `stream` is whose events `land` takes. `shown` is how many quarantined events a report names; None: a few.
     """
 
     raw: RawTable
@@ -112,9 +102,8 @@ class StreamLander:
 
     def position(self) -> Position | None:
         """Return the position that has landed, itself included; None where nothing of the stream has."""
-        table = self._table.newest()
-        at, nth = (recorded(table, self._name(part)) for part in Position._fields)
-        return None if at is None else Position(at, nth or 0)
+        self._table.newest()
+        return self._position(self.stream)
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
         """Land events, ascending, and record that all up to `through` has landed, whether or not it was of this table.
@@ -124,120 +113,158 @@ class StreamLander:
         Raises:
             TransientError: Other writers kept committing first, or a key of the batch was forgotten meanwhile.
         """
+        return self.land_together([StreamBatch(self.stream, events, through)], now=now)
+
+    def land_together(self, batches: Sequence[StreamBatch], *, now: datetime) -> BatchReport:
+        """Land a batch of each of some streams, all in one commit with all their positions; otherwise as `land`."""
         decoder = Decoder(self.raw, self.format, micros(now), self.forgotten)
         for _ in range(ATTEMPTS):
-            known = self.position()
-            if known is not None and known >= through:
-                return BatchReport(skipped=len(events))
+            self._table.newest()
+            fresh = list(self._fresh(batches))
+            skipped = sum(batch.items for batch in batches) - sum(batch.items for batch in fresh)
+            if not fresh:
+                return BatchReport(skipped=skipped)
             try:
-                return self._attempt(decoder, events, known, through)
+                return self._attempt(decoder, fresh, skipped)
             except ConflictError:
                 decoder = decoder.reread()
-        raise TransientError(f"{self.stream}: other writers kept committing to {self.raw.location}; run it again")
+        names = ", ".join(batch.stream for batch in batches[:3])
+        raise TransientError(f"{names}: other writers kept committing to {self.raw.location}; run it again")
 
-    def _name(self, part: str) -> str:
-        return f"stream:{self.stream}:{part}"
+    def _position(self, stream: str) -> Position | None:
+        at, nth = (recorded(self._table.opened, _name(stream, part)) for part in Position._fields)
+        return None if at is None else Position(at, nth or 0)
 
-    def _attempt(self, decoder: Decoder, events: Sequence[StreamEvent], known: Position | None, through: Position) -> BatchReport:
-        fresh = _after(known, events)
-        made, others = self._made(decoder, fresh)
-        formed = self._formed(decoder, others)
+    def _fresh(self, batches: Iterable[StreamBatch]) -> Iterator[StreamBatch]:
+        """Yield what has not landed of each batch; nothing for one that has."""
+        for batch in batches:
+            known = self._position(batch.stream)
+            if known is None or known < batch.through:
+                yield batch._replace(events=_after(known, batch.events))
+
+    def _attempt(self, decoder: Decoder, batches: Sequence[StreamBatch], skipped: int) -> BatchReport:
+        made, lines = self._made(decoder, batches)
+        formed = self._formed(decoder, lines)
         taken = {index for part in formed for index in part.events}
-        good, bad = self._decoded(decoder, ((i, event) for i, event in enumerate(others) if i not in taken))
-        whole = [*made, *(others[i] for i in taken)]
+        good, bad = self._decoded(decoder, lines, (index for index in range(len(lines)) if index not in taken))
         single, misfits = rows_of_events(decoder, [event.facts for event in good])
         places = [event.place for i, event in enumerate(good) if i not in misfits for _ in event.facts]
         rows = pa.concat_tables([in_order([*formed, Formed(single, places)], empty=single), *_tables(made, decoder)])
-        bad += [self._bad(good[i].event, reason) for i, reason in misfits.items()]
-        put_once(self.raw, bad, source=self.stream, format_name=self.format.name, landed_at=decoder.landed_at)
+        bad += [self._bad(lines, good[i].place, reason) for i, reason in misfits.items()]
+        self._put(bad, decoder)
         commit(
             self._table.opened,
             rows,
-            transactions={self._name("at"): through.at, self._name("nth"): through.nth},
+            transactions=dict(chain.from_iterable(map(_reached, batches))),
             decoder=decoder,
-            source=self.stream,
-            check_forgotten=lambda: self._check_forgotten(decoder, good, others=whole),
+            source=batches[0].stream,
+            check_forgotten=lambda: self._check_forgotten(decoder, lines, good, others=taken, made=made),
         )
         self._table.note()
-        told = [event for event in bad if not event.is_settled]
+        told = [event for _, event in bad if not event.is_settled]
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
         return BatchReport(
-            events=sum(map(_events, [*whole, *(each.event for each in good)])) - len(misfits),
+            events=sum(map(_events, [*made, *(lines.event(each.place) for each in good)])) + len(taken) - len(misfits),
             facts=rows.num_rows,
-            skipped=len(events) - len(fresh),
+            skipped=skipped,
             quarantined=len(told),
             rejections=tuple(Rejection(event.line, event.reason) for event in told[:shown]),
             forgotten=len(bad) - len(told),
         )
 
-    def _made(self, decoder: Decoder, events: Sequence[StreamEvent]) -> tuple[list[StreamEvent], list[StreamEvent]]:
+    def _made(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> tuple[list[StreamEvent], Lines]:
         """Return the events whose rows are as they should land, and the others.
 
         Rows of another schema, or where keys were forgotten, are read back into facts: they are looked at one by one.
         """
-        if not any(isinstance(event.content, DecodedRows) for event in events):
-            return [], list(events)
         made: list[StreamEvent] = []
-        rest: list[StreamEvent] = []
-        for event in events:
-            rows = event.content
-            is_made = isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
-            (made if is_made else rest).append(event)
-        return made, rest
+        lines = Lines()
+        for stream, events, _ in batches:
+            rest: list[StreamEvent] = []
+            for event in events:
+                rows = event.content
+                is_made = isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
+                (made if is_made else rest).append(event)
+            lines.add(stream, rest)
+        return made, lines
 
-    def _formed(self, decoder: Decoder, events: Sequence[StreamEvent]) -> list[Formed]:
+    def _formed(self, decoder: Decoder, lines: Lines) -> list[Formed]:
         """Return the rows of the events that are of a known form, by their indexes; none where keys were forgotten."""
         if decoder.holds_back:
             return []
-        contents = [event.content for event in events if not isinstance(event.content, DecodedRows)]
-        if len(contents) < len(events):
+        contents = [content for content in lines.contents if not isinstance(content, DecodedRows)]
+        if len(contents) < len(lines):
             return []
-        return self._reader.read(contents, lines=[event.position.nth for event in events], landed_at=decoder.landed_at)
+        return self._reader.read(contents, lines=lines.numbers, landed_at=decoder.landed_at)
 
-    def _decoded(self, decoder: Decoder, events: Iterable[tuple[int, StreamEvent]]) -> tuple[list[_Decoded], list[BadEvent]]:
+    def _decoded(self, decoder: Decoder, lines: Lines, indexes: Iterable[int]) -> tuple[list[_Decoded], list[_Bad]]:
         good: list[_Decoded] = []
-        bad: list[BadEvent] = []
-        for index, event in events:
+        bad: list[_Bad] = []
+        for index in indexes:
+            event = lines.event(index)
             try:
                 found = self._facts(decoder, event)
             except MalformedEventError as error:
-                bad.append(self._bad(event, str(error)))
+                bad.append(self._bad(lines, index, str(error)))
                 continue
             facts, reason = self._sifted(decoder, event, found)
             if reason:
-                bad.append(self._bad(event._replace(content=NOT_KEPT), reason, is_settled=True))
+                bad.append(self._bad(lines, index, reason, is_settled=True))
             if facts or not reason:
-                good.append(_Decoded(index, event, facts))
+                good.append(_Decoded(index, facts))
         return good, bad
 
     @staticmethod
     def _facts(decoder: Decoder, event: StreamEvent) -> list[Fact]:
         if isinstance(event.content, DecodedRows):
             return event.content.facts(decoder.raw.relation.schema)
-        return decoder.facts(event.content, line=event.position.nth, offset=event.position.at)
+        return decoder.facts(_bytes(event), line=event.position.nth, offset=event.position.at)
 
     @staticmethod
     def _sifted(decoder: Decoder, event: StreamEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-        content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
-        return decoder.sifted(facts, content, line=event.position.nth, offset=event.position.at)
+        return decoder.sifted(facts, _bytes(event), line=event.position.nth, offset=event.position.at)
 
-    def _check_forgotten(self, decoder: Decoder, landed: Iterable[_Decoded], *, others: Iterable[StreamEvent]) -> None:
+    def _check_forgotten(
+        self, decoder: Decoder, lines: Lines, landed: Iterable[_Decoded], *, others: Iterable[int], made: Iterable[StreamEvent]
+    ) -> None:
         """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not.
 
-        `others` landed too, without their facts having been looked at.
+        `others` and `made` landed too, without their facts having been looked at.
         """
         reread = decoder.reread()
-        found = [(each.event, each.facts) for each in landed]
-        for event, facts in [*found, *((event, self._facts(reread, event)) for event in others)]:
+        found = [(lines.event(each.place), each.facts) for each in landed]
+        unseen = [*made, *(lines.event(index) for index in others)]
+        for event, facts in [*found, *((event, self._facts(reread, event)) for event in unseen)]:
             if self._sifted(reread, event, facts)[1]:
-                place = f"{self.stream} at {event.position.at}:{event.position.nth}"
+                place = f"{self.raw.relation.schema.full_name} at {event.position.at}:{event.position.nth}"
                 raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
 
-    def _bad(self, event: StreamEvent, reason: str, *, is_settled: bool = False) -> BadEvent:
+    def _bad(self, lines: Lines, index: int, reason: str, *, is_settled: bool = False) -> _Bad:
+        stream, event = lines.stream(index), lines.event(index)
         at, nth = event.position
-        identity = hashlib.sha256(f"{self.stream}\0{at}\0{nth}".encode()).hexdigest()
-        content = NOT_KEPT if isinstance(event.content, DecodedRows) else event.content
-        return BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled)
+        identity = hashlib.sha256(f"{stream}\0{at}\0{nth}".encode()).hexdigest()
+        content = NOT_KEPT if is_settled else _bytes(event)
+        return _Bad(stream, BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled))
+
+    def _put(self, bad: Sequence[_Bad], decoder: Decoder) -> None:
+        """Put events into quarantine, those of each stream in a commit of their own."""
+        for stream in dict.fromkeys(stream for stream, _ in bad):
+            mine = [event for other, event in bad if other == stream]
+            put_once(self.raw, mine, source=stream, format_name=self.format.name, landed_at=decoder.landed_at)
+
+
+def _name(stream: str, part: str) -> str:
+    return f"stream:{stream}:{part}"
+
+
+def _reached(batch: StreamBatch) -> Iterator[tuple[str, int]]:
+    """What the commit of a batch records."""
+    return ((_name(batch.stream, part), number) for part, number in batch.through._asdict().items())
+
+
+def _bytes(event: StreamEvent) -> bytes:
+    """An event's own bytes; of rows that a source made there are none."""
+    return event.content if isinstance(event.content, bytes) else NOT_KEPT
 
 
 def _tables(events: Iterable[StreamEvent], decoder: Decoder) -> list[pa.Table]:
@@ -249,9 +276,9 @@ def _events(event: StreamEvent) -> int:
 
 
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
-    """Return what comes after a position; of rows that begin before it, and of rows that overlap, what is new."""
+    """Return what comes after a position; of rows and blocks that begin before it, and that overlap, what is new."""
     positions = [known or _BEFORE_ALL, *(event.position for event in events)]
-    if all(map(lt, positions, positions[1:])) and not any(isinstance(event.content, DecodedRows) for event in events):
+    if all(map(lt, positions, positions[1:])) and all(isinstance(event.content, bytes) for event in events):
         return list(events)
     return list(_new_of(known, events))
 
@@ -263,8 +290,10 @@ def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[S
             continue
         if isinstance(event.content, DecodedRows) and reached is not None and reached.at == event.position.at:
             event = event._replace(content=event.content.after(reached.nth))
+        if isinstance(event.content, EventBlock) and reached is not None:
+            event = event._replace(content=event.content.after(reached))
         reached = event.position
         yield event
 
 
-__all__ = ["BatchReport", "Position", "StreamEvent", "StreamLander"]
+__all__ = ["BatchReport", "EventBlock", "Position", "StreamBatch", "StreamEvent", "StreamLander"]

@@ -166,12 +166,24 @@ def _floating(code: str, kind: pa.DataType) -> Callable[[ColumnSlot, Tokens], St
 
 
 def _big_endian(values: pa.Array, code: str) -> pa.Array:
-    numbers = array(code, values.fill_null(0).to_pylist())
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    kind = pa.binary(numbers.itemsize)
-    found = pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers.tobytes())]).cast(pa.binary())
+    found = _big_endian_words(_words(values, code))
     return pc.if_else(values.is_valid(), found, b"") if values.null_count else found
+
+
+def _words(values: pa.Array, code: str) -> array[Any]:
+    """The values of an array as they are in memory, what stands for null included."""
+    words = array(code)
+    width = values.type.bit_width // 8
+    words.frombytes(memoryview(values.buffers()[1])[values.offset * width : (values.offset + len(values)) * width])
+    return words
+
+
+def _big_endian_words(words: array[Any]) -> pa.Array:
+    swapped = words[:]
+    if sys.byteorder == "little":
+        swapped.byteswap()
+    kind = pa.binary(words.itemsize)
+    return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(swapped.tobytes())]).cast(pa.binary())
 
 
 def _decimals(scaled: Callable[[str, int], tuple[str, bytes]]) -> Callable[[ColumnSlot, Tokens], Stored]:
@@ -184,6 +196,33 @@ def _decimals(scaled: Callable[[str, int], tuple[str, bytes]]) -> Callable[[Colu
         return Stored(texts, pa.array([known[token][1] for token in tokens], pa.binary()))
 
     return convert
+
+
+_MOST_DIGITS = 18
+"""Of a decimal without its point that is below 2^63."""
+
+
+def _plain_decimals(column: ColumnSlot, tokens: Tokens) -> Stored:
+    if not column.column.is_key:
+        with suppress(*_FAILURES):
+            return _many_scaled(tokens, column.hints.scale_of(column.column.type) or 0)
+    return _one_by_one_scaled(column, tokens)
+
+
+def _many_scaled(tokens: Tokens, scale: int) -> Stored:
+    """As `_scaled`, of all at once; raises one of `_FAILURES` where a number is not kept by that: -0, or more digits."""
+    given = pa.array(tokens, pa.string())
+    values = given.cast(pa.decimal128(_MOST_DIGITS, scale))
+    low = _words(values, "Q")[0::2]  # Arrow keeps the lower half first, here as in `_Rows._write_times`
+    numbers = pa.Array.from_buffers(pa.int64(), len(values), [values.buffers()[0], pa.py_buffer(low.tobytes())])
+    if pc.any(pc.and_(pc.equal(numbers, 0), pc.starts_with(given, "-"))).as_py():
+        raise ValueError
+    found = _big_endian_words(low)
+    magnitudes = pc.if_else(pc.less(numbers, 0), pc.bit_wise_not(numbers), numbers)
+    for size in range(7, 0, -1):
+        found = pc.if_else(pc.less(magnitudes, 1 << (8 * size - 1)), pc.binary_slice(found, 1, size + 1), found)
+    serialized = pc.binary_join_element_wise(pa.scalar(_scale_bytes(scale)), found, pa.scalar(b""))
+    return Stored(values.cast(pa.string()), pc.if_else(numbers.is_valid(), serialized, b""))
 
 
 def _scaled(token: str, scale: int) -> tuple[str, bytes]:
@@ -202,9 +241,16 @@ def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
     return f"-{text}" if number < 0 else text, _serialized(number, scale)
 
 
+_one_by_one_scaled = _decimals(_scaled)
+
+
+def _scale_bytes(scale: int) -> bytes:
+    return struct.pack(">i", scale)
+
+
 def _serialized(unscaled: int, scale: int) -> bytes:
     size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
-    return struct.pack(">i", scale) + unscaled.to_bytes(size, "big", signed=True)
+    return _scale_bytes(scale) + unscaled.to_bytes(size, "big", signed=True)
 
 
 Convert = Callable[[ColumnSlot, Tokens], Stored]
@@ -218,6 +264,6 @@ _CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
     **dict.fromkeys(((kind, Look.INSTANT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),
     (Kind.UUID, Look.UUID): _uuid,
-    (Kind.DECIMAL, Look.DECIMAL): _decimals(_scaled),
+    (Kind.DECIMAL, Look.DECIMAL): _plain_decimals,
     (Kind.DECIMAL, Look.BASE64): _decimals(_unscaled),
 }

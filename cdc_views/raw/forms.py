@@ -99,10 +99,14 @@ class EventForm:
 
     def tokens(self, text: str) -> tuple[str | None, ...] | None:
         """Return the tokens of an event by group, or None for one that is not of this form."""
+        return self.reading()(text)
+
+    def reading(self) -> Callable[[str], tuple[str | None, ...] | None]:
+        """Return what `tokens` does, for many events."""
         if len(self.parts) > 1 or self.parts[0][0]:
-            return self._of_parts(text)
-        matched = self.parts[0][1].fullmatch(text)
-        return None if matched is None else matched.groups()
+            return self._of_parts
+        fullmatch = self.parts[0][1].fullmatch
+        return lambda text: None if (matched := fullmatch(text)) is None else matched.groups()
 
     def _of_parts(self, text: str) -> tuple[str | None, ...] | None:
         found: tuple[str | None, ...] = ()

@@ -30,6 +30,7 @@ class BoundedQueue:
 
     limits: Limits
     _items: deque[tuple[Emitted, int, float]] = field(default_factory=deque)
+    _rows: int = 0
     _bytes: int = 0
     _is_closed: bool = False
     _lock: Lock = field(default_factory=Lock)
@@ -40,8 +41,8 @@ class BoundedQueue:
 
     @property
     def rows(self) -> int:
-        """Items that wait."""
-        return len(self._items)
+        """Events that wait."""
+        return self._rows
 
     @property
     def bytes(self) -> int:
@@ -61,13 +62,14 @@ class BoundedQueue:
 
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
-        size = item.size
+        size, rows = item.size, item.rows
         while True:
             with self._lock:
                 if self._is_closed:
                     raise StoppedError
-                if not self._items or not self._is_full(size):
+                if not self._items or not self._is_full(rows, size):
                     self._items.append((item, size, time.monotonic()))
+                    self._rows += rows
                     self._bytes += size
                     if self._is_batch():  # to wake the taker for less costs more than to read an event
                         self._changed.notify_all()
@@ -96,20 +98,22 @@ class BoundedQueue:
                     break
             return self._batch()
 
-    def _is_full(self, size: int) -> bool:
-        return len(self._items) >= self.limits.queue_rows or self._bytes + size > self.limits.queue_bytes
+    def _is_full(self, rows: int, size: int) -> bool:
+        return self._rows + rows > self.limits.queue_rows or self._bytes + size > self.limits.queue_bytes
 
     def _is_batch(self) -> bool:
-        return len(self._items) >= self.limits.batch_rows or self._bytes >= self.limits.batch_bytes
+        return self._rows >= self.limits.batch_rows or self._bytes >= self.limits.batch_bytes
 
     def _batch(self) -> list[Emitted]:
         batch: list[Emitted] = []
-        taken = 0
+        rows, taken = 0, 0
         items, limits = self._items, self.limits
-        while items and len(batch) < limits.batch_rows and taken < limits.batch_bytes:
+        while items and rows < limits.batch_rows and taken < limits.batch_bytes:
             item, size, _ = items.popleft()
+            rows += item.rows
             taken += size
             batch.append(item)
+        self._rows -= rows
         self._bytes -= taken
         self._changed.notify_all()
         return batch

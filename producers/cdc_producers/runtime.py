@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -20,7 +20,7 @@ from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, StreamEvent, exists
+from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander, exists
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.relation import RawTable
 
@@ -56,25 +56,29 @@ def pauses() -> Iterator[float]:
 
 @dataclass
 class _Landing:
-    """One table's lander of one stream, made anew when the project file or the schema changes."""
+    """One table's landers by stream, made anew when the project file or the schema changes; one is enough for a raw table."""
 
     target: StreamTarget
-    stream: str
-    landed: dict[str, RawTable]
-    lander: EventLander | None = None
+    landers: dict[str, EventLander] = field(default_factory=dict)
     version: object = None
+    raw: RawTable | None = None
 
-    def land(self, events: list[StreamEvent], through: Position) -> BatchReport:
-        raw = self.landed.get(self.target.name)
-        if raw is not None and not exists(raw):
+    def land(self, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
+        """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
+        if self.raw is not None and not exists(self.raw):
             # to create it anew would lose what it had: a disk that is not mounted, a folder that was moved
-            raise EngineError(f"{raw.location}: the raw table is gone; put it back, or stop this producer")
-        version = self.target.version()
-        if self.lander is None or version != self.version:
-            self.lander, self.version = self.target.lander(self.stream), version
-        if self.lander.raw is not None:
-            self.landed[self.target.name] = self.lander.raw
-        return self.lander.land(events, through=through, now=datetime.now(timezone.utc))
+            raise EngineError(f"{self.raw.location}: the raw table is gone; put it back, or stop this producer")
+        version, now = self.target.version(), datetime.now(timezone.utc)
+        if version != self.version:
+            self.landers, self.version = {}, version
+        if together := next((lander for lander in self.landers.values() if isinstance(lander, StreamLander)), None):
+            return together.land_together(batches, now=now), len(batches)
+        stream, events, through = batches[0]
+        lander = self.landers.get(stream) or self.landers.setdefault(stream, self.target.lander(stream))
+        self.raw = lander.raw
+        if isinstance(lander, StreamLander):
+            return lander.land_together(batches, now=now), len(batches)
+        return lander.land(events, through=through, now=now), 1
 
 
 @dataclass
@@ -88,8 +92,7 @@ class Runtime:
     health: Health = field(default_factory=Health)
     _queue: BoundedQueue = field(init=False)
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
-    _landings: dict[tuple[str, str], _Landing] = field(default_factory=dict)
-    _landed: dict[str, RawTable] = field(default_factory=dict)
+    _landings: dict[str, _Landing] = field(default_factory=dict)
     _unseen: set[str] = field(default_factory=set)
     _followed: float = 0.0
     _oldest: float = 0.0
@@ -155,7 +158,8 @@ class Runtime:
             known = self._emitted.get(key)
             if known is not None and item.position <= known:
                 return
-            self._queue.put(item, while_waiting=self.source.keep_alive)
+            fresh = item if known is None else item.after(known)
+            self._queue.put(fresh, while_waiting=self.source.keep_alive)
             self._emitted[key] = item.position
         else:
             self._queue.put(item, while_waiting=self.source.keep_alive)
@@ -178,38 +182,40 @@ class Runtime:
                 return
 
     def _land(self, batch: list[Emitted]) -> None:
-        grouped: dict[tuple[str, str], list[Emitted]] = {}
-        for item in batch:
-            if item.table:
-                grouped.setdefault((item.table, item.stream), []).append(item)
-        bad = sum(self._land_table(key, items) for key, items in grouped.items())
+        bad = sum(self._land_table(table, batches) for table, batches in _grouped(batch).items())
         tokens = [item.token for item in batch if item.token is not None]
         if tokens:
             self.source.landed(tokens[-1])
         if bad and self.order.exits_on_error:
             raise CheckFailedError(f"{bad:,} events went to quarantine, and --on-error is exit; mend the cause and `replay` them")
 
-    def _land_table(self, key: tuple[str, str], items: list[Emitted]) -> int:
+    def _land_table(self, table: str, batches: list[StreamBatch]) -> int:
         """Land one table's part of a batch, however long it takes; returns how many events were bad."""
-        landing = self._landings.get(key) or self._landing(*key)
-        events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
+        bad = 0
+        while batches:
+            report, count = self._land_some(table, batches)
+            self._count(table, report, batches[count - 1].through)
+            if report.facts:
+                self._unseen.add(table)
+            bad += report.quarantined
+            batches = batches[count:]
+        return bad
+
+    def _land_some(self, table: str, batches: list[StreamBatch]) -> tuple[BatchReport, int]:
+        landing = self._landings.get(table) or self._landing(table)
         waits, stopping_since = pauses(), 0.0
         while True:
             try:
-                report = landing.land(events, items[-1].position)
-                break
+                landed = landing.land(batches)
+                self.health.set("target", "")
+                return landed
             except EngineError as error:
-                landing.lander = None
+                landing.landers.clear()
                 if self.order.stop.is_set():
                     stopping_since = stopping_since or time.monotonic()
                     if time.monotonic() - stopping_since > _STOPS_WITHIN:
                         raise
                 self._wait("target", error, min(next(waits), 1.0) if stopping_since else next(waits))
-        self.health.set("target", "")
-        self._count(key[0], report, items[-1].position)
-        if report.facts:
-            self._unseen.add(key[0])
-        return report.quarantined
 
     def _follow(self, *, is_last: bool = False) -> None:
         """Let views show what has landed, now and then; the events have landed whether or not that works."""
@@ -224,9 +230,9 @@ class Runtime:
                 except CdcViewsError as error:
                     self.order.log.warning(f"{target.name}: the view does not show yet what has landed: {error}")
 
-    def _landing(self, table: str, stream: str) -> _Landing:
+    def _landing(self, table: str) -> _Landing:
         target = next(target for target in self.order.targets if target.name == table)
-        return self._landings.setdefault((table, stream), _Landing(target, stream, self._landed))
+        return self._landings.setdefault(table, _Landing(target))
 
     def _wait(self, part: str, error: Exception, pause: float) -> None:
         message = str(error).strip()
@@ -271,3 +277,16 @@ class Runtime:
         """Seconds since the oldest change that has not landed; where all has, since the source was last heard."""
         since = self._oldest or self._queue.oldest or heard
         return max(0.0, time.time() - since) if since else 0.0
+
+
+def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
+    """Return each table's part of a batch, by stream."""
+    found: dict[tuple[str, str], list[Emitted]] = {}
+    for item in batch:
+        if item.table:
+            found.setdefault((item.table, item.stream), []).append(item)
+    grouped: dict[str, list[StreamBatch]] = {}
+    for (table, stream), items in found.items():
+        events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
+        grouped.setdefault(table, []).append(StreamBatch(stream, events, items[-1].position))
+    return grouped

@@ -8,8 +8,11 @@ from threading import Event
 from typing import NamedTuple, Protocol
 
 from cdc_views.errors import EngineError
-from cdc_views.landing import Position
+from cdc_views.landing import EventBlock, Position
 from cdc_views.landing.rows import DecodedRows
+
+_EACH = 70
+"""Bytes that an event takes beside its own."""
 
 
 class Emitted(NamedTuple):
@@ -19,23 +22,34 @@ class Emitted(NamedTuple):
         table: The table it is about, as in the project file; empty for a landmark of all of them.
         stream: The stream of that table whose positions these are.
         position: Where it stands; positions of one table and stream ascend, and what comes again is left out.
-        content: The event in the table's raw format; None where only the position has been reached. Or the rows
-            of many events, the last of them at the position.
-        happened: When the source committed it, epoch seconds; 0 where it is not known.
+        content: The event in the table's raw format; None where only the position has been reached. Or many events,
+            or the rows of many, the last of them at the position.
+        happened: When the source committed it, or the first of many, epoch seconds; 0 where it is not known.
         token: For `Source.landed`, once this and everything before it has landed; None: nothing to be said.
     """
 
     table: str = ""
     stream: str = ""
     position: Position = Position(0)
-    content: bytes | DecodedRows | None = None
+    content: bytes | DecodedRows | EventBlock | None = None
     happened: float = 0.0
     token: object = None
 
     @property
     def size(self) -> int:
         """Bytes it takes in the queue, about."""
-        return (0 if self.content is None else len(self.content)) + 200
+        return (0 if self.content is None else len(self.content)) + 200 + _EACH * (self.rows - 1)
+
+    @property
+    def rows(self) -> int:
+        """Events that it counts for in the queue."""
+        return max(1, self.content.events) if isinstance(self.content, EventBlock) else 1
+
+    def after(self, position: Position) -> Emitted:
+        """Return what of it comes after a position before its own: of many events, those."""
+        if not isinstance(self.content, EventBlock):
+            return self
+        return self._replace(content=self.content.after(position))
 
 
 Emit = Callable[[Emitted], None]

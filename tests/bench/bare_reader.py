@@ -20,6 +20,7 @@ from cdc_producers.runtime import Runtime, collecting_seldom
 from cdc_producers.source import Emitted, StoppedError
 
 import cdc_views.cli
+from cdc_views.landing import EventBlock
 
 WANTED = 0
 
@@ -45,13 +46,18 @@ class _Lines:
         self._nowhere, self._events, self._begun, self._used = nowhere, 0, 0.0, 0.0
 
     def write(self, item: Emitted) -> None:
-        if not isinstance(item.content, bytes):
+        if isinstance(item.content, EventBlock):
+            lines = item.content.contents
+        elif isinstance(item.content, bytes):
+            lines = [item.content]
+        else:
             return
         if not self._events:
             self._begun, self._used = time.monotonic(), time.process_time()
-        self._nowhere.write(item.content)
-        self._nowhere.write(b"\n")
-        self._events += 1
+        for line in lines:
+            self._nowhere.write(line)
+            self._nowhere.write(b"\n")
+        self._events += len(lines)
         if self._events >= WANTED:
             raise StoppedError
 

@@ -15,14 +15,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "spark"), str(ROOT / "producers")]
 from services.account import free_port  # noqa: E402
 from services.kafka import Kafka, running  # noqa: E402
-from watching import Figures, Watched, environment_of, lag_at, read_bare, timed, told  # noqa: E402
+from watching import Figures, environment_of, lag_at, read_bare, timed, told, watched  # noqa: E402
 
 OUT = Path(__file__).parent / "out" / "produce_kafka.json"
 TOPIC, TABLE = "lab.public.orders", "public.orders"
@@ -89,7 +88,7 @@ def measure(broker: Kafka, folder: Path, *, events: int, partitions: int) -> dic
     command = [sys.executable, "-m", "cdc_views", "produce", "kafka", "--group", "bench", "--listen", address]
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL)
     try:
-        producer = produced(broker, process, events).figures(reader)
+        producer = watched(process, events, address).figures(reader)
         producer["of_client"] = round(producer["events_a_second"] / client["events_a_second"], 3)
         pace = producer["events_a_second"] // 2
         numbers = iter(range(events, 1 << 60))
@@ -104,21 +103,6 @@ def measure(broker: Kafka, folder: Path, *, events: int, partitions: int) -> dic
         process.terminate()
         process.wait(60)
     return {"client": client, "reader": reader, "producer": producer, "half_load": half_load}
-
-
-def produced(broker: Kafka, process: subprocess.Popen[bytes], events: int) -> Watched:
-    """Wait until everything has landed; the clock begins with the first commit of the group, the events before it left out."""
-    watched: Watched | None = None
-    while True:
-        assert process.poll() is None, "the producer ended"
-        landed = sum(max(0, offset) for offset in broker.committed("bench", TOPIC).values())
-        if landed and watched is None:
-            watched = Watched(process.pid, events, before=landed)
-        if watched is not None:
-            watched.sample(landed)
-            if landed >= events:
-                return watched
-        time.sleep(0.1)
 
 
 def main() -> None:

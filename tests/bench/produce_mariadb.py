@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "producers"), str(ROOT / "spark"), str(ROO
 
 from services.account import free_port  # noqa: E402
 from services.mariadb import USER, MariaDb, running  # noqa: E402
-from watching import Figures, Watched, environment_of, lag_at, metric, ratio, read_bare, timed, told  # noqa: E402
+from watching import Figures, environment_of, lag_at, ratio, read_bare, timed, told, watched  # noqa: E402
 
 OUT = Path(__file__).parent / "out"
 DDL = """CREATE TABLE shop.orders (id bigint PRIMARY KEY, customer int, amount decimal(12,2), state enum('new','paid','sent'),
@@ -69,24 +69,6 @@ def write_events(server: MariaDb, events: int) -> int:
     return written
 
 
-def produced(process: subprocess.Popen[bytes], folder: Path, *, events: int, address: str) -> Watched:
-    """Wait until all events have landed; the clock begins with the first commit, the events before it left out."""
-    watched: Watched | None = None
-    while True:
-        time.sleep(0.1)
-        assert process.poll() is None, (folder / "log").read_text()
-        try:
-            landed = int(metric(address, "events_total"))
-        except OSError:
-            continue  # it does not listen yet
-        if landed and watched is None:
-            watched = Watched(process.pid, events, before=landed)
-        if watched is not None:
-            watched.sample(landed)
-            if landed >= events:
-                return watched
-
-
 def start_producer(folder: Path, environment: dict[str, str], address: str) -> subprocess.Popen[bytes]:
     """Start it; its log is in the folder."""
     command = [sys.executable, "-m", "cdc_views", "produce", "mariadb", "--name", "bench", "--listen", address]
@@ -119,7 +101,7 @@ def measure(folder: Path, server: MariaDb, *, events: int, client_events: int) -
     reader = read_bare(["mariadb", "--name", "bench"], environment, events=written, folder=folder)
     process = start_producer(folder, environment, address)
     try:
-        producer = produced(process, folder, events=written, address=address).figures(reader)
+        producer = watched(process, written, address).figures(reader)
         producer["of_client"] = ratio(producer, client)
         half_load = lag_at(producer["events_a_second"] // 2, Writing(server), address)
     finally:

@@ -82,14 +82,10 @@ def read_bare(arguments: Sequence[str], environment: Mapping[str, str], *, event
 
 @dataclass
 class Watched:
-    """A producer at work: `sample` it until all has landed, then ask for its `figures`.
-
-    `before` events had landed when the watch began: they count for memory, not for the rate.
-    """
+    """A producer at work: `sample` it until all has landed, then ask for its `figures`."""
 
     process: int
     events: int
-    before: int = 0
     _begun: float = field(init=False)
     _used: float = field(init=False)
     _seen: list[int] = field(default_factory=list)
@@ -105,12 +101,33 @@ class Watched:
     def figures(self, reader: Figures) -> Figures:
         """What it cost, beside its reader alone; call it when all has landed."""
         self.sample(self.events)
-        found = rates(self.events - self.before, time.monotonic() - self._begun, cpu_seconds(self.process) - self._used)
+        found = rates(self.events, time.monotonic() - self._begun, cpu_seconds(self.process) - self._used)
         found |= {"peak_mib": memory_mib(self.process, "VmHWM"), "mib_at_each_tenth": self._seen}
         found["of_reader"] = ratio(found, reader)
         if self.events >= MANY:
             found["memory_is_flat"] = self._seen[-1] <= _FLAT * self._seen[2]
         return found
+
+
+def watched(process: subprocess.Popen[bytes], events: int, address: str) -> Watched:
+    """Wait until everything has landed; the clock begins when the first event has been read, as the reader's does.
+
+    With the first commit would be too late: the queue is full by then, of events that were read at no cost.
+    """
+    found: Watched | None = None
+    while True:
+        time.sleep(0.02 if found is None else 0.1)  # each answer is work for the producer
+        assert process.poll() is None, "the producer ended"
+        try:
+            landed = int(metric(address, "events_total"))
+            if found is None and landed + metric(address, "queue_rows"):
+                found = Watched(process.pid, events)
+        except OSError:
+            continue  # it does not listen yet
+        if found is not None:
+            found.sample(landed)
+            if landed >= events:
+                return found
 
 
 def ratio(one: Figures, other: Figures) -> float:

@@ -232,8 +232,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
     found = reader(orders)
     contents = [written(number) for number in range(1, 21)]
     taken(found, contents)
-    right = tokens._serialized
-    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
+    right = tokens._scale_bytes
+    monkeypatch.setattr(tokens, "_scale_bytes", lambda scale: right(scale + 1))
     with pytest.raises(AssertionError):
         taken(found, contents)
 
@@ -241,8 +241,8 @@ def test_the_property_fails_where_a_conversion_is_wrong(orders: TableSchema, mon
 def test_a_form_that_reads_its_sample_otherwise_than_the_decoder_is_not_used(
     orders: TableSchema, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = tokens._serialized
-    monkeypatch.setattr(tokens, "_serialized", lambda unscaled, scale: right(unscaled, scale + 1))
+    right = tokens._scale_bytes
+    monkeypatch.setattr(tokens, "_scale_bytes", lambda scale: right(scale + 1))
     assert taken(reader(orders), [written(number) for number in range(1, 21)]) == []
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from cdc_views.errors import MalformedEventError
+from cdc_views.errors import CdcViewsError, MalformedEventError
+from cdc_views.landing import EventBlock
 
 MUTATION = "cassandra-mutation"
 _MAGIC = 0
@@ -42,6 +43,20 @@ Registered = Callable[[bytes], Text]
 """What a schema registry makes of a message's part; raises `MalformedEventError`."""
 
 
+class Read(NamedTuple):
+    """What messages of a partition say.
+
+    Attributes:
+        events: Their events.
+        through: The offset of the last of them; None where there was none.
+        happened: When the first was written, epoch seconds; 0 where it is not known.
+    """
+
+    events: EventBlock
+    through: int | None
+    happened: float
+
+
 @dataclass
 class LineWriter:
     """Writes the messages of one topic and partition.
@@ -67,6 +82,28 @@ class LineWriter:
         named = f'"topic":{quoted(self.topic)},' if self.topic is not None else ""
         epoch = f'"epoch":{self.epoch},' if self.epoch else ""
         self._place = f'{{{named}"partition":{self.partition},{epoch}'
+
+    def block(self, messages: Iterable[Message]) -> tuple[Read, CdcViewsError | None]:
+        """Return the events of messages, and what was wrong with the one behind them: a registry that is away."""
+        offsets: list[int] = []
+        contents: list[bytes] = []
+        size, through, happened = 0, None, 0.0
+        trouble: CdcViewsError | None = None
+        for message in messages:
+            try:
+                content = self.content(message)
+            except CdcViewsError as error:
+                trouble = error
+                break
+            if through is None:
+                kind, millis = message.timestamp()
+                happened = millis / 1000 if kind and millis > 0 else 0.0
+            through = int(message.offset() or 0)
+            if content is not None:
+                offsets.append(through)
+                contents.append(content)
+                size += len(content)
+        return Read(EventBlock(offsets, contents, size), through, happened), trouble
 
     def content(self, message: Message) -> bytes | None:
         """Return the event; None for what says nothing about rows: a tombstone among mutations."""

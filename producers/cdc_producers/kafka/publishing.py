@@ -21,6 +21,7 @@ from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.transactions import Outgoing, Publisher
 from cdc_views.errors import CdcViewsError, MalformedEventError, UsageError
 from cdc_views.landing import BatchReport, Position, Rejection, StreamEvent
+from cdc_views.landing.blocks import one_by_one
 from cdc_views.landing.targets import ProducerOrder, StreamTarget
 from cdc_views.raw.base import RawFormat, SourceLine
 from cdc_views.relation import RawTable
@@ -135,8 +136,9 @@ class TopicLander:
         """See `EventLander.land`."""
         known = self.position()
         if known is not None and known >= through:
-            return BatchReport(skipped=len(events))
-        fresh = [event for event in events if known is None or event.position > known]
+            return BatchReport(skipped=sum(event.items for event in events))
+        given = list(one_by_one(events))
+        fresh = [event for event in given if known is None or event.position > known]
         messages: list[Outgoing] = []
         bad: list[tuple[StreamEvent, str]] = []
         for event in fresh:
@@ -152,7 +154,7 @@ class TopicLander:
         return BatchReport(
             events=len(fresh) - len(bad),
             facts=count,
-            skipped=len(events) - len(fresh),
+            skipped=len(given) - len(fresh),
             quarantined=len(bad),
             rejections=tuple(Rejection(event.position.nth, reason) for event, reason in bad[:_SHOWN]),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -23,8 +23,10 @@ from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
-_AT_ONCE = 500
-_POLL = 0.2
+_MOST_AT_ONCE, _LEAST_AT_ONCE = 5_000, 50
+"""Messages that are asked for at once: to ask costs a turn at the interpreter, which the lander has at that time."""
+_BYTES_AT_ONCE = 4 << 20
+_POLL = 0.05
 _LOOK_EVERY = 10.0
 _TOKEN_EVERY = 1.0
 _AWAY_AFTER_MS = 10_000
@@ -55,11 +57,15 @@ class KafkaSource:
     _landed: dict[tuple[str, int], int] = field(default_factory=dict)
     _confirmed: dict[tuple[str, int], int] = field(default_factory=dict)
     _stashed: list[Any] = field(default_factory=list)
+    _at_once: int = _LEAST_AT_ONCE
     _trouble: Exception | None = None
     _looked: float = 0.0
     _missing: set[str] = field(default_factory=set)
     _subscribed: list[str] = field(default_factory=list)
     _is_paused: bool = False
+    _is_given: bool = False
+    _has_joined_again: bool = False
+    _has_name: bool = False
 
     def __post_init__(self) -> None:
         self._registry = Registry.of(self.options.registry)
@@ -71,8 +77,8 @@ class KafkaSource:
         self._connect()
         said = time.monotonic()
         while not stop.is_set():
-            for message in self._messages():
-                self._take(message, emit)
+            self._take(self._messages(), emit)
+            self._join_again()
             if time.monotonic() - said > _TOKEN_EVERY:
                 said = time.monotonic()
                 emit(Emitted(token=dict(self._read)))
@@ -100,9 +106,11 @@ class KafkaSource:
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
                 "stats_cb": self._heard.note,
                 "error_cb": self._note_error,
+                "on_commit": self._note_commit,
             },
         )
         self._trouble, self._looked, self._is_paused = None, 0.0, False
+        self._is_given, self._has_joined_again, self._has_name = False, False, "group.instance.id" in settings
         self._tables, self._topics = {}, {}
         try:
             self._look_again()
@@ -139,9 +147,30 @@ class KafkaSource:
     def _subscribe(self, names: list[str]) -> None:
         self._subscribed = names
         with kafka_errors("subscribing"):
-            self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
+            self._subscribe_to(names)
         pairs = ", ".join(f"{name} → {self._tables[name]}" for name in names)
         self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
+
+    def _join_again(self) -> None:
+        """Once, after the first assignment: join the group anew where that is of topics other than those subscribed to.
+
+        A member of a name of its own (`group.instance.id`) that comes back before it is missed gets what it had, whatever
+        it subscribes to now. Source: Kafka, KAFKA-12759.
+        """
+        if not self._is_given or self._has_joined_again:
+            return
+        self._has_joined_again = True
+        given = {topic for topic, _ in self._writers}
+        if self._has_name and given != set(self._subscribed):
+            with kafka_errors("subscribing"):
+                if given:
+                    self._subscribe_to(sorted(given))
+                else:
+                    self._consumer.unsubscribe()
+                self._subscribe_to(self._subscribed)
+
+    def _subscribe_to(self, names: list[str]) -> None:
+        self._consumer.subscribe(names, on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
 
     def _note_missing(self, tables: Mapping[str, str], found: Mapping[str, Topic]) -> None:
         if gone := sorted(self._topics.keys() - found.keys()):
@@ -164,29 +193,48 @@ class KafkaSource:
             topic=topic.name,
         )
 
-    def _messages(self) -> Iterator[Any]:
+    def _messages(self) -> list[Any]:
         with kafka_errors("reading"):
             if self._is_paused:
                 self._consumer.resume(self._consumer.assignment())
                 self._is_paused = False
-            found = self._stashed or self._consumer.consume(_AT_ONCE, timeout=_POLL)
+            found = self._stashed or self._consumer.consume(self._at_once, timeout=_POLL)
         self._stashed = []
         if self._trouble is not None:
             raise self._trouble
-        yield from found
+        return found
 
-    def _take(self, message: Any, emit: Emit) -> None:
-        if (error := message.error()) is not None:
+    def _take(self, found: Iterable[Any], emit: Emit) -> None:
+        """Emit messages, those of a partition together, up to an error."""
+        parts: dict[tuple[str, int], list[Any]] = {}
+        for message in found:
+            error = message.error()
+            if error is None:
+                parts.setdefault((message.topic(), message.partition()), []).append(message)
+                continue
+            self._emit_parts(parts, emit)
+            parts = {}
             self._fail(error, message.topic(), message.partition())
-            return
-        place = message.topic(), message.partition()
+        self._emit_parts(parts, emit)
+
+    def _emit_parts(self, parts: Mapping[tuple[str, int], list[Any]], emit: Emit) -> None:
+        read = sum(self._emit_block(place, messages, emit) for place, messages in parts.items())
+        if read:
+            each = read // sum(map(len, parts.values())) + 1
+            self._at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, _BYTES_AT_ONCE // each))
+
+    def _emit_block(self, place: tuple[str, int], messages: Sequence[Any], emit: Emit) -> int:
+        """Emit what a partition's messages say; of one that cannot be read now, those before it. Returns its bytes."""
         if place not in self._writers:
-            return  # of a partition that was taken away while it was read
+            return 0  # of a partition that was taken away while it was read
         table, stream, writer = self._writers[place]
-        kind, millis = message.timestamp()
-        happened = millis / 1000 if kind and millis > 0 else 0.0
-        emit(Emitted(table, stream, Position(message.offset()), writer.content(message), happened))
-        self._read[place] = message.offset() + 1
+        block, trouble = writer.block(messages)
+        if block.through is not None:
+            emit(Emitted(table, stream, Position(block.through), block.events, block.happened))
+            self._read[place] = block.through + 1
+        if trouble is not None:
+            raise trouble
+        return block.events.size
 
     def _fail(self, error: KafkaError, topic: str | None, partition: int | None) -> None:
         if error.code() in _PASSING:
@@ -207,13 +255,26 @@ class KafkaSource:
 
     def _assign(self, consumer: Any, parts: list[TopicPartition]) -> None:
         """Rewind each new partition to what has landed; the group's own offsets are for monitoring only."""
+        if self._consumer is None:
+            return  # it closes
         try:
-            for part in parts:
+            mine = [part for part in parts if self._is_there(part)]
+            for part in mine:
                 part.offset = self._begin(part.topic, part.partition)
-            consumer.incremental_assign(parts)
+            consumer.incremental_assign(mine)
+            self._is_given = self._is_given or bool(parts)
         except (CdcViewsError, KafkaException) as error:
             # raised by the thread that reads, which is the caller; librdkafka's own frames lie between
             self._trouble = error if isinstance(error, CdcViewsError) else error_of(error.args[0], doing="taking a partition")
+
+    def _is_there(self, part: TopicPartition) -> bool:
+        """Whether a partition is of a topic that is read, as it is now; a member that comes back may be given others."""
+        topic = self._topics.get(part.topic)
+        if topic is None or part.partition < topic.partitions:
+            return topic is not None
+        with kafka_errors("asking for partitions"):
+            found = self._consumer.list_topics(part.topic, timeout=ANSWERS_WITHIN).topics.get(part.topic)
+        return found is not None and part.partition in found.partitions
 
     def _begin(self, topic: str, partition: int) -> int:
         table = self._tables[topic]
@@ -235,7 +296,10 @@ class KafkaSource:
         return offset
 
     def _revoke(self, consumer: Any, parts: list[TopicPartition]) -> None:
-        for part in parts:
+        mine = [part for part in parts if (part.topic, part.partition) in self._writers]
+        if len(mine) < len(parts):
+            consumer.incremental_unassign(mine)
+        for part in mine:
             place = part.topic, part.partition
             self._writers.pop(place, None)
             self._read.pop(place, None)
@@ -270,6 +334,12 @@ class KafkaSource:
             self._confirmed |= fresh
         except KafkaException:
             return  # a rebalance, or a broker that is away: the next one says it again
+
+    def _note_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
+        """Say again, at the next time, what the group was told while it shared out the partitions, and did not take."""
+        for part in parts:
+            if error is not None or part.error is not None:
+                self._confirmed.pop((part.topic, part.partition), None)
 
     def standing(self) -> Standing:
         """See `Source.standing`."""

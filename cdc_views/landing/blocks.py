@@ -1,0 +1,132 @@
+"""Events of a stream handed on many at once: an object for each costs more than to read it from its source."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cdc_views.landing.rows import DecodedRows
+
+
+class Position(NamedTuple):
+    """Where an event stands in its stream; both from 0 to 2^63 - 1, compared in this order."""
+
+    at: int
+    nth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventBlock:
+    """Events of one stream, one after the other.
+
+    Attributes:
+        offsets: `Position.at` of each, ascending; their `nth` is 0.
+        contents: Each in the table's raw format, as a line of a file would have it.
+        size: Bytes of all of them.
+    """
+
+    offsets: Sequence[int]
+    contents: Sequence[bytes]
+    size: int
+
+    def __len__(self) -> int:
+        """Bytes it takes."""
+        return self.size
+
+    @property
+    def events(self) -> int:
+        """How many events it holds."""
+        return len(self.offsets)
+
+    def after(self, position: Position) -> EventBlock:
+        """Return the events after a position."""
+        if not self.offsets or self.offsets[0] > position.at:
+            return self
+        first = bisect_right(self.offsets, position.at)
+        contents = self.contents[first:]
+        return EventBlock(self.offsets[first:], contents, sum(map(len, contents)))
+
+
+class StreamEvent(NamedTuple):
+    """One event in the table's raw format, as a line of a file would have it, and where it stands.
+
+    Or many, or the rows of many that the source made by itself; the position is the last one's.
+    """
+
+    position: Position
+    content: bytes | DecodedRows | EventBlock
+
+    @property
+    def items(self) -> int:
+        """How many of what a source hands on by itself it is; rows are one, whatever number of events they are of."""
+        return self.content.events if isinstance(self.content, EventBlock) else 1
+
+
+class StreamBatch(NamedTuple):
+    """Events of one stream, ascending; once they have landed, all up to `through` has, whether or not it was of this table."""
+
+    stream: str
+    events: Sequence[StreamEvent]
+    through: Position
+
+    @property
+    def items(self) -> int:
+        """How many events it has, as `StreamEvent.items`."""
+        return sum(event.items for event in self.events)
+
+
+def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
+    """Yield the events, those of blocks each by itself."""
+    for event in events:
+        if isinstance(event.content, EventBlock):
+            block = event.content
+            yield from (StreamEvent(Position(at), content) for at, content in zip(block.offsets, block.contents, strict=True))
+        else:
+            yield event
+
+
+@dataclass(slots=True)
+class Lines:
+    """Events of some streams one after the other, by their index; what blocks hold has no objects of its own.
+
+    Attributes:
+        contents: Of each event.
+        numbers: `Position.nth` of each.
+    """
+
+    contents: list[bytes | DecodedRows] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    _offsets: list[int] = field(default_factory=list)
+    _streams: list[str] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
+
+    def add(self, stream: str, events: Iterable[StreamEvent]) -> None:
+        """Add a stream's events."""
+        self._streams.append(stream)
+        self._starts.append(len(self.contents))
+        for (at, nth), content in events:
+            if isinstance(content, EventBlock):
+                self.contents += content.contents
+                self._offsets += content.offsets
+                self.numbers += [0] * content.events
+            else:
+                self.contents.append(content)
+                self._offsets.append(at)
+                self.numbers.append(nth)
+
+    def __len__(self) -> int:
+        """How many events there are."""
+        return len(self.contents)
+
+    def stream(self, index: int) -> str:
+        """Return the stream of an event."""
+        return self._streams[bisect_right(self._starts, index) - 1]
+
+    def event(self, index: int) -> StreamEvent:
+        """Return an event by itself."""
+        return StreamEvent(Position(self._offsets[index], self.numbers[index]), self.contents[index])
+
+
+__all__ = ["EventBlock", "Lines", "Position", "StreamBatch", "StreamEvent", "one_by_one"]
