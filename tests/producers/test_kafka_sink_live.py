@@ -123,6 +123,8 @@ def test_a_transaction_is_whole_or_not_at_all(kafka: Kafka) -> None:
     first.create("rows")
     assert first.position("s") is None
     first.commit("s", Position(1), [Outgoing("rows", b"k", b"1")])
+    # a broker of Kafka 4.3.1 that is killed before it has written a commit's markers leaves them out for good, now and then
+    eventually(lambda: first._end() == 2, within=20, what="the marker of the commit")
     kafka.kill()
     with pytest.raises(TransientError, match="no broker of Kafka answers"):
         first.commit("s", Position(2), [Outgoing("rows", b"k", b"lost or not, as the position says")])

@@ -26,6 +26,10 @@ _BEGINS_WITHIN, _COMMITS_WITHIN = 60.0, 15.0
 """Beginning waits for the broker to end what a predecessor left open."""
 _READS_WITHIN = 60.0
 _FULL_WAIT = 0.1
+_HANGS = (
+    "topic {topic} could not be read to its end, since a transaction is open in it; where it stays so, "
+    "`kafka-transactions.sh find-hanging` names it and `abort` ends it"
+)
 
 
 class Outgoing(NamedTuple):
@@ -145,7 +149,7 @@ class Publisher:
                 reached = first
                 while reached < end:
                     if time.monotonic() > deadline:
-                        raise TransientError(f"topic {self.offsets_topic} could not be read to its end; does a transaction hang?")
+                        raise TransientError(_HANGS.format(topic=self.offsets_topic))
                     message = reader.poll(1.0)
                     if message is None:
                         continue
