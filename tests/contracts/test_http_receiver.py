@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,6 @@ def event(number: int, *, table: str = "t_full", lsn: int | None = None, **after
 
 def view(project: Path, name: str = FULL, **options: Any) -> list[Row]:
     """The rows of a table's view, as JSON of exact numbers."""
-    from decimal import Decimal
-
     rows = Project.load(project).table(name).query(**options).json_rows()
     return [{column: json.loads(text, parse_float=Decimal) for column, text in row.items()} for row in rows]
 
