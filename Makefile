@@ -50,7 +50,7 @@ test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
 test-live: $(STAMP) ## longer tests against real servers
-	@$(BIN)/python -m pytest -q -m "live and not bigquery_project" tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
+	@$(BIN)/python -m pytest -q -m "live and not slow and not bigquery_project" tests; code=$$?; test $$code -eq 5 && echo "no live tests yet" || exit $$code
 
 test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: CDC_VIEWS_BIGQUERY_PROJECT and credentials are needed
 	@test -n "$$CDC_VIEWS_BIGQUERY_PROJECT" || { echo "set CDC_VIEWS_BIGQUERY_PROJECT to a project that may be billed (CONTRIBUTING.md)" >&2; exit 2; }
