@@ -7,6 +7,7 @@ one of them has is noticed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
@@ -36,10 +37,13 @@ from cdc_views.quality.checks import MOST_PLACES
 from cdc_views.relation import Relation
 from cdc_views.relation_read import facts_of, key_of
 from cdc_views.schema import TableSchema
-from cdc_views.types import carries_comparable, reads_from_bytes
+from cdc_views.types import Kind, Scalar, carries_comparable, reads_from_bytes
 
 _MOST_KEYS = 2_000
 """Rows of one file that partitions are drawn from."""
+_LISTED = tuple(map(Scalar, (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.ASCII)))
+_PLAIN = re.compile(r"[\w .:/@-]*", re.ASCII)
+"""Texts that every dialect writes alike."""
 Identity = tuple[bytes, ...]
 """What tells a partition from others (rule K1)."""
 
@@ -149,13 +153,26 @@ def facts_from(sample: Sample, table: str, *, arrow: pa.Table | None = None) -> 
 
 def shown_rows(engine: Engine, sample: Sample, *, as_of: int) -> list[Row]:
     """Return what state and tail show of the sample."""
-    relation = sample.sources.raw.relation
-    table = engine.read(Read(sample.sources.raw, as_of=as_of, is_ordered=False, sources=sample.sources))
+    if not sample.keys.num_rows:
+        return []
+    relation, where = sample.sources.raw.relation, _condition(sample)
+    table = engine.read(Read(sample.sources.raw, as_of=as_of, is_ordered=False, sources=sample.sources, where=where))
     return list(rows_of(relation, (), _of_sample(sample, table)))
 
 
+def _condition(sample: Sample) -> str | None:
+    """What sampled partitions meet, in SQL, so that few others leave the engine; None where their keys are of no plain types."""
+    conditions = []
+    for column in sample.sources.raw.relation.schema.partition:
+        values = set(sample.keys[physical_name(column.name)].to_pylist()) if column.type in _LISTED else {None}
+        if all(isinstance(value, int) or (isinstance(value, str) and _PLAIN.fullmatch(value)) for value in values):
+            listed = (f"'{value}'" if isinstance(value, str) else str(value) for value in values)
+            conditions.append(f"{quoted(column.name)} IN ({', '.join(listed)})")
+    return " AND ".join(conditions) or None
+
+
 def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
-    """The rows of an answer that are of sampled partitions; the bucket has many more, of which one row each is made Python's."""
+    """The rows of an answer that are of sampled partitions. It may have many more, of which one row each is made Python's."""
     relation = sample.sources.raw.relation
     for column in relation.schema.partition:
         if not (carries_comparable(column.type) or reads_from_bytes(column.type)):
