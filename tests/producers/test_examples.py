@@ -16,6 +16,8 @@ import typer
 
 from cdc_views.cli.app import app
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "producers" / "examples").glob("*/*.service"))
 CONTAINERS = sorted((ROOT / "producers" / "examples").glob("*/Containerfile"))

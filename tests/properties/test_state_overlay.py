@@ -20,6 +20,8 @@ from cdc_views.facts import Fact, FactKind
 from cdc_views.materialize import Materialization, materialize, run, sources_of
 from cdc_views.oracle import latest_rows
 
+pytestmark = pytest.mark.heavy
+
 ORDERS = Subject(table("orders", partition={"p": INT}, clustering={"c": INT}, regulars={"v": BIGINT, "t": TEXT}))
 ROWS = 40
 
