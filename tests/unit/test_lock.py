@@ -37,8 +37,6 @@ from cdc_views.errors import TableLockedError
 from cdc_views.scheduling import holding, lock
 from cdc_views.scheduling.owner import Owner
 
-pytestmark = pytest.mark.heavy
-
 folder, kernel, inside = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[1]) / "inside"
 if kernel:  # as another host, on a file system whose locks do not reach it
     me = replace(Owner.this_process(), kernel=kernel)
