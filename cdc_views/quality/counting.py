@@ -5,7 +5,7 @@ Nothing but one row of counts leaves the engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
@@ -22,7 +22,7 @@ from cdc_views.relation import Relation
 from cdc_views.schema import Column
 from cdc_views.severity import Severity
 
-SOUND = ("facts_are_known", "cells_have_write_times")
+_SOUND = ("facts_are_known", "cells_have_write_times")
 """Checks without which the facts cannot be read one by one."""
 _AHEAD = 86_400
 """Seconds that a client's clock may be ahead before its write times count as wrong."""
@@ -62,6 +62,12 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
         for c in checks:
             stored[c.check] = stored.get(c.check, 0) + int(found[_column(c, source)] or 0)
     return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
+
+
+def why_unreadable(counted: Iterable[Check]) -> str:
+    """Return why facts may not be readable one by one, by what was counted of them; empty where they are."""
+    broken = [check.name for check in counted if check.broken and check.name in _SOUND]
+    return f"{', '.join(broken)} must hold first" if broken else ""
 
 
 def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[Counted]]:

@@ -10,15 +10,14 @@ from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import Sampled
 from cdc_views.oracle import latest_rows
 from cdc_views.quality.checks import Check
-from cdc_views.quality.counting import SOUND, Wanted, counts
-from cdc_views.quality.sampling import Mismatch, differences
+from cdc_views.quality.counting import Wanted, counts, why_unreadable
+from cdc_views.quality.sampling import DELETIONS, SAMPLE, Mismatch, differences
 from cdc_views.relation import RawTable
 from cdc_views.relation_read import facts_of
 
-_SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 _FILES = (
     Check("raw_files", "what is kept in files is there and readable"),
-    Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)"),
+    DELETIONS,
 )
 _WHY = "only for Delta tables of this machine"
 _LOOKS = 2
@@ -46,10 +45,10 @@ def remote_checks(
     """
     counted = list(counts(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted))
     yield from counted
-    if unsound := [check.name for check in counted if check.broken and check.name in SOUND]:
-        yield _SAMPLE.skipped(f"{', '.join(unsound)} must hold first")
+    if why := why_unreadable(counted):
+        yield SAMPLE.skipped(why)
     elif sampled is None:
-        yield _SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
+        yield SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
     else:
         yield _compared(raw, as_of=as_of, sampled=sampled)
     yield from (check.skipped(_WHY) for check in _FILES)
@@ -68,4 +67,4 @@ def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> C
         if not mismatch.count:
             break
     note = f"{partitions:,} partitions recomputed from all of raw"
-    return replace(_SAMPLE, broken=mismatch.count, where=mismatch.where, note=note)
+    return replace(SAMPLE, broken=mismatch.count, where=mismatch.where, note=note)

@@ -33,12 +33,14 @@ from cdc_views.oracle import Row, latest_rows
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.shape import exact_key
-from cdc_views.quality.checks import MOST_PLACES
+from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.relation import Relation
 from cdc_views.relation_read import facts_of, key_of
 from cdc_views.schema import TableSchema
 from cdc_views.types import Kind, Scalar, carries_comparable, reads_from_bytes
 
+SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
+DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")
 _MOST_KEYS = 2_000
 """Rows of one file that partitions are drawn from."""
 _LISTED = tuple(map(Scalar, (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TEXT, Kind.ASCII)))

@@ -25,9 +25,10 @@ from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
-from cdc_views.quality.counting import SOUND, counts
+from cdc_views.quality.counting import counts, why_unreadable
 from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
+from cdc_views.quality.sampling import DELETIONS, SAMPLE
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
@@ -41,11 +42,9 @@ if TYPE_CHECKING:
 
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
-_SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 
 _DROPPED = "events were dropped from raw: what is left of it does not tell"
 _READ = Check("rows", "the tests that read rows")
-_DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +141,9 @@ def _read(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
         drawn = beside.submit(_recomputed, run, sources, seed=seed) if sources is not None and not why else None
         counted = list(_counted(run, sources))
     yield from counted
-    if unsound := [check.name for check in counted if check.broken and check.name in SOUND]:
-        why = f"{', '.join(unsound)} must hold first"  # such facts may not be readable one by one
+    why = why_unreadable(counted) or why
     if why or drawn is None:
-        yield from (check.skipped(why) for check in (_SAMPLE, _DELETIONS))
+        yield from (check.skipped(why) for check in (SAMPLE, DELETIONS))
         return
     yield from _sampled(run, drawn.result())
 
@@ -233,12 +231,12 @@ def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
     partitions, part = len(drawn.sample.identities), drawn.landed
     note = f"{partitions:,} partitions recomputed from {'all' if part.is_whole else 'the state and some'} of raw"
     found = drawn.against(run.engine)
-    yield replace(_SAMPLE, broken=found.count, where=found.where, note=note)
+    yield replace(SAMPLE, broken=found.count, where=found.where, note=note)
     if run.table.config.materialize.lateness is not None:
-        yield _DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
+        yield DELETIONS.skipped("materialize.lateness lets the state forget deletions (rule M2)")
         return
     lost = sampling.lost_deletions(drawn.sample, part.facts, drawn.kept)
-    yield replace(_DELETIONS, broken=lost.count, where=lost.where, note=note)
+    yield replace(DELETIONS, broken=lost.count, where=lost.where, note=note)
 
 
 def _served(run: _Run, *, seed: int) -> Iterator[Check]:

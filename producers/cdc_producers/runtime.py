@@ -71,10 +71,9 @@ class _Landing:
         version, now = self.target.version(), datetime.now(timezone.utc)
         if version != self.version:
             self.landers, self.version = {}, version
-        if together := next((lander for lander in self.landers.values() if isinstance(lander, StreamLander)), None):
-            return together.land_together(batches, now=now), len(batches)
         stream, events, through = batches[0]
-        lander = self.landers.get(stream) or self.landers.setdefault(stream, self.target.lander(stream))
+        together = (lander for lander in self.landers.values() if isinstance(lander, StreamLander))
+        lander = next(together, None) or self.landers.get(stream) or self.landers.setdefault(stream, self.target.lander(stream))
         self.raw = lander.raw
         if isinstance(lander, StreamLander):
             return lander.land_together(batches, now=now), len(batches)
