@@ -92,6 +92,11 @@ class Sources:
         """As `judged`, of the overlay."""
         return _without(self.overlay, self.overlay_plain)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """All but `plain` and `overlay_plain`: only in these are facts that are about no row alone."""
+        return self.judged + self.overlay_judged + self.runs + self.tail
+
     def as_runs(self) -> Sources:
         """Return the same facts with those of the overlay among the runs, which they may be by rule M1."""
         return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs)

@@ -48,6 +48,7 @@ def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
         Source.OVERLAY_JUDGED: sources.overlay_judged,
         Source.FRESH: sources.runs + sources.tail,
         Source.SINCE: sources.overlay + sources.runs + sources.tail,
+        Source.OTHERS: sources.others or sources.files,
     }
     return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
 

@@ -38,7 +38,8 @@ def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dic
     found[Source.TAIL] = every if sources.is_raw else _of_files(sources, sources.tail)
     counts = _in_time(sources, found, drops_empty=drops_empty)
     since = sources.overlay + sources.runs
-    stays = {Source.ALL: sources.base + since, Source.FRESH: sources.runs, Source.SINCE: since}
+    others = sources.judged + sources.overlay_judged + sources.runs
+    stays = {Source.ALL: sources.base + since, Source.FRESH: sources.runs, Source.SINCE: since, Source.OTHERS: others}
     for part, files in stays.items():
         if part in found:
             found[part] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])

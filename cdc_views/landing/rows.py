@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.facts import Fact
-from cdc_views.relation import Relation
+from cdc_views.cells import Cell
+from cdc_views.codec.serialized import deserialize, serialize
+from cdc_views.facts import Bound, Elements, Fact
+from cdc_views.oracle import path_type
+from cdc_views.relation import Relation, element_value_type
 from cdc_views.relation_read import facts_of
 from cdc_views.schema import TableSchema
+from cdc_views.types import EMPTY, LogicalType, Udt
 
 _LANDED_AT = "_landed_at"
 _ORIGIN = "_origin"
-
-
-_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +52,12 @@ class DecodedRows:
         return replace(self, table=table, events=pc.count_distinct(left).as_py(), first=pc.min(left).as_py() or 0)
 
     def facts(self, schema: TableSchema) -> list[Fact]:
-        """Return the facts of the rows, as far as columns are still of a schema: a dropped column's cells never show (W6)."""
-        names = {column.name for column in schema.columns}
+        """Return the facts of the rows, as far as columns are still of a schema: a dropped column's cells never show (W6).
+
+        Values are those of the schema's types: a user type may have gained fields meanwhile, which are null.
+        """
         found = facts_of(self.relation, self.table)
-        return [replace(fact, cells=_of(names, fact.cells), elements=_of(names, fact.elements)) for fact in found]
+        return [_read_as(fact, self.relation.schema, schema) for fact in found]
 
     def stamped(self, landed_at: int) -> pa.Table:
         """Return the rows with their landing time (µs)."""
@@ -62,5 +65,50 @@ class DecodedRows:
         return self.table.append_column(_LANDED_AT, pa.repeat(pa.scalar(landed_at, kind), self.table.num_rows))
 
 
-def _of(names: set[str], parts: Mapping[str, _Part]) -> dict[str, _Part]:
-    return {name: part for name, part in parts.items() if name in names}
+def _read_as(fact: Fact, then: TableSchema, now: TableSchema) -> Fact:
+    """A fact that was decoded by one schema, by a later one."""
+    columns = {column.name: column.type for column in now.columns}
+    kinds = {column.name: (column.type, columns[column.name]) for column in then.columns if column.name in columns}
+    keys = [kinds[column.name] for column in then.partition], [kinds[column.name] for column in then.clustering]
+    return replace(
+        fact,
+        partition=_values(keys[0], fact.partition),
+        clustering=_values(keys[1], fact.clustering),
+        start=_bound(keys[1], fact.start),
+        end=_bound(keys[1], fact.end),
+        cells={name: _cell(*kinds[name], cell) for name, cell in fact.cells.items() if name in kinds},
+        elements={name: _elements(*kinds[name], found) for name, found in fact.elements.items() if name in kinds},
+    )
+
+
+def _values(kinds: Sequence[tuple[LogicalType, LogicalType]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_value(*kind, value) for kind, value in zip(kinds, values, strict=False))
+
+
+def _bound(kinds: Sequence[tuple[LogicalType, LogicalType]], bound: Bound | None) -> Bound | None:
+    return None if bound is None else replace(bound, prefix=_values(kinds, bound.prefix))
+
+
+def _value(then: LogicalType, now: LogicalType, value: Any) -> Any:
+    if then == now or value is None or value is EMPTY:
+        return value
+    return deserialize(now, serialize(then, value))
+
+
+def _cell(then: LogicalType, now: LogicalType, cell: Cell) -> Cell:
+    return cell if then == now else replace(cell, value=_value(then, now, cell.value))
+
+
+def _elements(then: LogicalType, now: LogicalType, found: Elements) -> Elements:
+    if then == now:
+        return found
+    if isinstance(then, Udt) and isinstance(now, Udt):
+        fields = {name: (kind, now.field_type(name)) for name, kind in then.fields}
+        return replace(found, cells=tuple((name, _cell_of(*fields[name], cell)) for name, cell in found.cells))
+    paths, values = (path_type(then), path_type(now)), (element_value_type(then), element_value_type(now))
+    return replace(found, cells=tuple((_value(*paths, path), _cell_of(*values, cell)) for path, cell in found.cells))
+
+
+def _cell_of(then: LogicalType | None, now: LogicalType | None, cell: Cell) -> Cell:
+    """A cell inside a column; a set's has no value of a type, and a field that is gone keeps its own."""
+    return cell if then is None or now is None else _cell(then, now, cell)

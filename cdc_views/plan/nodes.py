@@ -48,6 +48,8 @@ class Source(str, Enum):
     """The state's runs, and what landed since."""
     SINCE = "since"
     """Everything but the base."""
+    OTHERS = "others"
+    """Everything but `PLAIN` and `OVERLAY_PLAIN`, which hold rows alone."""
     TAIL = "tail"
     """Facts as they landed, the late ones among them (rule M2)."""
     PURGED = "purged"

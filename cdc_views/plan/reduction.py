@@ -68,8 +68,8 @@ class Reduction:
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
     split: Split | None = None
     """How facts are split by a state; None where they are all in one place."""
-    others_from: Source = Source.ALL
-    """Where facts are read that are about no row alone."""
+    others_from: Source | None = None
+    """Where facts are read that are about no row alone; None for wherever there may be some."""
     is_whole: bool = False
     """Keep what a state needs and a view does not: deletions' server times, and cells that W6 hides (the filter
     commutes with the maximum, so that a corrected drop time needs no new state)."""
@@ -107,7 +107,8 @@ class Reduction:
         """
         wanted = tuple(kinds)
         if self.split is None or FactKind.ROW not in wanted:
-            return self.scan(name, kinds=wanted, columns=columns, where=where, source=self.others_from)
+            source = self.others_from or (Source.ALL if self.split is None else Source.OTHERS)
+            return self.scan(name, kinds=wanted, columns=columns, where=where, source=source)
         from cdc_views.plan.split import touched_facts
 
         return touched_facts(self, name, kinds=wanted, columns=columns, where=where)

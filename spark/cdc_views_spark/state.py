@@ -47,6 +47,7 @@ def parts_of_sources(
         Source.OVERLAY_JUDGED: replace(overlay, overlay=sources.overlay_judged),
         Source.FRESH: replace(sources, base=(), plain=(), overlay=()),
         Source.SINCE: replace(sources, base=(), plain=()),
+        Source.OTHERS: replace(sources, base=sources.judged, plain=(), overlay=sources.overlay_judged, overlay_plain=()),
     }
     return {Source.ALL: of_all, **{part: partial(facts_of_sources, session, of_it) for part, of_it in parts.items()}}
 

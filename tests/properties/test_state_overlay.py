@@ -14,7 +14,7 @@ from strategies.schemas import BIGINT, INT, TEXT, Subject, table
 
 from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.codec.serialized import serialize
-from cdc_views.engines.base import Sources
+from cdc_views.engines.base import Read, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact, FactKind
 from cdc_views.materialize import Materialization, materialize, run, sources_of
@@ -110,3 +110,17 @@ def test_a_base_takes_the_overlay_in(kept: Kept, monkeypatch: pytest.MonkeyPatch
 
 def _rows(file: str) -> int:
     return sum(kind == FactKind.ROW.value for kind in pq.read_table(file, columns=["_kind"])["_kind"].to_pylist())
+
+
+def test_what_is_about_no_row_alone_is_sought_in_no_file_of_plain_rows(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7), Fact(FactKind.PARTITION, (1,), deletion=Deletion(15, 1))])
+    facts = [row(2, 2, at=20, v=9), Fact(FactKind.PARTITION, (3,), deletion=Deletion(15, 1))]
+    write_deltalake(kept.raw.location, kept.raw.relation.rows(facts, landed_at=0), mode="append")
+    kept.facts += facts
+    sources = kept.sources()
+    plain = sources.plain + sources.overlay_plain
+    assert (len(sources.plain), len(sources.overlay_plain)) != (0, 0)
+    steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split("), \"")
+    (partitions,) = (step for step in steps if step.startswith("partition_facts"))
+    assert [file for file in sources.files if file in partitions] == [file for file in sources.files if file not in plain]
+    assert kept.is_right()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from deltalake import DeltaTable
 from tiny_project import SCHEMA, event, landed_ids, raw_table
 
 from cdc_views.landing import Position, StreamEvent, StreamLander
@@ -13,6 +15,9 @@ from cdc_views.landing.rows import DecodedRows
 from cdc_views.raw.base import SourceLine
 from cdc_views.raw.cassandra_mutation import CassandraMutation
 from cdc_views.relation import RawTable, Relation
+from cdc_views.relation_read import facts_of
+from cdc_views.schema import TableSchema
+from cdc_views.schema_readers.cql import read_cql
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -51,3 +56,47 @@ def test_rows_of_a_schema_from_before_a_drop_land_without_the_column(tmp_path: P
     now = replace(raw, relation=Relation(replace(SCHEMA, columns=kept)))
     assert land(now, rows(1, 2, relation=before), through=2) == (2, 2, 0)
     assert landed_ids(now) == [1, 2]
+
+
+def test_rows_of_a_schema_from_before_a_type_gained_a_field_land_with_it_null(tmp_path: Path) -> None:
+    was, now = (addresses(*fields) for fields in (("street",), ("street", "country")))
+    made = decoded_addresses(was)
+    raw = RawTable(str(tmp_path / "raw"), Relation(now))
+    assert land(raw, made, through=1) == (1, 1, 0)
+    (fact,) = facts_of(raw.relation, DeltaTable(raw.location).to_pyarrow_table())
+    there = ("Elm Street", None)
+    assert fact.clustering == (there,)
+    assert fact.cells["home"].value == there
+    assert fact.cells["home"].order_bytes == next(iter(facts_of(made.relation, made.table))).cells["home"].order_bytes
+    assert dict(fact.elements["former"].cells)[there].value == b""
+    assert [cell.value for _, cell in fact.elements["visited"].cells] == [there]
+    assert {path: cell.value for path, cell in fact.elements["parts"].cells} == {"street": "Elm Street"}
+
+
+def addresses(*fields: str) -> TableSchema:
+    """A table with a user type of these fields wherever one may be."""
+    listed = ", ".join(f"{name} text" for name in fields)
+    catalog = read_cql(
+        f"CREATE TYPE shop.addr ({listed}); CREATE TABLE shop.people (id int, at frozen<addr>, home frozen<addr>, "
+        "former set<frozen<addr>>, visited map<int, frozen<addr>>, parts addr, PRIMARY KEY (id, at))"
+    )
+    return catalog.table("shop.people")
+
+
+def decoded_addresses(schema: TableSchema) -> DecodedRows:
+    """Rows of one event that says something of each column."""
+    text = b"Elm Street"
+    value = (len(text).to_bytes(4, "big") + text).hex()
+    there = {"street": text.decode()}
+    cells = [
+        {"column": "home", "written": 1, "bytes": value},
+        {"column": "former", "path": there, "written": 1},
+        {"column": "visited", "path": 7, "written": 1, "bytes": value},
+        {"column": "parts", "path": "street", "written": 1, "value": text.decode()},
+    ]
+    row = {"kind": "row", "clustering": {"at": there}, "cells": cells}
+    line = {"format": "cassandra-mutation/1", "node": "n", "segment": "1", "position": 1, "keyspace": "shop", "table": "people",
+            "partition": {"id": 1}, "rows": [row]}  # fmt: skip
+    relation = Relation(schema)
+    facts = CassandraMutation().decode(SourceLine(json.dumps(line)), schema)
+    return DecodedRows(relation, relation.rows(facts, landed_at=0).drop_columns(["_landed_at"]), 1, 1)
