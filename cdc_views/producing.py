@@ -62,6 +62,7 @@ class ProjectTarget:
     _table: Table | None = None
     _version: object = None
     _files: tuple[Path, ...] = field(default=())
+    _was: RawTable | None = None
     _one_at_a_time: Lock = field(default_factory=Lock)
 
     @property
@@ -86,8 +87,18 @@ class ProjectTarget:
         return self._current().format
 
     def lander(self, stream: str) -> StreamLander:
-        """See `StreamTarget.lander`."""
-        return self._current().stream(stream)
+        """See `StreamTarget.lander`.
+
+        Raises `EngineError` where the raw table was there and is no more: something may be in its way for a while.
+        """
+        from cdc_views.landing.raw_table import exists, gone
+
+        table, was = self._current(), self._was
+        if was is not None and not exists(was) and _is_still_at(table, was.location):
+            raise gone(was)  # before a lander is made, which would create it
+        lander = table.stream(stream)
+        self._was = lander.raw if exists(lander.raw) else None
+        return lander
 
     def version(self) -> object:
         """See `StreamTarget.version`."""
@@ -139,6 +150,14 @@ def receiving(project_file: Path, arguments: Sequence[str], log: ProducerLog) ->
     landed = [ProjectTarget(project_file, table.name, None, log) for table in project.tables if not table.is_found]
     found = [table.name for table in project.tables if table.is_found]
     return ProducerOrder(landed, log, Event(), options={"arguments": arguments, "found": found, "warehouse": project.warehouse})
+
+
+def _is_still_at(table: Table, location: str) -> bool:
+    """Whether the project file names that place, or what is there by now is in the way."""
+    try:
+        return table.location == location
+    except ConfigError:
+        return True
 
 
 def _stamp(path: Path) -> tuple[int, int]:

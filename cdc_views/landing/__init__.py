@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from cdc_views.landing.lander import land
-from cdc_views.landing.raw_table import create_raw, exists, open_raw, quarantine_location
+from cdc_views.landing.raw_table import create_raw, exists, gone, open_raw, quarantine_location
 from cdc_views.landing.replay import replay
 from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport
 from cdc_views.landing.streams import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander
@@ -25,6 +25,7 @@ __all__ = [
     "StreamLander",
     "create_raw",
     "exists",
+    "gone",
     "land",
     "open_raw",
     "quarantine_location",

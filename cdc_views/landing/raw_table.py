@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.errors import UsageError
+from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.delta import ConflictError, delta_errors, recording
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
@@ -30,6 +30,15 @@ def quarantine_location(raw: RawTable) -> str:
 def exists(raw: RawTable) -> bool:
     """Whether the raw table was created, by landing or by `create_raw`."""
     return is_delta(raw.location)
+
+
+def gone(raw: RawTable) -> EngineError:
+    """Return what is wrong where a raw table was and is no more.
+
+    To create it anew would lose what it had, or hide it once it is back: a disk that is not mounted, a folder that was
+    moved.
+    """
+    return EngineError(f"{raw.location}: the raw table is gone; put it back, or stop this producer and begin a new one")
 
 
 def is_delta(location: str) -> bool:

@@ -20,7 +20,7 @@ from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander, exists
+from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander, exists, gone
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.relation import RawTable
 
@@ -66,8 +66,7 @@ class _Landing:
     def land(self, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
         """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
         if self.raw is not None and not exists(self.raw):
-            # to create it anew would lose what it had: a disk that is not mounted, a folder that was moved
-            raise EngineError(f"{self.raw.location}: the raw table is gone; put it back, or stop this producer")
+            raise gone(self.raw)
         version, now = self.target.version(), datetime.now(timezone.utc)
         if version != self.version:
             self.landers, self.version = {}, version

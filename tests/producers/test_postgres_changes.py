@@ -101,7 +101,7 @@ def test_a_table_made_anew_shows_its_own_rows(producer: Producer, postgres: Post
 
 @pytest.mark.live
 def test_a_snapshot_goes_on_where_it_stopped(producer: Producer, postgres: Postgres, run: CommandLine) -> None:
-    rows = 40_000
+    rows = 120_000  # several batches, so that a kill finds some of them to be read yet
     rows_of(postgres, rows)
     producer.start()
     for _ in range(2):

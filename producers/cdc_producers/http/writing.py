@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cdc_views.errors import EngineError, TransientError
-from cdc_views.landing import Position, StreamEvent, StreamLander, exists
+from cdc_views.errors import TransientError
+from cdc_views.landing import Position, StreamEvent, StreamLander, exists, gone
 from cdc_views.landing.lander import micros
 from cdc_views.landing.targets import StreamTarget
 
@@ -75,8 +75,7 @@ class TableWriter:
 
     def _ready(self) -> StreamLander:
         if self._lander is not None and not exists(self._lander.raw):
-            # never made anew: it may be a disk that is not mounted, and what landed meanwhile would be hidden by it later
-            raise EngineError(f"{self._lander.raw.location}: the raw table is gone; put it back, or restart to begin a new one")
+            raise gone(self._lander.raw)
         if self._lander is None or self.table.version() != self._version:
             self._lander = self._opened()
         forgotten = self._lander.forgotten

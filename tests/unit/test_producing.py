@@ -1,0 +1,71 @@
+"""A project's tables as a producer sees them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_project import SCHEMA, event
+
+from cdc_views.errors import ConfigError, EngineError
+from cdc_views.landing import Position, StreamEvent
+from cdc_views.producing import ProjectTarget, targets_of
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+class Silent:
+    """A log that nobody reads."""
+
+    def info(self, message: str, **facts: Any) -> None: ...
+
+    def warning(self, message: str, **facts: Any) -> None: ...
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectTarget:
+    """A table with one event in its raw table."""
+    monkeypatch.chdir(tmp_path)
+    columns = ", ".join(f"{column.name} {column.type}" for column in SCHEMA.columns)
+    keys = ", ".join(column.name for column in SCHEMA.partition)
+    Path("schema.cql").write_text(f"CREATE TABLE {SCHEMA.full_name} ({columns}, PRIMARY KEY ({keys}));")
+    table = {"name": SCHEMA.full_name, "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}}
+    Path("cdc_views.yml").write_text(json.dumps({"name": "tiny", "engine": "duckdb", "tables": [table]}))
+    (made,) = targets_of(Path("cdc_views.yml"), (), format_name="cassandra-mutation", log=Silent())
+    made.lander("log").land([StreamEvent(Position(1, 1), event(1).encode())], through=Position(1, 1), now=NOW)
+    assert made.lander("log").position() == Position(1, 1)
+    return made
+
+
+@pytest.mark.parametrize(("is_in_the_way", "told"), [(False, "the raw table is gone; put it back"), (True, "Not a directory")])
+def test_a_raw_table_that_was_there_is_waited_for(target: ProjectTarget, is_in_the_way: bool, told: str) -> None:
+    raw = Path(target.raw.location)
+    raw.rename("away")
+    if is_in_the_way:
+        raw.write_text("in the way")
+    for _ in range(2):
+        with pytest.raises(EngineError, match=told):
+            target.lander("log")
+    raw.unlink(missing_ok=True)
+    Path("away").rename(raw)
+    assert target.lander("log").position() == Position(1, 1)
+
+
+def test_another_raw_table_may_be_named_meanwhile(target: ProjectTarget) -> None:
+    shutil.rmtree(target.raw.location)
+    text = Path("cdc_views.yml").read_text()
+    Path("cdc_views.yml").write_text(text.replace('"cassandra-mutation"', '"cassandra-mutation", "table": "raw/again"'))
+    assert target.lander("log").position() is None
+
+
+def test_what_is_in_the_way_from_the_start_is_refused(target: ProjectTarget) -> None:
+    raw = Path(target.raw.location)
+    shutil.rmtree(raw)
+    raw.write_text("in the way")
+    (fresh,) = targets_of(Path("cdc_views.yml"), (), format_name="cassandra-mutation", log=Silent())
+    with pytest.raises(ConfigError, match="is a file; name a folder"):
+        fresh.lander("log")
