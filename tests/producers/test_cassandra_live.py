@@ -40,7 +40,7 @@ def reader_of(agent: Producer) -> int:
     return int(next(child for child in children if "java" in Path(f"/proc/{child}/cmdline").read_text()))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_kills_of_agent_reader_and_node(agent: Producer, cassandra: CassandraCluster, run: CommandLine, seed: int) -> None:
     session, chance = cassandra.session(), random.Random(seed)
     workload = Workload(session, seed)

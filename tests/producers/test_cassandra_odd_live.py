@@ -83,7 +83,7 @@ def trial(node: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[
     session.execute(f"DROP KEYSPACE {keyspace}_other")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_views_of_odd_tables_equal_the_node(trial: Trial, seed: int) -> None:
     workload = Workload(trial.session, trial.keyspace, seed)
     workload.run(400)

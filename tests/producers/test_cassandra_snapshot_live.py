@@ -101,7 +101,7 @@ def keyspace(session: Session, run: CommandLine, tmp_path: Path) -> Iterator[str
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_the_view_of_a_snapshot_is_what_the_cluster_shows(
     cassandra_node: CassandraCluster, session: Session, keyspace: str, run: CommandLine, seed: int
 ) -> None:
