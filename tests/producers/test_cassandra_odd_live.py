@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 pytest.importorskip("cassandra")
 
@@ -116,6 +117,25 @@ def test_what_was_truncated_before_the_agent_came_is_not_shown(trial: Trial) -> 
     assert trial.differences() == []
     assert len(trial.run.query(name)) == 1
     assert trial.agent.stop() == 0
+
+
+def test_a_compact_table_is_refused_and_disturbs_no_other(trial: Trial) -> None:
+    """Its one column is a static one in the log."""
+    name = f"{trial.keyspace}.compact"
+    trial.session.execute(f"CREATE TABLE {name} (k int PRIMARY KEY, v int) WITH COMPACT STORAGE AND cdc = true")
+    trial.session.execute(f"INSERT INTO {name} (k, v) VALUES (1, 1)")
+    trial.agent.start().wait_until_said("following", within=120)
+    trial.wait_until_landed()
+    assert trial.differences() == []
+    assert trial.agent.stop() == 0
+    configured = yaml.safe_load(Path("cdc_views.yml").read_text())
+    Path("compact.cql").write_text(f"CREATE TABLE {name} (k int PRIMARY KEY, v int);")
+    configured["tables"].append({"name": name, "schema": "compact.cql", "raw": {"format": "cassandra-mutation"}})
+    Path("cdc_views.yml").write_text(yaml.safe_dump(configured))
+    trial.agent.start()
+    assert trial.agent.running is not None
+    assert trial.agent.running.wait(120) == 2
+    assert f"ALTER TABLE {name} DROP COMPACT STORAGE" in trial.agent.log.read_text()
 
 
 def test_a_truncated_table_is_told_of(trial: Trial) -> None:

@@ -129,8 +129,8 @@ class Node:
         tables = []
         for row in [*self._rows("SELECT * FROM system_schema.tables"), *self._rows("SELECT * FROM system_schema.views")]:
             place = row["keyspace_name"], row.get("table_name") or row["view_name"]
-            has_cdc = bool(row.get("cdc"))
-            tables.append(NodeTable(*place, row["id"], has_cdc, tuple(columns.get(place, ())), tuple(drops.get(place, ()))))
+            parts = tuple(columns.get(place, ())), tuple(drops.get(place, ()))
+            tables.append(NodeTable(*place, row["id"], bool(row.get("cdc")), *parts, is_compact=_is_compact(row.get("flags"))))
         return schema_of(version, tables, types, keyspaces)
 
     def close(self) -> None:
@@ -193,3 +193,11 @@ def _drop(row: dict[str, Any]) -> NodeDrop:
 def _bytes_of(text: str, unit: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     return int(found[1]) << _UNITS[(found[2] or unit or "B")[0].upper()] if found else 0
+
+
+def _is_compact(flags: Iterable[str] | None) -> bool:
+    """Whether a table is of COMPACT STORAGE; a materialized view tells no flags.
+
+    Source: Apache Cassandra 5.0, schema/TableMetadata.java, Flag.isCQLTable.
+    """
+    return flags is not None and ("compound" not in flags or bool({"dense", "super"} & set(flags)))

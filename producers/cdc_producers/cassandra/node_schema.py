@@ -39,7 +39,7 @@ class NodeDrop:
 
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """A table, or a materialized view, which has an id as well."""
+    """A table, or a materialized view, which has an id as well; `is_compact`: of COMPACT STORAGE."""
 
     keyspace: str
     name: str
@@ -47,6 +47,7 @@ class NodeTable:
     has_cdc: bool = False
     columns: tuple[NodeColumn, ...] = ()
     dropped: tuple[NodeDrop, ...] = ()
+    is_compact: bool = False
 
     @property
     def full_name(self) -> str:

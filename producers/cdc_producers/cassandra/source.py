@@ -106,6 +106,11 @@ class CassandraSource:
                 raise UsageError(f"the node has no table {name}; correct the project file, or create the table")
             if not found.has_cdc:
                 raise UsageError(f"{name} has no CDC: its changes are not in cdc_raw; ALTER TABLE {name} WITH cdc = true")
+            if found.is_compact:
+                raise UsageError(
+                    f"{name} is of COMPACT STORAGE: its log has other columns than CQL shows; ALTER TABLE {name} DROP COMPACT "
+                    "STORAGE, and take the schema file from DESCRIBE TABLE"
+                )
 
     def _pass_over_truncated(self, schemas: Schemas, stream: str) -> None:
         """Begin behind a table's TRUNCATE, as the node itself does when it replays its log."""
