@@ -217,9 +217,10 @@ def _many_scaled(tokens: Tokens, scale: int) -> Stored:
     numbers = pa.Array.from_buffers(pa.int64(), len(values), [values.buffers()[0], pa.py_buffer(low.tobytes())])
     if pc.any(pc.and_(pc.equal(numbers, 0), pc.starts_with(given, "-"))).as_py():
         raise ValueError
-    found = _big_endian_words(low)
     magnitudes = pc.if_else(pc.less(numbers, 0), pc.bit_wise_not(numbers), numbers)
-    for size in range(7, 0, -1):
+    least, most = (_size(found.as_py() or 0) for found in pc.min_max(magnitudes).values())
+    found = pc.binary_slice(_big_endian_words(low), 8 - most, 8)
+    for size in range(most - 1, least - 1, -1):
         found = pc.if_else(pc.less(magnitudes, 1 << (8 * size - 1)), pc.binary_slice(found, 1, size + 1), found)
     serialized = pc.binary_join_element_wise(pa.scalar(_scale_bytes(scale)), found, pa.scalar(b""))
     return Stored(values.cast(pa.string()), pc.if_else(numbers.is_valid(), serialized, b""))
@@ -249,8 +250,13 @@ def _scale_bytes(scale: int) -> bytes:
 
 
 def _serialized(unscaled: int, scale: int) -> bytes:
-    size = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    size = _size(unscaled if unscaled >= 0 else ~unscaled)
     return _scale_bytes(scale) + unscaled.to_bytes(size, "big", signed=True)
+
+
+def _size(magnitude: int) -> int:
+    """The bytes of a number in two's complement."""
+    return magnitude.bit_length() // 8 + 1
 
 
 Convert = Callable[[ColumnSlot, Tokens], Stored]

@@ -85,7 +85,7 @@ def produced(server: Postgres, producer: Producer, events: int, reader: Figures)
     watched = Watched(producer.running.pid, events)
     while not confirmed(server):
         watched.sample(int(producer.metric("events_total")))
-        time.sleep(0.2)
+        time.sleep(0.5)  # each answer is work for the producer
     found = watched.figures(reader)
     assert producer.metric("events_total") == events
     return found

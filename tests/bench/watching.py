@@ -116,7 +116,7 @@ def watched(process: subprocess.Popen[bytes], events: int, address: str) -> Watc
     """
     found: Watched | None = None
     while True:
-        time.sleep(0.02 if found is None else 0.1)  # each answer is work for the producer
+        time.sleep(0.02 if found is None else 0.5)  # each answer is work for the producer
         assert process.poll() is None, "the producer ended"
         try:
             landed = int(metric(address, "events_total"))

@@ -40,6 +40,8 @@ class Transactions:
     _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
     _order: int = 0
     _writers: dict[int, tuple[object, EventWriter]] = field(default_factory=dict)
+    _checked: dict[int, tuple[Relation, EventWriter]] = field(default_factory=dict)
+    """Those of the transaction: files are not looked at for each change."""
     _columns: dict[str, set[str]] = field(default_factory=dict)
 
     def take(self, message: Message) -> None:
@@ -47,6 +49,7 @@ class Transactions:
         match message:
             case Begin():
                 self._begin, self._order = message, 0
+                self._checked.clear()
             case Commit():
                 self.emit(Emitted(token=message.end))
             case Relation():
@@ -107,16 +110,19 @@ class Transactions:
         self.emit(Emitted(target.name, self.stream, position, content, place.begin.committed_at / 1e6))
 
     def _writer(self, relation: Relation, target: StreamTarget) -> EventWriter:
-        """The table's writer, made anew when the source's columns or the project's schema changed."""
+        """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
+        checked = self._checked.get(relation.number)
+        if checked is not None and checked[0] is relation:
+            return checked[1]
         version = relation, target.version()
         known = self._writers.get(relation.number)
-        if known is not None and known[0] == version:
-            return known[1]
-        writer = EventWriter(
-            target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
-        )
-        self._writers[relation.number] = version, writer
-        return writer
+        if known is None or known[0] != version:
+            writer = EventWriter(
+                target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
+            )
+            known = self._writers[relation.number] = version, writer
+        self._checked[relation.number] = relation, known[1]
+        return known[1]
 
     def _note_columns(self, relation: Relation) -> None:
         target = self.targets.get(relation.full_name)
