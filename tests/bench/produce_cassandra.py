@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -29,6 +29,7 @@ from cdc_producers.cassandra.source import CassandraSource
 from cdc_producers.metrics import Health, Metrics
 from cdc_producers.runtime import Runtime
 from services.cassandra import jars
+from watching import memory_mib
 
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.producing import targets_of
@@ -104,10 +105,12 @@ class Watched:
     python_cpu: float = 0.0
     java_cpu: float = 0.0
     java_peak: float = 0.0
+    memory: list[str] = field(default_factory=list)
+    """MiB of Python and of Java each time another tenth has landed."""
 
 
-def agent(folder: Path, work: Path) -> Watched:
-    """Land all segments of the folder."""
+def agent(folder: Path, work: Path, *, expected: int) -> Watched:
+    """Land all segments of the folder, which hold so many mutations."""
     (folder / "shop.cql").write_text((folder / "schema.cql").read_text())
     (folder / "cdc_views.yml").write_text(PROJECT)
     log, stop, seen = Quiet(), Event(), Watched()
@@ -115,6 +118,9 @@ def agent(folder: Path, work: Path) -> Watched:
     options = Options(cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw")
     source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
     runtime = Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+
+    def landed() -> int:
+        return int(sum(source.metrics.events(name)._value.get() for name in TABLES))
 
     def watch() -> None:
         while source._work is None or not source._work.read_to:
@@ -125,7 +131,9 @@ def agent(folder: Path, work: Path) -> Watched:
             time.sleep(0.05)
             seen.java_peak = max(seen.java_peak, peak(reader))
             seen.java_cpu = cpu(reader) - java
-        seen.events = int(sum(source.metrics.events(name)._value.get() for name in TABLES))
+            if landed() >= (len(seen.memory) + 1) * expected // 10:
+                seen.memory.append(f"{memory_mib(os.getpid(), 'VmRSS')}+{memory_mib(reader, 'VmRSS')}")
+        seen.events = landed()
         seen.seconds, seen.python_cpu = time.perf_counter() - begun, cpu() - python
         stop.set()
 
@@ -150,11 +158,13 @@ def main(segments: int) -> None:
                 f"bare reader, {what}: {count / took:9,.0f} /s, {count / used:9,.0f} a CPU second   Java {java:4.0f} MiB",
                 flush=True,
             )
-        seen = agent(folder, folder / "work")
+        seen = agent(folder, folder / "work", expected=count)
         used = seen.python_cpu + seen.java_cpu
         print(f"agent, landed      : {seen.events / seen.seconds:9,.0f} /s, {seen.events / used:9,.0f} a CPU second", end=" ")
         print(f"(Python {seen.python_cpu:.1f} s, Java {seen.java_cpu:.1f} s)", end="   ")
         print(f"Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB")
+        print(f"of the bare reader {seen.events / seen.seconds / (count / took):.2f}", end="   ")
+        print(f"MiB at each tenth: {', '.join(seen.memory)}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
