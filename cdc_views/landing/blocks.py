@@ -74,7 +74,13 @@ class StreamBatch(NamedTuple):
     @property
     def items(self) -> int:
         """How many events it has, as `StreamEvent.items`."""
-        return sum(event.items for event in self.events)
+        blocks = [content for _, content in self.events if isinstance(content, EventBlock)]
+        return len(self.events) - len(blocks) + sum(block.events for block in blocks)
+
+
+def are_single(events: Iterable[StreamEvent]) -> bool:
+    """Whether each is one event by itself, to be decoded."""
+    return {type(content) for _, content in events} <= {bytes}
 
 
 def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
@@ -102,10 +108,15 @@ class Lines:
     _streams: list[str] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
 
-    def add(self, stream: str, events: Iterable[StreamEvent]) -> None:
+    def add(self, stream: str, events: Sequence[StreamEvent]) -> None:
         """Add a stream's events."""
         self._streams.append(stream)
         self._starts.append(len(self.contents))
+        if are_single(events):  # the most of all; one by one takes four times as long
+            self.contents += [content for _, content in events if not isinstance(content, EventBlock)]
+            self._offsets += [position.at for position, _ in events]
+            self.numbers += [position.nth for position, _ in events]
+            return
         for (at, nth), content in events:
             if isinstance(content, EventBlock):
                 self.contents += content.contents
@@ -129,4 +140,4 @@ class Lines:
         return StreamEvent(Position(self._offsets[index], self.numbers[index]), self.contents[index])
 
 
-__all__ = ["EventBlock", "Lines", "Position", "StreamBatch", "StreamEvent", "one_by_one"]
+__all__ = ["EventBlock", "Lines", "Position", "StreamBatch", "StreamEvent", "are_single", "one_by_one"]

@@ -6,6 +6,7 @@ used. It is kept for as long as its `FormReader` lives.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -63,16 +64,32 @@ class _Matches:
 
     def take_run(self, contents: Sequence[bytes], start: int) -> int:
         """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
-        tokens_of, index = self.form.form.reading(), start
+        whole = self.form.form.whole
         try:
-            for index in range(start, len(contents)):
-                found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
-                if found is None:
-                    return index
-                self.events.append(index)
-                self.tokens.append(found)
+            return self._take_parts(contents, start) if whole is None else self._take_whole(whole, contents, start)
         except UnicodeDecodeError:
-            return index
+            return self.events[-1] + 1 if self.events and self.events[-1] >= start else start
+
+    def _take_parts(self, contents: Sequence[bytes], start: int) -> int:
+        tokens_of = self.form.form.reading()
+        for index in range(start, len(contents)):
+            found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
+            if found is None:
+                return index
+            self.events.append(index)
+            self.tokens.append(found)
+        return len(contents)
+
+    def _take_whole(self, whole: re.Pattern[str], contents: Sequence[bytes], start: int) -> int:
+        """As `_take_parts`, without a call for each event."""
+        match, add_event, add_tokens = whole.fullmatch, self.events.append, self.tokens.append
+        for index in range(start, len(contents)):
+            content = contents[index]
+            matched = match(content.decode()) if len(content) <= _LONGEST else None
+            if matched is None:
+                return index
+            add_event(index)
+            add_tokens(matched.groups())
         return len(contents)
 
 

@@ -29,7 +29,7 @@ from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
-from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent
+from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
@@ -180,6 +180,9 @@ class StreamLander:
         made: list[StreamEvent] = []
         lines = Lines()
         for stream, events, _ in batches:
+            if are_single(events):
+                lines.add(stream, events)
+                continue
             rest: list[StreamEvent] = []
             for event in events:
                 rows = event.content
@@ -278,7 +281,7 @@ def _events(event: StreamEvent) -> int:
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:
     """Return what comes after a position; of rows and blocks that begin before it, and that overlap, what is new."""
     positions = [known or _BEFORE_ALL, *(event.position for event in events)]
-    if all(map(lt, positions, positions[1:])) and all(isinstance(event.content, bytes) for event in events):
+    if all(map(lt, positions, positions[1:])) and are_single(events):
         return list(events)
     return list(_new_of(known, events))
 

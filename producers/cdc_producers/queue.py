@@ -29,7 +29,8 @@ class BoundedQueue:
     """First in, first out; one thread puts, one takes."""
 
     limits: Limits
-    _items: deque[tuple[Emitted, int, float]] = field(default_factory=deque)
+    _items: deque[tuple[Emitted, int, int, float]] = field(default_factory=deque)
+    """What waits, its weight, and since when."""
     _rows: int = 0
     _bytes: int = 0
     _is_closed: bool = False
@@ -62,13 +63,13 @@ class BoundedQueue:
 
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
-        size, rows = item.size, item.rows
+        rows, size = item.weight
         while True:
             with self._lock:
                 if self._is_closed:
                     raise StoppedError
                 if not self._items or not self._is_full(rows, size):
-                    self._items.append((item, size, time.monotonic()))
+                    self._items.append((item, rows, size, time.monotonic()))
                     self._rows += rows
                     self._bytes += size
                     if self._is_batch():  # to wake the taker for less costs more than to read an event
@@ -90,7 +91,7 @@ class BoundedQueue:
         Empty where nothing came for so long.
         """
         with self._lock:
-            begun = self._items[0][2] if self._items else time.monotonic()
+            begun = self._items[0][3] if self._items else time.monotonic()
             deadline = begun + self.limits.batch_seconds
             while not self._is_batch() and not self._is_closed:
                 rest = deadline - time.monotonic()
@@ -107,10 +108,10 @@ class BoundedQueue:
     def _batch(self) -> list[Emitted]:
         batch: list[Emitted] = []
         rows, taken = 0, 0
-        items, limits = self._items, self.limits
-        while items and rows < limits.batch_rows and taken < limits.batch_bytes:
-            item, size, _ = items.popleft()
-            rows += item.rows
+        items, most_rows, most_bytes = self._items, self.limits.batch_rows, self.limits.batch_bytes
+        while items and rows < most_rows and taken < most_bytes:
+            item, more, size, _ = items.popleft()
+            rows += more
             taken += size
             batch.append(item)
         self._rows -= rows

@@ -285,6 +285,6 @@ def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
             found.setdefault((item.table, item.stream), []).append(item)
     grouped: dict[str, list[StreamBatch]] = {}
     for (table, stream), items in found.items():
-        events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
-        grouped.setdefault(table, []).append(StreamBatch(stream, events, items[-1].position))
+        said = [(item.position, item.content) for item in items if item.content is not None]
+        grouped.setdefault(table, []).append(StreamBatch(stream, list(map(StreamEvent._make, said)), items[-1].position))
     return grouped

@@ -36,14 +36,13 @@ class Emitted(NamedTuple):
     token: object = None
 
     @property
-    def size(self) -> int:
-        """Bytes it takes in the queue, about."""
-        return (0 if self.content is None else len(self.content)) + 200 + _EACH * (self.rows - 1)
-
-    @property
-    def rows(self) -> int:
-        """Events that it counts for in the queue."""
-        return max(1, self.content.events) if isinstance(self.content, EventBlock) else 1
+    def weight(self) -> tuple[int, int]:
+        """Events that it counts for in the queue, and bytes it takes there, about."""
+        content = self.content
+        if isinstance(content, EventBlock):
+            rows = max(1, content.events)
+            return rows, len(content) + 200 + _EACH * (rows - 1)
+        return 1, 200 if content is None else len(content) + 200
 
     def after(self, position: Position) -> Emitted:
         """Return what of it comes after a position before its own: of many events, those."""

@@ -214,8 +214,8 @@ def test_a_full_queue_makes_the_source_wait_and_keeps_it_alive(limits: Limits, m
 def test_what_waited_while_a_batch_landed_does_not_wait_again() -> None:
     queue = BoundedQueue(Limits(batch_seconds=5))
     queue.put(emitted(1), while_waiting=lambda: pytest.fail("it had to wait"))
-    item, size, since = queue._items.pop()
-    queue._items.append((item, size, since - 5))
+    *item, since = queue._items.pop()
+    queue._items.append((*item, since - 5))
     queue.put(emitted(2), while_waiting=lambda: pytest.fail("it had to wait"))
     begun = time.monotonic()
     assert [item.position.at for item in queue.take()] == [1, 2]
