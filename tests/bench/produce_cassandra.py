@@ -1,9 +1,8 @@
-"""The Cassandra agent's speed, without a node: copies of a captured segment, read and landed, beside the bare Java reader.
+"""`make bench-producers`, Cassandra: the agent's speed without a node. Copies of a captured segment are read and landed.
 
-PYTHONPATH=tests:tests/producers python tests/bench/produce_cassandra.py [SEGMENTS]
-
-A segment has 5,400 mutations of three tables. CPU is told beside the clock: on a machine that does other things, too,
-it says more.
+Beside it the bare Java reader, which writes lines of the wire format to nowhere, or the rows that the agent takes in
+their place. The goal is half the pace of lines. A segment has 5,400 mutations of three tables; how many segments may be
+given (60; 186 are a million mutations). CPU is told beside the clock: on a machine that does other things it says more.
 """
 
 from __future__ import annotations
@@ -19,22 +18,25 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from captured_cassandra import CAPTURED, copy, log_of, unpacked
-from cdc_producers.cassandra.columns import ColumnPlan
-from cdc_producers.cassandra.node_schema import schema_of_text
-from cdc_producers.cassandra.options import Options
-from cdc_producers.cassandra.reader import Reader
-from cdc_producers.cassandra.segments import WHOLE, segments_in
-from cdc_producers.cassandra.source import CassandraSource
-from cdc_producers.metrics import Health, Metrics
-from cdc_producers.runtime import Runtime
-from services.cassandra import jars
-from watching import memory_mib
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / part) for part in ("tests", "tests/producers", "tests/contracts", "tests/unit", "producers")]
 
-from cdc_views.landing.targets import ProducerOrder
-from cdc_views.producing import targets_of
-from cdc_views.relation import Relation
-from cdc_views.schema_readers.cql import read_cql
+from captured_cassandra import CAPTURED, copy, log_of, unpacked  # noqa: E402
+from cdc_producers.cassandra.columns import ColumnPlan  # noqa: E402
+from cdc_producers.cassandra.node_schema import schema_of_text  # noqa: E402
+from cdc_producers.cassandra.options import Options  # noqa: E402
+from cdc_producers.cassandra.reader import Reader  # noqa: E402
+from cdc_producers.cassandra.segments import WHOLE, segments_in  # noqa: E402
+from cdc_producers.cassandra.source import CassandraSource  # noqa: E402
+from cdc_producers.metrics import Health, Metrics  # noqa: E402
+from cdc_producers.runtime import Runtime  # noqa: E402
+from services.cassandra import jars  # noqa: E402
+from watching import memory_mib  # noqa: E402
+
+from cdc_views.landing.targets import ProducerOrder  # noqa: E402
+from cdc_views.producing import targets_of  # noqa: E402
+from cdc_views.relation import Relation  # noqa: E402
+from cdc_views.schema_readers.cql import read_cql  # noqa: E402
 
 TABLES = ("shop.orders", "shop.typed", "shop.sales")
 PROJECT = "name: bench\nengine: duckdb\nwarehouse: ./warehouse\ntables:\n" + "".join(
@@ -151,8 +153,10 @@ def main(segments: int) -> None:
         for number in range(1, segments + 1):
             copy(log_of(capture, CAPTURED), folder / "cdc_raw", number)
         print(f"load before: {os.getloadavg()[0]:.1f}")
+        paces = []
         for as_lines in (True, False):
             count, took, used, java = bare(folder, folder / "work", as_lines=as_lines)
+            paces.append(count / took)
             what = "lines" if as_lines else "rows "
             print(
                 f"bare reader, {what}: {count / took:9,.0f} /s, {count / used:9,.0f} a CPU second   Java {java:4.0f} MiB",
@@ -163,7 +167,8 @@ def main(segments: int) -> None:
         print(f"agent, landed      : {seen.events / seen.seconds:9,.0f} /s, {seen.events / used:9,.0f} a CPU second", end=" ")
         print(f"(Python {seen.python_cpu:.1f} s, Java {seen.java_cpu:.1f} s)", end="   ")
         print(f"Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB")
-        print(f"of the bare reader {seen.events / seen.seconds / (count / took):.2f}", end="   ")
+        of_lines, of_rows = (seen.events / seen.seconds / pace for pace in paces)
+        print(f"of the bare reader of lines {of_lines:.2f}, of rows {of_rows:.2f}", end="   ")
         print(f"MiB at each tenth: {', '.join(seen.memory)}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
