@@ -28,6 +28,8 @@ def test_the_view_equals_the_source_after_kills(mariadb_producer: Producer, mari
             producer.kill()
             producer.start()
         producer.wait_until_said("following the binlog")
+    types = TABLES[0]
+    mariadb.sql(f"REPLACE INTO {types} (id) VALUES (1), (2)")  # the last of the workload may have been a TRUNCATE
     wait_until_landed(mariadb)
     assert workload.transactions > 300
     assert producer.metric("quarantined_total") == 0
@@ -36,7 +38,6 @@ def test_the_view_equals_the_source_after_kills(mariadb_producer: Producer, mari
     assert landed_twice() == 0
 
     # the comparison can fail: by an event that landed and is lost, and by a change that nobody landed
-    types = TABLES[0]
     (lost,), (changed,) = mariadb.sql(f"SELECT id FROM {types} ORDER BY id LIMIT 2")
     DeltaTable(raw_location(types)).delete(f"id = {lost}")
     mariadb.sql(f"UPDATE {types} SET uu = NULL, t = 'other' WHERE id = {changed}")
