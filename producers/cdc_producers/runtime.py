@@ -20,7 +20,7 @@ from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander, exists, gone
+from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander, exists, gone
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.relation import RawTable
 
@@ -156,7 +156,7 @@ class Runtime:
             known = self._emitted.get(key)
             if known is not None and item.position <= known:
                 return
-            fresh = item.after(known) if known is not None and isinstance(item.content, EventBlock) else item
+            fresh = item if known is None else item.after(known)
             self._queue.put(fresh, while_waiting=self.source.keep_alive)
             self._emitted[key] = item.position
         else:
