@@ -71,7 +71,7 @@ class _Matches:
             return self.events[-1] + 1 if self.events and self.events[-1] >= start else start
 
     def _take_parts(self, contents: Sequence[bytes], start: int) -> int:
-        tokens_of = self.form.form.reading()
+        tokens_of = self.form.form.tokens
         for index in range(start, len(contents)):
             found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
             if found is None:

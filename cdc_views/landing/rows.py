@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,8 @@ from cdc_views.types import EMPTY, LogicalType, Udt
 
 _LANDED_AT = "_landed_at"
 _ORIGIN = "_origin"
+_Types = tuple[LogicalType, LogicalType]
+"""Of a column by the schema that decoded it, and by the later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,11 @@ class DecodedRows:
 
         Values are those of the schema's types: a user type may have gained fields meanwhile, which are null.
         """
+        then, now = self.relation.schema, {column.name: column.type for column in schema.columns}
+        kinds = {column.name: (column.type, now[column.name]) for column in then.columns if column.name in now}
+        partition, clustering = ([kinds[column.name] for column in key] for key in (then.partition, then.clustering))
         found = facts_of(self.relation, self.table)
-        return [_read_as(fact, self.relation.schema, schema) for fact in found]
+        return [_read_as(fact, kinds, partition=partition, clustering=clustering) for fact in found]
 
     def stamped(self, landed_at: int) -> pa.Table:
         """Return the rows with their landing time (µs)."""
@@ -65,27 +70,26 @@ class DecodedRows:
         return self.table.append_column(_LANDED_AT, pa.repeat(pa.scalar(landed_at, kind), self.table.num_rows))
 
 
-def _read_as(fact: Fact, then: TableSchema, now: TableSchema) -> Fact:
-    """A fact that was decoded by one schema, by a later one."""
-    columns = {column.name: column.type for column in now.columns}
-    kinds = {column.name: (column.type, columns[column.name]) for column in then.columns if column.name in columns}
-    keys = [kinds[column.name] for column in then.partition], [kinds[column.name] for column in then.clustering]
+def _read_as(
+    fact: Fact, kinds: Mapping[str, _Types], *, partition: Sequence[_Types], clustering: Sequence[_Types]
+) -> Fact:
+    """A fact that was decoded by one schema, by a later one: the types of its columns, and of its keys."""
     return replace(
         fact,
-        partition=_values(keys[0], fact.partition),
-        clustering=_values(keys[1], fact.clustering),
-        start=_bound(keys[1], fact.start),
-        end=_bound(keys[1], fact.end),
+        partition=_values(partition, fact.partition),
+        clustering=_values(clustering, fact.clustering),
+        start=_bound(clustering, fact.start),
+        end=_bound(clustering, fact.end),
         cells={name: _cell(*kinds[name], cell) for name, cell in fact.cells.items() if name in kinds},
         elements={name: _elements(*kinds[name], found) for name, found in fact.elements.items() if name in kinds},
     )
 
 
-def _values(kinds: Sequence[tuple[LogicalType, LogicalType]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+def _values(kinds: Sequence[_Types], values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(_value(*kind, value) for kind, value in zip(kinds, values, strict=False))
 
 
-def _bound(kinds: Sequence[tuple[LogicalType, LogicalType]], bound: Bound | None) -> Bound | None:
+def _bound(kinds: Sequence[_Types], bound: Bound | None) -> Bound | None:
     return None if bound is None else replace(bound, prefix=_values(kinds, bound.prefix))
 
 

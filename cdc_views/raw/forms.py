@@ -99,19 +99,14 @@ class EventForm:
 
     def tokens(self, text: str) -> tuple[str | None, ...] | None:
         """Return the tokens of an event by group, or None for one that is not of this form."""
-        return self.reading()(text)
+        if self.whole is None:
+            return self._of_parts(text)
+        return None if (matched := self.whole.fullmatch(text)) is None else matched.groups()
 
     @property
     def whole(self) -> re.Pattern[str] | None:
         """The one expression of all of an event; None where long texts are compared apart."""
         return None if len(self.parts) > 1 or self.parts[0][0] else self.parts[0][1]
-
-    def reading(self) -> Callable[[str], tuple[str | None, ...] | None]:
-        """Return what `tokens` does, for many events."""
-        if self.whole is None:
-            return self._of_parts
-        fullmatch = self.whole.fullmatch
-        return lambda text: None if (matched := fullmatch(text)) is None else matched.groups()
 
     def _of_parts(self, text: str) -> tuple[str | None, ...] | None:
         found: tuple[str | None, ...] = ()

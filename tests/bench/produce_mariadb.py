@@ -83,7 +83,7 @@ def project(folder: Path, environment: dict[str, str], address: str) -> None:
     (folder / "cdc_views.yml").write_text(json.dumps({"name": "bench", "engine": "duckdb", "tables": [table]}))
     first = start_producer(folder, environment, address)
     while "following the binlog" not in (folder / "log").read_text():
-        time.sleep(0.5)  # each answer is work for the producer
+        time.sleep(0.1)
         assert first.poll() is None, (folder / "log").read_text()
     first.terminate()
     first.wait(40)
