@@ -22,14 +22,16 @@ class EventBlock:
     """Events of one stream, one after the other.
 
     Attributes:
-        offsets: `Position.at` of each, ascending; their `nth` is 0.
+        offsets: `Position.at` of each.
         contents: Each in the table's raw format, as a line of a file would have it.
         size: Bytes of all of them.
+        numbers: `Position.nth` of each; empty: 0. Positions ascend.
     """
 
     offsets: Sequence[int]
     contents: Sequence[bytes]
     size: int
+    numbers: Sequence[int] = ()
 
     def __len__(self) -> int:
         """Bytes it takes."""
@@ -42,11 +44,15 @@ class EventBlock:
 
     def after(self, position: Position) -> EventBlock:
         """Return the events after a position."""
-        if not self.offsets or self.offsets[0] > position.at:
+        if not self.offsets or self.position(0) > position:
             return self
-        first = bisect_right(self.offsets, position.at)
+        first = bisect_right(range(self.events), position, key=self.position)
         contents = self.contents[first:]
-        return EventBlock(self.offsets[first:], contents, sum(map(len, contents)))
+        return EventBlock(self.offsets[first:], contents, sum(map(len, contents)), self.numbers[first:])
+
+    def position(self, index: int) -> Position:
+        """Return where an event stands."""
+        return Position(self.offsets[index], self.numbers[index] if self.numbers else 0)
 
 
 class StreamEvent(NamedTuple):
@@ -88,7 +94,7 @@ def one_by_one(events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
     for event in events:
         if isinstance(event.content, EventBlock):
             block = event.content
-            yield from (StreamEvent(Position(at), content) for at, content in zip(block.offsets, block.contents, strict=True))
+            yield from (StreamEvent(block.position(index), content) for index, content in enumerate(block.contents))
         else:
             yield event
 
@@ -121,7 +127,7 @@ class Lines:
             if isinstance(content, EventBlock):
                 self.contents += content.contents
                 self._offsets += content.offsets
-                self.numbers += [0] * content.events
+                self.numbers += content.numbers or [0] * content.events
             else:
                 self.contents.append(content)
                 self._offsets.append(at)

@@ -95,6 +95,8 @@ class Rows:
         plain = self._names.get(str(path[len(self._base)]))
         if plain in _LOOKS:
             return only(_LOOKS[plain], seen)
+        if plain == "op" and self._metadata[plain] in ("c", "u"):
+            return Unread.WRITE
         if plain in _SAME:
             return Unread.SAME
         column = None if plain else self._column(path)

@@ -114,6 +114,8 @@ class Envelopes:
                 return only(Look.MILLIS, seen)
             case ("transaction", "total_order"):
                 return only(Look.ORDINAL, seen)
+            case ("op",) if self._only_writes():
+                return Unread.WRITE
             case ("before" | "after" | "source" | "transaction" | "op",):
                 return Unread.SAME
             case _:
@@ -133,6 +135,10 @@ class Envelopes:
         before = self.record.value.get("before")
         is_there = isinstance(before, dict) and all(before.get(column.name) is not None for column in self.schema.row_key)
         return self.record.value["op"] == "u" and is_there
+
+    def _only_writes(self) -> bool:
+        """Whether it makes no difference if the row is new: no image of before tells of a key that it had."""
+        return self.record.value["op"] in ("c", "u") and self.record.value.get("before") is None
 
     def _slot(self, slots: Mapping[JsonPath, Slot], *path: str | int) -> Slot:
         return slot_at(slots, *self._base, *path)

@@ -61,6 +61,7 @@ class Look(Enum):
 
 _SKIPPED = f"(?:{_ANY}|null)"
 """Any value but an object or an array, of which nothing is read."""
+_WRITE = '"[cu]"'
 
 
 class Unread(Enum):
@@ -70,6 +71,8 @@ class Unread(Enum):
     """It is part of the form: other events have the same."""
     SKIPPED = "skipped"
     """It may be any value but an object or an array."""
+    WRITE = "write"
+    """It is `"c"` or `"u"`, a row inserted or updated, where both mean the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ def learned(texts: Sequence[str], read: Read, *, whole: Whole) -> tuple[EventFor
         if found is Unread.SAME:
             builder.literal += text[start:end]
         elif isinstance(found, Unread):
-            builder.add(_SKIPPED)
+            builder.add(_SKIPPED if found is Unread.SKIPPED else _WRITE)
         else:
             look, takes_null = found
             slots[path] = Slot(len(slots), look, takes_null)

@@ -3,12 +3,15 @@
 Beside it the bare Java reader, which writes lines of the wire format to nowhere, or the rows that the agent takes in
 their place. The goal is half the pace of lines. A segment has 5,400 mutations of three tables; how many segments may be
 given (60; 186 are a million mutations). CPU is told beside the clock: on a machine that does other things it says more.
+Then segments come one by one at half of the agent's pace: a segment's lag is from when it is there until it has landed
+and the agent has let go of it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import threading
@@ -38,6 +41,9 @@ from cdc_views.producing import targets_of  # noqa: E402
 from cdc_views.relation import Relation  # noqa: E402
 from cdc_views.schema_readers.cql import read_cql  # noqa: E402
 
+SEGMENT = 5400
+"""Mutations of a captured segment."""
+LOAD_SECONDS = 30
 TABLES = ("shop.orders", "shop.typed", "shop.sales")
 PROJECT = "name: bench\nengine: duckdb\nwarehouse: ./warehouse\ntables:\n" + "".join(
     f"  - {{name: {name}, schema: shop.cql, raw: {{format: cassandra-mutation}}}}\n" for name in TABLES
@@ -86,7 +92,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
         )
         while reader._frame()[0] in b"EC":
             pass
-        count += 5400 if place else 0
+        count += SEGMENT if place else 0
     took, used, memory = time.perf_counter() - begun, cpu(reader.process_id) - used, peak(reader.process_id)
     reader.close()
     return count, took, used, memory
@@ -111,15 +117,21 @@ class Watched:
     """MiB of Python and of Java each time another tenth has landed."""
 
 
-def agent(folder: Path, work: Path, *, expected: int) -> Watched:
-    """Land all segments of the folder, which hold so many mutations."""
+def made(folder: Path, work: Path, stop: Event) -> tuple[CassandraSource, Runtime]:
+    """The agent that lands the folder's segments until it is told to stop."""
     (folder / "shop.cql").write_text((folder / "schema.cql").read_text())
     (folder / "cdc_views.yml").write_text(PROJECT)
-    log, stop, seen = Quiet(), Event(), Watched()
+    log = Quiet()
     targets = targets_of(folder / "cdc_views.yml", (), format_name="cassandra-mutation", log=log)
     options = Options(cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw")
     source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
-    runtime = Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+    return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+
+
+def agent(folder: Path, work: Path, *, expected: int) -> Watched:
+    """Land all segments of the folder, which hold so many mutations."""
+    stop, seen = Event(), Watched()
+    source, runtime = made(folder, work, stop)
 
     def landed() -> int:
         return int(sum(source.metrics.events(name)._value.get() for name in TABLES))
@@ -142,6 +154,34 @@ def agent(folder: Path, work: Path, *, expected: int) -> Watched:
     threading.Thread(target=watch, daemon=True).start()
     runtime.run()
     return seen
+
+
+def lags(folder: Path, work: Path, segment: Path, *, per_second: float) -> list[float]:
+    """Seconds that each segment waits where they come at such a pace of mutations; the first few warm the agent up."""
+    stop, there, found = Event(), {}, []
+    runtime = made(folder, work, stop)[1]
+    coming = folder / "cdc_raw"
+
+    def look() -> None:
+        for path in [path for path in there if not path.exists()]:
+            found.append(time.perf_counter() - there.pop(path))
+
+    def feed() -> None:
+        begun = time.perf_counter()
+        for number in range(int(LOAD_SECONDS * per_second / SEGMENT)):
+            while time.perf_counter() < begun + number * SEGMENT / per_second:
+                time.sleep(0.005)
+                look()
+            path = copy(segment, coming, 1_000_000 + number)
+            there[path] = time.perf_counter()
+        while there:
+            time.sleep(0.005)
+            look()
+        stop.set()
+
+    threading.Thread(target=feed, daemon=True).start()
+    runtime.run()
+    return found[len(found) // 5 :]
 
 
 def main(segments: int) -> None:
@@ -169,7 +209,10 @@ def main(segments: int) -> None:
         print(f"Java {seen.java_peak:4.0f} MiB, Python {peak():4.0f} MiB")
         of_lines, of_rows = (seen.events / seen.seconds / pace for pace in paces)
         print(f"of the bare reader of lines {of_lines:.2f}, of rows {of_rows:.2f}", end="   ")
-        print(f"MiB at each tenth: {', '.join(seen.memory)}")
+        print(f"MiB at each tenth: {', '.join(seen.memory)}", flush=True)
+        half = seen.events / seen.seconds / 2
+        waited = lags(folder, folder / "again", log_of(capture, CAPTURED), per_second=half)
+        print(f"lag at {half:,.0f} /s: {statistics.median(waited):.2f} s, at most {max(waited):.2f} s, {len(waited)} segments")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -13,6 +13,8 @@ from cdc_producers.postgres.transactions import Transactions
 from cdc_producers.postgres.values import TypeFacts
 from cdc_producers.source import Emitted
 
+from cdc_views.landing import EventBlock, StreamEvent
+from cdc_views.landing.blocks import one_by_one
 from cdc_views.schema import TableSchema
 from cdc_views.schema_readers import read_schema
 
@@ -64,6 +66,19 @@ class Said:
 
 
 def emitted(*names: str, found: dict[str, Any] | None = None, log: Said | None = None) -> list[Emitted]:
+    """As `handed_on`, each event by itself."""
+    return [single for item in handed_on(*names, found=found, log=log) for single in _each(item)]
+
+
+def _each(item: Emitted) -> Iterator[Emitted]:
+    if not isinstance(item.content, EventBlock):
+        yield item
+        return
+    for event in one_by_one([StreamEvent(item.position, item.content)]):
+        yield item._replace(position=event.position, content=event.content)
+
+
+def handed_on(*names: str, found: dict[str, Any] | None = None, log: Said | None = None) -> list[Emitted]:
     """What the captured messages make of these tables; `found` is what the source answers when it is asked again."""
     items: list[Emitted] = []
     transactions = Transactions(
@@ -77,4 +92,5 @@ def emitted(*names: str, found: dict[str, Any] | None = None, log: Said | None =
     )
     for message in messages():
         transactions.take(message)
+    transactions.hand_on()
     return items

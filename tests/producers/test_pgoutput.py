@@ -8,11 +8,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from captured import DATA, Said, Target, emitted, messages, payloads
+from captured import DATA, Said, Target, emitted, handed_on, messages, payloads
+from cdc_producers.postgres import transactions
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, Reader, Relation, Truncate, Update
+from cdc_producers.source import Emitted
 
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.facts import Fact
+from cdc_views.landing import EventBlock
 from cdc_views.raw.base import SourceLine
 from cdc_views.raw.debezium import Debezium
 
@@ -91,11 +94,44 @@ def test_events_say_what_debezium_says_of_the_same_statements(name: str) -> None
 
 def test_positions_ascend_and_those_of_one_transaction_share_its_commit() -> None:
     items = [item for item in emitted(TYPES, FULL) if item.content is not None]
+    for name in (TYPES, FULL):
+        mine = [item.position for item in items if item.table == name]
+        assert mine == sorted(set(mine))
+    items.sort(key=lambda item: item.position)
     positions = [item.position for item in items]
-    assert positions == sorted(set(positions))
     ends = {message.lsn for message in messages() if isinstance(message, Commit)}
     assert {position.at for position in positions} <= ends
     assert [json.loads(item.content or b"")["op"] for item in items if item.position.at == items[-1].position.at] == list("cudtt")
+
+
+def test_events_of_many_transactions_go_on_at_once_and_their_ends_after_them() -> None:
+    last, end = handed_on(TYPES, FULL)[-2:]
+    ends = [message.end for message in messages() if isinstance(message, Commit)]
+    assert isinstance(last.content, EventBlock)
+    assert len(set(last.content.offsets)) > 1
+    assert last.position == last.content.position(last.content.events - 1)
+    assert (end.table, end.token) == ("", ends[-1])
+
+
+def test_a_block_is_no_larger_than_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = emitted(TYPES)
+    for name, limit in (("_BLOCK_EVENTS", 3), ("_BLOCK_BYTES", 2000)):
+        with monkeypatch.context() as patched:
+            patched.setattr(transactions, name, limit)
+            blocks = [item for item in handed_on(TYPES) if isinstance(item.content, EventBlock)]
+            parted = emitted(TYPES)
+        assert len(blocks) > 2
+        assert all(block.content.events <= 3 or block.content.size < 4000 for block in blocks)
+        assert [(item.position, undated(item)) for item in parted if item.table] == [
+            (item.position, undated(item)) for item in whole if item.table
+        ]
+        assert [item.token for item in parted if item.token][-1] == whole[-1].token
+
+
+def undated(item: Emitted) -> str:
+    """An event without the time at which it was read."""
+    assert isinstance(item.content, bytes)
+    return item.content.decode().rpartition('"ts_ms"')[0]
 
 
 def test_a_table_that_is_not_asked_for_takes_no_place_of_another() -> None:

@@ -52,7 +52,7 @@ def read(stream: SlotStream, *, until: Callable[[list[Message]], Any], within: f
             assert time.monotonic() < deadline, found
             return stop.is_set() or bool(until(found))
 
-    stream.follow(Looking().is_set, found.append)
+    stream.follow(Looking().is_set, found.append, lambda: None)
     return found
 
 

@@ -53,6 +53,18 @@ def test_what_comes_after_a_position_is_left_of_a_block() -> None:
     assert whole.after(Position(8)).events == 0
 
 
+def test_positions_within_a_transaction_are_kept_where_a_block_has_them() -> None:
+    whole = EventBlock([3, 3, 5], [b"c", b"dd", b"eee"], 6, [1, 4, 2])
+    assert whole.after(Position(3)) is whole
+    assert whole.after(Position(3, 1)) == EventBlock([3, 5], [b"dd", b"eee"], 5, [4, 2])
+    assert whole.after(Position(5, 1)) == EventBlock([5], [b"eee"], 3, [2])
+    assert whole.after(Position(5, 2)).events == 0
+    lines = Lines()
+    lines.add("a", [StreamEvent(Position(5, 2), whole)])
+    assert [lines.event(index).position for index in range(3)] == [(3, 1), (3, 4), (5, 2)]
+    assert [each.position for each in one_by_one([StreamEvent(Position(5, 2), whole)])] == [(3, 1), (3, 4), (5, 2)]
+
+
 def test_lines_know_the_stream_and_the_position_of_each_event() -> None:
     lines = Lines()
     lines.add("a", [block(1, 2), StreamEvent(Position(7, 3), b"x")])

@@ -156,6 +156,16 @@ def test_ordinary_events_are_read_at_once(orders: TableSchema) -> None:
     assert taken(found, contents) == list(range(400))
 
 
+def test_rows_that_were_inserted_and_updated_are_of_one_form(orders: TableSchema) -> None:
+    found = reader(orders)
+    contents = [written(number, op="cu"[number % 2]) for number in range(1, 41)]
+    parts = found.read(contents, lines=range(1, 41), landed_at=7)
+    assert [part.events for part in parts] == [list(range(2, 40))]
+    assert taken(found, [*contents, written(41, op="r"), written(42, op="x")]) == list(range(40))
+    unwrapped = [kafka(number, flat(number).replace('"__op":"c"', f'"__op":"{"cu"[number % 2]}"')) for number in range(1, 41)]
+    assert [part.events for part in reader(orders).read(unwrapped, lines=range(40), landed_at=7)] == [list(range(2, 40))]
+
+
 def test_every_sample_of_debezium_without_nested_values_is_read_at_once() -> None:
     table = read_schema(SAMPLES / "postgres_schema.sql", table="public.t_full", keyspace="public")
     for name in ("default", "schemas_enabled", "decimal_string_time_isostring_binary_hex"):

@@ -187,7 +187,7 @@ class PostgresSource:
         self.log.info(f"following slot {options.slot}", slot=options.slot)
         try:
             with self._watch.running():
-                stream.follow(lambda: stop.is_set() or self._watch_says_changed(), transactions.take)
+                stream.follow(lambda: stop.is_set() or self._watch_says_changed(), transactions.take, transactions.hand_on)
         except EngineError:
             if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
                 check_alive(slot, options.slot)

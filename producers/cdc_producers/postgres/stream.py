@@ -62,12 +62,16 @@ class SlotStream:
             options += ", messages 'true'"
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
 
-    def follow(self, is_over: Callable[[], bool], take: Callable[[Message], None]) -> None:
-        """Give each message to `take` until `is_over`; raises `TransientError` where the connection breaks."""
+    def follow(self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[], None]) -> None:
+        """Give each message to `take` until `is_over`; raises `TransientError` where the connection breaks.
+
+        `all_taken` is called wherever there are no more of them for now, and at the end.
+        """
         stream = self._opened()
         while not is_over():
             received = stream.read()
             if received is None:
+                all_taken()
                 self._idle(stream)
                 continue
             lsn, payload = received
@@ -78,6 +82,7 @@ class SlotStream:
                 take(message)
             if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
                 self.confirm()
+        all_taken()
 
     def _opened(self) -> ReplicationStream:
         if self._connection is None:

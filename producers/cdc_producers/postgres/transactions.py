@@ -9,11 +9,27 @@ from cdc_producers.postgres.events import EventWriter, Place, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
 from cdc_producers.source import Emit, Emitted
-from cdc_views.landing import Position
+from cdc_views.landing import EventBlock, Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _ORDERS_EACH = 2
 """Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
+_BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
+"""Events that are handed on at once where the server has more of them."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Events of one table that were read and not handed on yet; see `EventBlock`. `happened` is when the first was."""
+
+    happened: float
+    offsets: list[int] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    size: int = 0
+
+    def block(self) -> EventBlock:
+        return EventBlock(self.offsets, self.contents, self.size, self.numbers)
 
 
 @dataclass
@@ -27,7 +43,7 @@ class Transactions:
         types: The server's types.
         reread: Asks the source for what its log leaves out.
         log: Hears of columns that come and go.
-        emit: Takes the events.
+        emit: Takes the events, many at once: an object for each of them costs more than to read it.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -43,15 +59,21 @@ class Transactions:
     _checked: dict[int, tuple[Relation, EventWriter]] = field(default_factory=dict)
     """Those of the transaction: files are not looked at for each change."""
     _columns: dict[str, set[str]] = field(default_factory=dict)
+    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _events: int = 0
+    _bytes: int = 0
+    _ended: int | None = None
+    """Where the last transaction ends, while that has not been handed on."""
 
     def take(self, message: Message) -> None:
-        """Emit what a message says."""
+        """Take what a message says, and hand on what there is where that is enough."""
         match message:
             case Begin():
                 self._begin, self._order = message, 0
                 self._checked.clear()
             case Commit():
-                self.emit(Emitted(token=message.end))
+                self._ended = message.end
+                self._events += 1  # so that many empty ones are confirmed, too
             case Relation():
                 self._note_columns(message)
             case Truncate():
@@ -59,6 +81,18 @@ class Transactions:
                     self._truncate(relation)
             case Insert() | Update() | Delete():
                 self._change(message)
+        if self._events >= _BLOCK_EVENTS or self._bytes >= _BLOCK_BYTES:
+            self.hand_on()
+
+    def hand_on(self) -> None:
+        """Emit what was taken; to be called where the server has nothing more for now, too."""
+        pending, ended = self._pending, self._ended
+        self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
+        for name, events in pending.items():
+            at = Position(events.offsets[-1], events.numbers[-1])
+            self.emit(Emitted(name, self.stream, at, events.block(), events.happened))
+        if ended is not None:
+            self.emit(Emitted(token=ended))
 
     def _change(self, message: Insert | Update | Delete) -> None:
         place = self._next()
@@ -106,8 +140,15 @@ class Transactions:
         return Place(self._begin, self._order - 1)
 
     def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
-        position = Position(place.begin.lsn, place.order)
-        self.emit(Emitted(target.name, self.stream, position, content, place.begin.committed_at / 1e6))
+        pending = self._pending.get(target.name)
+        if pending is None:
+            pending = self._pending[target.name] = _Pending(place.begin.committed_at / 1e6)
+        pending.offsets.append(place.begin.lsn)
+        pending.numbers.append(place.order)
+        pending.contents.append(content)
+        pending.size += len(content)
+        self._events += 1
+        self._bytes += len(content)
 
     def _writer(self, relation: Relation, target: StreamTarget) -> EventWriter:
         """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
