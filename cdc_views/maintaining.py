@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.raw_places import generations_of
 
@@ -86,7 +86,7 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
         table = DeltaTable(location)
         merged = None
         if not dry_run:
-            merged = int(table.optimize.compact()["numFilesRemoved"]) if merges else 0
+            merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
         paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
         size = sum(_size(Path(location) / path) for path in paths)
         if not dry_run:

@@ -114,10 +114,8 @@ class Envelopes:
                 return only(Look.MILLIS, seen)
             case ("transaction", "total_order"):
                 return only(Look.ORDINAL, seen)
-            case ("op",) if self._only_writes():
-                return Unread.WRITE
-            case ("before" | "after" | "source" | "transaction" | "op",):
-                return Unread.SAME
+            case ("before" | "after" | "source" | "transaction" | "op" as name,):
+                return Unread.WRITE if name == "op" and self._only_writes() else Unread.SAME
             case _:
                 return Unread.SKIPPED
 

@@ -46,6 +46,7 @@ DO $$ BEGIN FOR part IN 0..({{events}} / 1000 - 1) LOOP
 END LOOP; END $$"""
 SLOTS = {"client": "client", "reader": "reader", "producer": "cdc_views_bench"}
 BATCH, CLIENTS = 500, 2
+EPOCH_MILLIS = 1_795_251_447_213
 SECRETS = {"CDC_VIEWS_HTTP_USER": "u", "CDC_VIEWS_HTTP_PASSWORD": "p", "CDC_VIEWS_HTTP_SECRET": "s" * 32}
 
 
@@ -133,10 +134,10 @@ def batches(count: int) -> Iterator[bytes]:
                 "table": "bench",
                 "db": "x",
                 "lsn": number + 1,
-                "ts_ms": 1,
+                "ts_ms": EPOCH_MILLIS + number,
                 "snapshot": "false",
             }
-            events.append({"before": None, "after": after, "source": source, "op": "c", "ts_ms": 1})
+            events.append({"before": None, "after": after, "source": source, "op": "c", "ts_ms": EPOCH_MILLIS + number})
         yield json.dumps(events).encode()
 
 
