@@ -36,6 +36,7 @@ class Sources:
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
         is_overlay_small: As `is_fresh_small`, of the overlay.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
+        has_old_scopes: As `has_scopes`, of base and overlay.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
         late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
@@ -55,6 +56,7 @@ class Sources:
     is_fresh_small: bool = True
     is_overlay_small: bool = True
     has_scopes: bool = True
+    has_old_scopes: bool = True
     has_truncates: bool = False
     purged: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
@@ -75,6 +77,7 @@ class Sources:
             has_fresh=bool(self.runs + self.tail),
             is_fresh_small=self.is_fresh_small,
             has_scopes=self.has_scopes,
+            has_old_scopes=self.has_old_scopes,
             has_plain=bool(self.plain),
             has_judged=len(self.plain) < len(self.base),
             has_overlay_plain=bool(self.overlay_plain),

@@ -25,7 +25,7 @@ from cdc_views.materialize.wholeness import check_whole
 from cdc_views.plan.compact import BASE, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
-REBASE_SHARE = 0.2
+REBASE_SHARE = 0.125
 """The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
 OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""
@@ -173,9 +173,11 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
 
 
 def _reaching(sources: Sources) -> Sources:
-    """`sources` with what the statistics in the footers of runs and tail tell."""
-    reach = reach_of(sources.runs + sources.tail)
-    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates)
+    """`sources` with what the statistics in the footers tell, but for those of plain rows, which are rows alone."""
+    reach, old = reach_of(sources.runs + sources.tail), reach_of(sources.judged + sources.overlay_judged)
+    return replace(
+        sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates, has_old_scopes=old.has_scopes
+    )
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:

@@ -93,8 +93,15 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
     table = reduce_table(reduction) if shape.has_truncates else None
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):
-        parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=reduce_partitions(reduction), table=table))
+        parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=_partitions(reduction), table=table))
     return parts[0] if len(parts) == 1 else UnionAll("touched_and_untouched", parts[0].grain, tuple(parts))
+
+
+def _partitions(reduction: Reduction) -> Node | None:
+    """What covers more than a row; None where a state and its tail are known to hold no such fact, as most tables' do."""
+    split = reduction.split
+    is_known = split is not None and not split.has_scopes and not split.has_old_scopes
+    return None if is_known and not reduction.schema.statics else reduce_partitions(reduction)
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
