@@ -2,8 +2,8 @@
 
 A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
 tail alone. Once the runs weigh a hundredth of the base, the rows that they are about are reduced with what the base has of
-them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs a fifth of
-the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
+them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs an eighth
+of the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
 Each step is due when a share of the base came together, so that what a fact costs on its way into the base does not depend
 on how large the base is (docs/materialize.md has the figures).
 """

@@ -15,6 +15,7 @@ import shutil
 import statistics
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from cdc_views.quality.validating import SAMPLED
 OUT = Path(__file__).parent / "out"
 os.environ.setdefault("RUST_LOG", "error")  # deltalake warns of each column that it keeps no statistics of
 RUNS = 5
+READ_LAST = 8
+"""Tails after which the state is read: more than from one base to the next, for right after one it costs least."""
 OTHER_TAILS = 3
 
 
@@ -41,16 +44,32 @@ def tell(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
-def tails(engine: Engine, source: Source, state: str, *, count: int, facts: int) -> tuple[list[float], list[str]]:
-    """Land and materialize so many tails; seconds of each, and what it merged."""
-    seconds, merges = [], []
+@dataclass
+class Tails:
+    """Tails that were landed and materialized: seconds of each, what it merged, and seconds of a read after it."""
+
+    seconds: list[float] = field(default_factory=list)
+    merges: list[str] = field(default_factory=list)
+    reads: list[float] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        """Seconds a tail, merges included."""
+        return statistics.mean(self.seconds)
+
+
+def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tails, read_last: int = 0) -> Tails:
+    """Land and materialize so many tails, and read after each of the last few."""
     for number in range(count):
         source.land(facts)
-        took, done = timed(lambda: materialize(engine, source.raw, state))
-        seconds.append(took)
-        merges.append(done.merged)
-        tell(f"  tail {number + 1}: {took:.2f} s {done.merged}")
-    return seconds, merges
+        took, done = timed(lambda: materialize(reader.engine, source.raw, reader.state))
+        found.seconds.append(took)
+        found.merges.append(done.merged)
+        tell(f"  tail {len(found.seconds)}: {took:.2f} s {done.merged}")
+        if number >= count - read_last:
+            reader.view()
+            found.reads.append(timed(reader.view, runs=RUNS)[0])
+    return found
 
 
 def written(state: str, *, after: int) -> tuple[int, int]:
@@ -97,18 +116,24 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     assert answer == reader.raw_view(), "state and tail do not show what raw shows"
     tell(f"view with a tail of 1 % {tail:.2f} s = {tail / scan:.2f} x")
     first, done = timed(lambda: materialize(engine, source.raw, reader.state))
-    seconds, merges = tails(engine, source, reader.state, count=count - 1, facts=step)
-    seconds, merges = [first, *seconds], [done.merged, *merges]
-    reader.view()
-    after, answer = timed(reader.view, runs=RUNS)
+    found = Tails([first], [done.merged])
+    tails(reader, source, count=count - 1, facts=step, found=found, read_last=READ_LAST)
+    _, answer = timed(reader.view)
     assert answer == reader.raw_view(), "state does not show what raw shows"
-    mean = statistics.mean(seconds)
-    tell(f"mean of {count} tails {mean:.2f} s = {mean / full:.1%} of a rebuild; read after {after / scan:.2f} x")
+    reads = found.reads or [timed(reader.view, runs=RUNS)[0]]
+    # there are more rows and values than before the tails
+    reader.keep(f"{plain}_after")
+    reader.plain(f"{plain}_after")
+    scan_after, _ = timed(lambda: reader.plain(f"{plain}_after"), runs=RUNS)
+    after, most = (each(reads) / scan_after for each in (statistics.mean, max))
+    tell(f"mean of {count} tails {found.mean:.2f} s = {found.mean / full:.1%} of a rebuild")
+    tell(f"reads after the last {len(reads)}: {after:.2f} x, at most {most:.2f} x of a scan of {scan_after:.2f} s")
     files, size = written(reader.state, after=built)
     return {
         "keys": source.keys, "facts_a_tail": step, "full": full, "scan": scan, "at_rest": rest, "tail_1": tail,
         "validated": validated,
-        "tails": seconds, "merges": merges, "mean": mean, "after": after, "lookup": lookup(reader, source),
+        "tails": found.seconds, "merges": found.merges, "mean": found.mean, "lookup": lookup(reader, source),
+        "scan_after": scan_after, "after": statistics.mean(reads), "reads_after": reads,
         "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
         "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
@@ -147,10 +172,11 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
 def smaller(engine: Engine, large: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same tails into a state of a tenth of the keys, as many as fit between its merges and some more."""
     source = Source(folder / "tenth", keys=large["keys"] // 10)
-    state = str(folder / "tenth" / "state")
-    materialize(engine, source.raw, state, full=True)
-    seconds, merges = tails(engine, source, state, count=min(10, len(large["tails"])), facts=large["facts_a_tail"])
-    return {"keys": source.keys, "tails": seconds, "merges": merges, "mean": statistics.mean(seconds)}
+    reader = Reader(engine, source.raw, str(folder / "tenth" / "state"))
+    materialize(engine, source.raw, reader.state, full=True)
+    count = min(10, len(large["tails"]))
+    found = tails(reader, source, count=count, facts=large["facts_a_tail"], found=Tails())
+    return {"keys": source.keys, "tails": found.seconds, "merges": found.merges, "mean": found.mean}
 
 
 def others(engine: Engine, source: Source, folder: Path) -> dict[str, Any]:
@@ -187,7 +213,8 @@ def plot(result: dict[str, Any], path: Path) -> None:
     left.legend()
     large = result["large"]
     names = ["plain scan", "state at rest", "with a tail of 1 %", f"after {len(large['tails'])} tails"]
-    bars = right.barh(names, [large[key] / large["scan"] for key in ("scan", "at_rest", "tail_1", "after")], color="#3b6ea5")
+    ratios = [large[key] / large["scan"] for key in ("scan", "at_rest", "tail_1")]
+    bars = right.barh(names, [*ratios, large["after"] / large["scan_after"]], color="#3b6ea5")
     right.bar_label(bars, fmt="%.2f", padding=3)
     right.invert_yaxis()
     right.set_xlabel("full read, in plain scans of the same values")

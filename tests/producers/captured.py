@@ -67,10 +67,11 @@ class Said:
 
 def emitted(*names: str, found: dict[str, Any] | None = None, log: Said | None = None) -> list[Emitted]:
     """As `handed_on`, each event by itself."""
-    return [single for item in handed_on(*names, found=found, log=log) for single in _each(item)]
+    return [single for item in handed_on(*names, found=found, log=log) for single in singles(item)]
 
 
-def _each(item: Emitted) -> Iterator[Emitted]:
+def singles(item: Emitted) -> Iterator[Emitted]:
+    """What a source hands on, each event by itself."""
     if not isinstance(item.content, EventBlock):
         yield item
         return

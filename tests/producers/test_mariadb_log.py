@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captured import Said
+from captured import Said, singles
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, has_checksums, read_event
 from cdc_producers.mariadb.gtids import Gtid, Mark
@@ -24,6 +24,7 @@ from mariadb_tables import DDL, canonical
 from cdc_views.codec.jsontext import to_json
 from cdc_views.errors import EngineError
 from cdc_views.facts import Fact
+from cdc_views.landing import EventBlock
 from cdc_views.oracle import latest_rows
 from cdc_views.raw.base import SourceLine, order_key
 from cdc_views.raw.debezium import Debezium
@@ -72,13 +73,18 @@ class Reader:
     """Reads the captured packets into events of `tables`; `found` is what the source answers when it is asked again."""
 
     def __init__(self, *tables: str, start: Gtid = START, starts: Mapping[str, Mark] | None = None) -> None:
-        self.items: list[Emitted] = []
+        self.handed_on: list[Emitted] = []
         self.log, self.found = Said(), {"v": '"asked"', "extra": "5"}
         self.asked: list[tuple[str, list[str]]] = []
         targets = {name: Target(name) for name in tables or (TYPES, KEYS)}
         logged = LoggedTables(targets, COLLATIONS, lambda name: {}, self._reread, self.log)
         begins = {name: Mark.after(start, epoch=0) for name in targets}
-        self.transactions = Transactions(targets, starts or begins, 0, start, "name:0", logged, self.log, self.items.append)
+        self.transactions = Transactions(targets, starts or begins, 0, start, "name:0", logged, self.log, self.handed_on.append)
+
+    @property
+    def items(self) -> list[Emitted]:
+        """Each event by itself."""
+        return [single for item in self.handed_on for single in singles(item)]
 
     def _reread(self, table: str, key: Mapping[str, str], names: Any) -> Mapping[str, str]:
         self.asked.append((table, list(names)))
@@ -102,6 +108,18 @@ def facts(items: list[Emitted], table: str) -> list[Fact]:
         if item.table == table and item.content is not None:
             found += Debezium().decode(SourceLine(item.content.decode()), schema_of(table))
     return found
+
+
+def test_rows_of_one_entry_of_the_log_go_on_at_once() -> None:
+    reader = Reader().take(packets())
+    blocks = [item for item in reader.handed_on if isinstance(item.content, EventBlock)]
+    assert blocks
+    for block in blocks:
+        assert block.position == block.content.position(block.content.events - 1)
+    for table in (TYPES, KEYS):
+        mine = [item.position for item in reader.items if item.table == table]
+        assert mine == sorted(set(mine))
+        assert reader.transactions.marked[table] == mine[-1]
 
 
 def test_values_of_all_types_are_what_the_source_selects() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cdc_producers.gathering import Gathered
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Begin, Event, Statement
 from cdc_producers.mariadb.events import EventSource, EventWriter, Place
@@ -36,7 +37,7 @@ class Transactions:
         stream: The name that positions are kept under.
         tables: What the log says of tables.
         log: Hears of DDL.
-        emit: Takes the events.
+        emit: Takes the events, those of one entry of the log at once.
         marked: How far each table has been emitted, where it has.
     """
 
@@ -57,6 +58,7 @@ class Transactions:
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
+    _gathered: Gathered | None = None
 
     def __post_init__(self) -> None:
         self._landed = {name: mark.position for name, mark in self.starts.items()}
@@ -193,7 +195,8 @@ class Transactions:
         place = self._next(event, file)
         database, _, table = name.partition(".")
         source = EventSource(self.stream, database, table, self.starts[target.name].epoch)
-        self._emit(target, place, source.truncated(place))
+        self._add(target, place, source.truncated(place))
+        self._hand_on(target)
 
     def _rows(self, event: Event, file: str) -> None:
         body = binlog.read_rows(event)
@@ -211,16 +214,17 @@ class Transactions:
             if changed is not None:
                 self._update(table, writer, row, changed, place=place)
             else:
-                self._emit(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
+                self._add(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
+        self._hand_on(table.target)
 
     def _update(self, table: LoggedTable, writer: EventWriter, old: Row, new: Row, *, place: Place) -> None:
         if not writer.has_moved(old, new):
-            self._emit(table.target, place, writer.updated(old, new, place))
+            self._add(table.target, place, writer.updated(old, new, place))
             return
-        self._emit(table.target, place, writer.deleted(old, place))
+        self._add(table.target, place, writer.deleted(old, place))
         then = place._replace(order=place.order + 1)
         whole = self.tables.completed(table, writer.filled(new, old))
-        self._emit(table.target, then, writer.inserted(whole, then))
+        self._add(table.target, then, writer.inserted(whole, then))
 
     def _check_domain(self, target: StreamTarget) -> None:
         if self._begin is None:
@@ -243,11 +247,18 @@ class Transactions:
         first = self._first[target.name]
         return Position(first.at, first.nth + order)
 
-    def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
+    def _add(self, target: StreamTarget, place: Place, content: bytes) -> None:
         position = self._position(target, place.order)
         if position > self._landed[target.name]:
-            self.emit(Emitted(target.name, self.stream, position, content, float(place.seconds)))
-            self.marked[target.name] = position
+            self._gathered = self._gathered or Gathered(float(place.seconds))
+            self._gathered.add(position, content)
+
+    def _hand_on(self, target: StreamTarget) -> None:
+        gathered, self._gathered = self._gathered, None
+        if gathered is not None:
+            item = gathered.emitted(target.name, self.stream)
+            self.emit(item)
+            self.marked[target.name] = item.position
 
     def _mark(self, every: float) -> None:
         """Tell tables that had no change for a while how far the log was read: so much less is read again, or was purged."""

@@ -5,31 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from cdc_producers.gathering import Gathered
 from cdc_producers.postgres.events import EventWriter, Place, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
 from cdc_producers.source import Emit, Emitted
-from cdc_views.landing import EventBlock, Position
+from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _ORDERS_EACH = 2
 """Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
 _BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
 """Events that are handed on at once where the server has more of them."""
-
-
-@dataclass(slots=True)
-class _Pending:
-    """Events of one table that were read and not handed on yet; see `EventBlock`. `happened` is when the first was."""
-
-    happened: float
-    offsets: list[int] = field(default_factory=list)
-    contents: list[bytes] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    size: int = 0
-
-    def block(self) -> EventBlock:
-        return EventBlock(self.offsets, self.contents, self.size, self.numbers)
 
 
 @dataclass
@@ -59,7 +46,7 @@ class Transactions:
     _checked: dict[int, tuple[Relation, EventWriter]] = field(default_factory=dict)
     """Those of the transaction: files are not looked at for each change."""
     _columns: dict[str, set[str]] = field(default_factory=dict)
-    _pending: dict[str, _Pending] = field(default_factory=dict)
+    _pending: dict[str, Gathered] = field(default_factory=dict)
     _events: int = 0
     _bytes: int = 0
     _ended: int | None = None
@@ -89,8 +76,7 @@ class Transactions:
         pending, ended = self._pending, self._ended
         self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
         for name, events in pending.items():
-            at = Position(events.offsets[-1], events.numbers[-1])
-            self.emit(Emitted(name, self.stream, at, events.block(), events.happened))
+            self.emit(events.emitted(name, self.stream))
         if ended is not None:
             self.emit(Emitted(token=ended))
 
@@ -102,19 +88,19 @@ class Transactions:
         writer = self._writer(message.relation, target)
         match message:
             case Insert():
-                self._emit(target, place, writer.inserted(message.new, place))
+                self._add(target, place, writer.inserted(message.new, place))
             case Delete():
-                self._emit(target, place, writer.deleted(message.old, place))
+                self._add(target, place, writer.deleted(message.old, place))
             case Update() if message.old is not None and writer.has_moved(message.old, message.new):
                 self._move(target, writer, message.old, message, place=place)
             case Update():
-                self._emit(target, place, writer.updated(message.old, message.new, place))
+                self._add(target, place, writer.updated(message.old, message.new, place))
 
     def _move(self, target: StreamTarget, writer: EventWriter, old: Sequence[Field], message: Update, *, place: Place) -> None:
         """An update of the key is a deletion of the old row, then a new one, as Debezium has it."""
-        self._emit(target, place, writer.deleted(old, place))
+        self._add(target, place, writer.deleted(old, place))
         then = place._replace(order=place.order + 1)
-        self._emit(target, then, writer.inserted(self._whole(writer, old, message), then))
+        self._add(target, then, writer.inserted(self._whole(writer, old, message), then))
 
     def _whole(self, writer: EventWriter, old: Sequence[Field], message: Update) -> list[Field]:
         """The new row with what the log leaves out: from the old one, else asked of the source.
@@ -133,20 +119,17 @@ class Transactions:
         place = self._next()
         target = self.targets.get(relation.full_name)
         if target is not None:
-            self._emit(target, place, self._writer(relation, target).truncated(place))
+            self._add(target, place, self._writer(relation, target).truncated(place))
 
     def _next(self) -> Place:
         self._order += _ORDERS_EACH
         return Place(self._begin, self._order - 1)
 
-    def _emit(self, target: StreamTarget, place: Place, content: bytes) -> None:
+    def _add(self, target: StreamTarget, place: Place, content: bytes) -> None:
         pending = self._pending.get(target.name)
         if pending is None:
-            pending = self._pending[target.name] = _Pending(place.begin.committed_at / 1e6)
-        pending.offsets.append(place.begin.lsn)
-        pending.numbers.append(place.order)
-        pending.contents.append(content)
-        pending.size += len(content)
+            pending = self._pending[target.name] = Gathered(place.begin.committed_at / 1e6)
+        pending.add(Position(place.begin.lsn, place.order), content)
         self._events += 1
         self._bytes += len(content)
 
