@@ -87,7 +87,7 @@ def handed_on(*names: str, found: dict[str, Any] | None = None, log: Said | None
         database="lab",
         stream="slot",
         types=CATALOG,
-        reread=lambda relation, key, columns: found or {},
+        reread=lambda relation, key, columns, transaction: found or {},
         log=log or Said(),
         emit=items.append,
     )

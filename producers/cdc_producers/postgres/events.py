@@ -130,5 +130,6 @@ class EventWriter:
         return text.encode()
 
 
-Reread = Callable[[Relation, dict[str, Field], Sequence[str]], dict[str, Field]]
-"""Asks the source for columns of the row with this key; only those it still has are returned, as printed."""
+Reread = Callable[[Relation, dict[str, Field], Sequence[str], int], dict[str, Field]]
+"""Asks the source for columns of the row with this key as this transaction or a later one left it; only those it still
+has are returned, as printed."""

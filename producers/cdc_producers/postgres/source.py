@@ -178,7 +178,7 @@ class PostgresSource:
             database=self._database,
             stream=options.slot,
             types=types,
-            reread=lambda relation, key, names: reread(connection, relation, key, names),
+            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
             log=self.log,
             emit=emit,
         )

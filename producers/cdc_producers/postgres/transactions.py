@@ -111,7 +111,7 @@ class Transactions:
         names = [column.name for column, value in zip(message.relation.columns, row, strict=True) if value is UNCHANGED]
         if not names:
             return row
-        found = self.reread(message.relation, writer.key_of(row), names)
+        found = self.reread(message.relation, writer.key_of(row), names, self._begin.transaction)
         pairs = zip(message.relation.columns, row, strict=True)
         return [found.get(column.name, value) if value is UNCHANGED else value for column, value in pairs]
 

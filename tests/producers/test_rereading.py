@@ -1,0 +1,79 @@
+"""What a log leaves out is asked of the source, as of the transaction that the log tells of: it may be sent before it is seen."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from cdc_producers.mariadb import catalog, rereading
+from cdc_producers.mariadb.connections import Access
+from cdc_producers.mariadb.connections import connect as connect_mariadb
+from cdc_producers.postgres.connections import connect as connect_postgres
+from cdc_producers.postgres.pgoutput import Relation, RelationColumn
+from cdc_producers.postgres.rereading import reread as reread_postgres
+from services.mariadb import MariaDb
+from services.postgres import Postgres
+
+pytestmark = pytest.mark.heavy
+
+_TEXT = 25
+RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1, True), RelationColumn("v", _TEXT, -1, False)))
+
+
+def assert_waits(answer: Future[Any], *, seconds: float = 0.4) -> None:
+    """Fail where it is answered before the transaction ends."""
+    time.sleep(seconds)
+    assert not answer.done(), answer.result()
+
+
+@pytest.fixture
+def moved(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
+    for name, value in mariadb.environment.items():
+        monkeypatch.setenv(name, value)
+    mariadb.sql("CREATE TABLE shop.moved (id int PRIMARY KEY, v text, n int)", "INSERT INTO shop.moved VALUES (1, 'is', 7)")
+    return mariadb
+
+
+def test_mariadb_is_asked_again_once_the_transaction_is_seen(moved: MariaDb) -> None:
+    mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
+    table = catalog.read_table(mine, "shop.moved")
+    with ThreadPoolExecutor(1) as pool, theirs.cursor() as cursor:
+        cursor.execute("UPDATE shop.moved SET id = 2 WHERE id = 1")
+        answer = pool.submit(rereading.reread, mine, table, {"id": "2"}, ["v"])
+        assert_waits(answer)
+        theirs.commit()
+        assert answer.result(10) == {"v": '"is"'}
+    assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {}
+    mine.close(), theirs.close()
+
+
+def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rereading, "_WAIT_SECONDS", 1)
+    mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
+    table = catalog.read_table(mine, "shop.moved")
+    with theirs.cursor() as cursor:
+        cursor.execute("UPDATE shop.moved SET v = 'later' WHERE id = 1")
+        begun = time.monotonic()
+        assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {"v": '"is"'}
+        assert 0.5 < time.monotonic() - begun < 5
+    mine.close(), theirs.close()
+
+
+def test_postgres_is_asked_again_once_the_transaction_is_seen(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
+    postgres.sql("CREATE TABLE public.moved (id int PRIMARY KEY, v text); INSERT INTO public.moved VALUES (1, 'is')")
+    mine, theirs = connect_postgres(), postgres.connect()
+    theirs.autocommit = False
+    with ThreadPoolExecutor(1) as pool, theirs.cursor() as cursor:
+        cursor.execute("UPDATE public.moved SET id = 2 WHERE id = 1")
+        cursor.execute("SELECT txid_current() % (1::bigint << 32)")
+        ((number,),) = cursor.fetchall()
+        answer = pool.submit(reread_postgres, mine, RELATION, {"id": "2"}, ["v"], transaction=int(number))
+        assert_waits(answer)
+        theirs.commit()
+        assert answer.result(10) == {"v": "is"}
+    assert reread_postgres(mine, RELATION, {"id": "1"}, ["v"], transaction=int(number)) == {}
+    mine.close(), theirs.close()
