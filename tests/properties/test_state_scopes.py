@@ -107,6 +107,7 @@ def test_the_text_does_not_look_for_what_is_not_there(tmp_path: Path, duckdb_eng
     assert ["'range'" in duckdb_engine.sql(read) for read in asked] == [False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_looks_for_scopes_where_there_may_be_some(
     spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
