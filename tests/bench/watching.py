@@ -136,18 +136,27 @@ def ratio(one: Figures, other: Figures) -> float:
 
 
 def lag_at(per_second: int, write: Callable[[int], object], address: str) -> Figures:
-    """Write at a pace for a while, `write` so many events at a time, and ask the producer's metrics for its lag."""
-    samples, begun, each = [], time.monotonic(), max(1, per_second // _TICKS)
+    """Write at a pace for a while, `write` so many events at a time, and ask the producer's metrics for its lag.
+
+    Beside the lag that it tells, which is as exact as the source's clock, how long the oldest write that has not landed waits.
+    """
+    told, waits, writes = list[float](), list[float](), list[float]()
+    before, begun, each = metric(address, "events_total"), time.monotonic(), max(1, per_second // _TICKS)
     for tick in range(_LOAD_SECONDS * _TICKS):
         write(each)
+        writes.append(time.monotonic())
         if tick % 5 == 4 and tick > _SETTLED_AFTER * _TICKS:
-            samples.append(metric(address, "lag_seconds"))
+            told.append(metric(address, "lag_seconds"))
+            whole = int(metric(address, "events_total") - before) // each
+            waits.append(time.monotonic() - writes[whole] if whole < len(writes) else 0.0)
         time.sleep(max(0.0, begun + (tick + 1) / _TICKS - time.monotonic()))
     written = each * _LOAD_SECONDS * _TICKS / (time.monotonic() - begun)
     return {
         "load_a_second": round(written),
-        "lag_median_s": round(statistics.median(samples), 2),
-        "lag_max_s": round(max(samples), 2),
+        "lag_median_s": round(statistics.median(told), 2),
+        "lag_max_s": round(max(told), 2),
+        "oldest_median_s": round(statistics.median(waits), 2),
+        "oldest_max_s": round(max(waits), 2),
     }
 
 
