@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -28,6 +30,13 @@ def assert_waits(answer: Future[Any], *, seconds: float = 0.4) -> None:
     assert not answer.done(), answer.result()
 
 
+@contextmanager
+def open_transaction(connection: Any) -> Iterator[Any]:
+    """A cursor, whose transaction ends with it whatever happens: else the next test waits for its locks."""
+    with closing(connection), connection.cursor() as cursor:
+        yield cursor
+
+
 @pytest.fixture
 def moved(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
     for name, value in mariadb.environment.items():
@@ -39,26 +48,24 @@ def moved(mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
 def test_mariadb_is_asked_again_once_the_transaction_is_seen(moved: MariaDb) -> None:
     mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
-    with ThreadPoolExecutor(1) as pool, theirs.cursor() as cursor:
+    with ThreadPoolExecutor(1) as pool, open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET id = 2 WHERE id = 1")
         answer = pool.submit(rereading.reread, mine, table, {"id": "2"}, ["v"])
         assert_waits(answer)
         theirs.commit()
         assert answer.result(10) == {"v": '"is"'}
-    assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {}
-    mine.close(), theirs.close()
+        assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {}
 
 
 def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rereading, "_WAIT_SECONDS", 1)
     mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
-    with theirs.cursor() as cursor:
+    with open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET v = 'later' WHERE id = 1")
         begun = time.monotonic()
         assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {"v": '"is"'}
         assert 0.5 < time.monotonic() - begun < 5
-    mine.close(), theirs.close()
 
 
 def test_postgres_is_asked_again_once_the_transaction_is_seen(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,13 +74,13 @@ def test_postgres_is_asked_again_once_the_transaction_is_seen(postgres: Postgres
     postgres.sql("CREATE TABLE public.moved (id int PRIMARY KEY, v text); INSERT INTO public.moved VALUES (1, 'is')")
     mine, theirs = connect_postgres(), postgres.connect()
     theirs.autocommit = False
-    with ThreadPoolExecutor(1) as pool, theirs.cursor() as cursor:
+    with ThreadPoolExecutor(1) as pool, open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE public.moved SET id = 2 WHERE id = 1")
         cursor.execute("SELECT txid_current() % (1::bigint << 32)")
         ((number,),) = cursor.fetchall()
+        assert reread_postgres(mine, RELATION, {"id": "2"}, ["v"], transaction=0) == {}, "it was seen before its end"
         answer = pool.submit(reread_postgres, mine, RELATION, {"id": "2"}, ["v"], transaction=int(number))
         assert_waits(answer)
         theirs.commit()
         assert answer.result(10) == {"v": "is"}
-    assert reread_postgres(mine, RELATION, {"id": "1"}, ["v"], transaction=int(number)) == {}
-    mine.close(), theirs.close()
+        assert reread_postgres(mine, RELATION, {"id": "1"}, ["v"], transaction=int(number)) == {}
