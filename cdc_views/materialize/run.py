@@ -136,13 +136,13 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _reaching(pruned(sources, state, where) if where is not None else sources)
+    return _to_read(pruned(sources, state, where) if where is not None else sources)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files, which amount to the raw table as of the version that the state covers."""
     assert state.raw_version is not None
-    return _reaching(_files(raw, state, Tail(state.raw_version)))
+    return _to_read(_files(raw, state, Tail(state.raw_version)))
 
 
 def _open(raw: RawTable) -> DeltaTable:
@@ -173,11 +173,15 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
 
 
 def _reaching(sources: Sources) -> Sources:
-    """`sources` with what the statistics in the footers tell, but for those of plain rows, which are rows alone."""
-    reach, old = reach_of(sources.runs + sources.tail), reach_of(sources.judged + sources.overlay_judged)
-    return replace(
-        sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates, has_old_scopes=old.has_scopes
-    )
+    """`sources` with what the statistics in the footers of runs and tail tell."""
+    reach = reach_of(sources.runs + sources.tail)
+    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates)
+
+
+def _to_read(sources: Sources) -> Sources:
+    """The same, with what those of base and overlay tell, too, but for plain rows, which are rows alone."""
+    old = reach_of(sources.judged + sources.overlay_judged)
+    return replace(_reaching(sources), has_old_scopes=old.has_scopes)
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:

@@ -47,20 +47,16 @@ class ByScope(Growing):
 
 def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     """Land and read in every order of rows and scopes; whether the tail, and what is below it, may hold scopes."""
+    rows, others = growing.rows, len(growing.made.facts) - growing.rows
+    few = rows // 2, rows // 4, rows // 8
+    mixed = (rows - sum(few)) // 2 + others // 2
     known = []
-    for count, what in ((growing.rows // 2, "base"), (growing.rows // 4, "overlay"), (growing.rows // 8, "")):
+    for count, what in zip((*few, mixed, 10, 1000), ("base", "overlay", "", "base", "overlay", "base"), strict=True):
         merge_next(monkeypatch, what)
         growing.land(count)
-        if (Path(growing.state)).exists():
-            growing.check(engine, how="rows")
+        if Path(growing.state).exists():
+            growing.check(engine, how="state and tail")
             known.append((growing.sources().has_scopes, growing.sources().has_old_scopes))
-        materialize(engine, growing.raw, growing.state)
-    scopes = growing.rows - len(growing.landed), len(growing.made.facts) - growing.rows
-    for count, what in ((scopes[0] // 2 + scopes[1] // 2, "base"), (10, "overlay"), (1000, "base")):
-        merge_next(monkeypatch, what)
-        growing.land(count)
-        growing.check(engine, how="rows and scopes")
-        known.append((growing.sources().has_scopes, growing.sources().has_old_scopes))
         materialize(engine, growing.raw, growing.state)
     growing.check(engine, how="at rest")
     return known
