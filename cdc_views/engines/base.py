@@ -38,6 +38,7 @@ class Sources:
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
         has_old_scopes: As `has_scopes`, of base and overlay.
         has_truncates: Whether runs or tail may hold deletions of the whole table, so that no row of the base stays.
+        is_fresh_newer: Whether all in runs and tail is known to have been written after all in base and overlay.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
         late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
     """
@@ -58,6 +59,7 @@ class Sources:
     has_scopes: bool = True
     has_old_scopes: bool = True
     has_truncates: bool = False
+    is_fresh_newer: bool = False
     purged: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
 
@@ -83,6 +85,7 @@ class Sources:
             has_overlay_plain=bool(self.overlay_plain),
             has_overlay_judged=len(self.overlay_plain) < len(self.overlay),
             is_overlay_small=self.is_overlay_small,
+            is_fresh_newer=self.is_fresh_newer,
         )
 
     @property
@@ -102,7 +105,7 @@ class Sources:
 
     def as_runs(self) -> Sources:
         """Return the same facts with those of the overlay among the runs, which they may be by rule M1."""
-        return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs)
+        return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs, is_fresh_newer=False)
 
     @property
     def files(self) -> tuple[str, ...]:

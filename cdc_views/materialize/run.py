@@ -10,6 +10,7 @@ on how large the base is (docs/materialize.md has the figures).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
@@ -18,9 +19,10 @@ from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
-from cdc_views.materialize.reach import reach_of
+from cdc_views.materialize.reach import Reach, reach_of
+from cdc_views.materialize.settled import record_settled
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
-from cdc_views.materialize.tail import Tail, rows_of, tail_of
+from cdc_views.materialize.tail import Tail, active_files, rows_of, tail_of
 from cdc_views.materialize.wholeness import check_whole
 from cdc_views.plan.compact import BASE, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
@@ -136,13 +138,13 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _to_read(pruned(sources, state, where) if where is not None else sources)
+    return _to_read(pruned(sources, state, where) if where is not None else sources, state)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files, which amount to the raw table as of the version that the state covers."""
     assert state.raw_version is not None
-    return _to_read(_files(raw, state, Tail(state.raw_version)))
+    return _to_read(_files(raw, state, Tail(state.raw_version)), state)
 
 
 def _open(raw: RawTable) -> DeltaTable:
@@ -174,14 +176,23 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
 
 def _reaching(sources: Sources) -> Sources:
     """`sources` with what the statistics in the footers of runs and tail tell."""
-    reach = reach_of(sources.runs + sources.tail)
-    return replace(sources, has_scopes=reach.has_scopes, has_truncates=reach.has_truncates)
+    return _told(sources, _reach(sources, sources.runs + sources.tail))
 
 
-def _to_read(sources: Sources) -> Sources:
+def _told(sources: Sources, fresh: Reach) -> Sources:
+    return replace(sources, has_scopes=fresh.has_scopes, has_truncates=fresh.has_truncates)
+
+
+def _reach(sources: Sources, files: tuple[str, ...]) -> Reach:
+    return reach_of(files, sources.raw.relation)
+
+
+def _to_read(sources: Sources, state: StateTable) -> Sources:
     """The same, with what those of base and overlay tell, too, but for plain rows, which are rows alone."""
-    old = reach_of(sources.judged + sources.overlay_judged)
-    return replace(_reaching(sources), has_old_scopes=old.has_scopes)
+    fresh = _reach(sources, sources.runs + sources.tail)
+    old = _reach(sources, sources.judged + sources.overlay_judged)
+    is_newer = state.settled is not None and state.settled < fresh.oldest
+    return replace(_told(sources, fresh), has_old_scopes=old.has_scopes, is_fresh_newer=is_newer)
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
@@ -278,9 +289,16 @@ def _built(
     number = max(version * STEPS, (state.mark or 0) + 1)
     replaced = EVERYTHING if state.files else ""
     digits, horizon = digits_for(rows), forgetting.horizon
-    write = StateWrite(sources, state.location, state.version, BASE, digits, replaced, (name, number), horizon=horizon)
+    target = _settling(raw, state, name, files=active_files(table).values())
+    write = StateWrite(sources, state.location, target, BASE, digits, replaced, (name, number), horizon=horizon)
     engine.write_state(write)
     return Materialization(True, version, rows, is_full=True, why=why)
+
+
+def _settling(raw: RawTable, state: StateTable, name: str, *, files: Iterable[str]) -> int:
+    """Record how new base and overlay may become, of `files`, and return the state's version to build on."""
+    newest = reach_of(files, raw.relation).newest
+    return record_settled(state.location, state.version, name, newest)
 
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, horizon: int | None) -> str:
@@ -300,7 +318,11 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
         sources = replace(sources, base=(), plain=(), overlay=(), overlay_plain=())
     letters = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
     digits = digits_for(sum(_rows(state, letter) for letter in letters))
-    write = StateWrite(sources, state.location, state.version, due, digits, letters, (name, mark + 1))
+    target = state.version
+    if due != RUN:
+        added = sources.files if state.settled is None else sources.overlay + sources.runs
+        target = _settling(raw, state, name, files=added)
+    write = StateWrite(sources, state.location, target, due, digits, letters, (name, mark + 1))
     engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
     return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]
 

@@ -1,7 +1,7 @@
 """A state: the compacted raw table as a Delta table, and how far into the raw table it reaches.
 
-Every commit of a state records one transaction id, named after the raw table's Delta id, whose number is the raw
-version the state covers and a step: `version * STEPS + step`. Delta refuses two commits of one id at once, so a
+Every commit of a state that changes its facts records one transaction id, named after the raw table's Delta id, whose number
+is the raw version the state covers and a step: `version * STEPS + step`. Delta refuses two commits of one id at once, so a
 commit is a compare-and-swap, and there is no moment with rows and without their watermark.
 """
 
@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.materialize.settled import settled_of
 from cdc_views.plan.compact import PART
 from cdc_views.relation import LAYOUT_VERSION, Relation
 
@@ -54,6 +55,8 @@ class StateTable:
     mark: int | None
     files: tuple[File, ...]
     columns: tuple[str, ...] = ()
+    settled: int | None = None
+    """What `settled_of` says."""
 
     @property
     def raw_version(self) -> int | None:
@@ -107,8 +110,8 @@ def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable 
         File(root + unquote(a["path"]), str(a[f"partition.{PART}"]), int(a["size_bytes"]), int(a["num_records"] or 0))
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
-    mark = recorded(table, transaction_name(raw_id))
-    return StateTable(location, table.version(), mark, files, tuple(field.name for field in table.schema().fields))
+    name, columns = transaction_name(raw_id), tuple(field.name for field in table.schema().fields)
+    return StateTable(location, table.version(), recorded(table, name), files, columns, settled_of(table, name))
 
 
 def _check(location: str, table: DeltaTable, relation: Relation) -> None:

@@ -8,6 +8,7 @@ from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
 from cdc_views.plan.history import versions
+from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
@@ -46,6 +47,8 @@ class Ask:
     tells_identity: bool = False
     is_history: bool = False
     """One row per version of a row, up to `as_of`, with what it is valid from and to."""
+    joins_fully: bool = False
+    """Prefer full joins: for an engine in which no rows move for them, where no condition on keys need reach the files."""
 
 
 def build(ask: Ask) -> Node:
@@ -90,6 +93,10 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation.schema, needed, now, shape, tells_expiry=ask.tells_expiry)
+    if reduction.split is not None and shows_by_cell(showing, reduction):
+        without_fresh = replace(reduction, split=replace(reduction.split, has_fresh=False))
+        telling = replace(showing, tells_parts=True)
+        return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=ask.joins_fully)
     table = reduce_table(reduction) if shape.has_truncates else None
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):

@@ -58,6 +58,10 @@ class Source(str, Enum):
     """Facts that are in quarantine because they landed late."""
 
 
+ROWS_ALONE = (Source.PLAIN, Source.OVERLAY_PLAIN)
+"""Sources that hold no other kind of fact."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scan(Node):
     """Rows of the raw table itself, projected and filtered."""
@@ -146,6 +150,7 @@ class JoinKind(str, Enum):
 
     INNER = "inner"
     LEFT = "left"
+    FULL = "full"
     CROSS = "cross"
     SEMI = "semi"
     """Rows of `left` that have a match, once each; only its columns."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cdc_views.facts import FactKind
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Field, Friendly, Lit, Named, Op, both, col, when
-from cdc_views.plan.nodes import CellColumn, Node, Scan, Source
+from cdc_views.plan.nodes import ROWS_ALONE, CellColumn, Node, Scan, Source
 from cdc_views.plan.order import VALUE, WRITTEN
 from cdc_views.relation import Relation
 from cdc_views.schema import Column, TableSchema
@@ -44,6 +44,8 @@ class Split:
     has_overlay_judged: bool = False
     is_overlay_small: bool = True
     """Whether the overlay's keys fit into each worker's memory."""
+    is_fresh_newer: bool = False
+    """Whether every fresh fact is known to have been written after all of base and overlay."""
 
     @property
     def has_overlay(self) -> bool:
@@ -70,6 +72,8 @@ class Reduction:
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
     split: Split | None = None
     """How facts are split by a state; None where they are all in one place."""
+    rows_from: Source | None = None
+    """Where all facts about rows are read from that need reducing; None for the whole raw table, or as `split` says."""
     others_from: Source | None = None
     """Where facts are read that are about no row alone; None for wherever there may be some."""
     is_whole: bool = False
@@ -108,6 +112,8 @@ class Reduction:
         Of rows, only those that need reducing; `columns` hold their keys.
         """
         wanted = tuple(kinds)
+        if self.rows_from is not None and FactKind.ROW in wanted:
+            return self.scan(name, kinds=wanted, columns=columns, where=where, source=self.rows_from)
         if self.split is None or FactKind.ROW not in wanted:
             source = self.others_from or (Source.ALL if self.split is None else Source.OTHERS)
             return self.scan(name, kinds=wanted, columns=columns, where=where, source=source)
@@ -126,7 +132,9 @@ class Reduction:
     ) -> Scan:
         """Return the facts of some kinds in one place."""
         wanted = tuple(kinds)
-        kind_is: Expr = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
+        kind_is: Expr | None = None
+        if source not in ROWS_ALONE or FactKind.ROW not in wanted:  # else engines would expect few of them to pass
+            kind_is = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
         landed = None
         if self.landed_as_of is not None:
             landed = Call(Op.LE, (col(names.LANDED), Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))))

@@ -32,7 +32,7 @@ from cdc_views.plan.expr import (
 )
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
-from cdc_views.plan.shape import Shape
+from cdc_views.plan.shape import Shape, exact_name
 from cdc_views.schema import Column, TableSchema
 from cdc_views.types import Kind, LogicalType, Scalar, Udt, is_text
 
@@ -51,6 +51,15 @@ class Showing:
     """Whether the rows exist, and their single cells show where they have a value (`compact`)."""
     tells_expiry: bool = False
     """Whether to say when expiry next changes a row (`expiry`)."""
+    tells_parts: bool = False
+    """Whether to return every row, and say of it whether it exists, has a marker, and which of its cells show."""
+
+    @property
+    def judged(self) -> tuple[Column, ...]:
+        """The regular columns of which it matters whether they show: they decide whether a row exists, or are shown."""
+        if self.shape.rows_always_have_markers or (self.is_plain and not self.tells_parts):
+            return tuple(self.shown(self.schema.regulars))
+        return self.schema.regulars
 
     @property
     def scope(self) -> Expr:
@@ -75,7 +84,7 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
 
 def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
     """Return the rows of row keys that exist (the selection's condition), from rows that know what covers them."""
-    judged = judged_cells(request, covered, columns=_judged_columns(request), scope=request.scope)
+    judged = judged_cells(request, covered, columns=request.judged, scope=request.scope)
     if request.schema.statics:
         scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
@@ -84,15 +93,32 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
         *shown_values(request, request.schema.regulars + request.schema.statics),
         (names.IS_ROW, Lit(True)),
         *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
+        *_parts(request),
     )
-    return Select("visible_rows", "visible row", judged, columns, None if request.is_plain else _row_exists(request))
+    is_kept = request.is_plain or request.tells_parts
+    return Select("visible_rows", "visible row", judged, columns, None if is_kept else _row_exists(request))
 
 
-def _judged_columns(request: Showing) -> tuple[Column, ...]:
-    """The regular columns that decide whether a row exists, or are shown."""
-    if request.shape.rows_always_have_markers or request.is_plain:
-        return tuple(request.shown(request.schema.regulars))
-    return request.schema.regulars
+def _parts(request: Showing) -> Named:
+    """What of a row shows; of a plain row it is known that it exists, and a whole-row source's does by its marker."""
+    if not request.tells_parts:
+        return ()
+    always = request.shape.rows_always_have_markers
+    exists = Lit(True) if request.is_plain else _row_exists(request)
+    marker = Lit(True) if always and request.is_plain else shows(col(names.LIVE), deletion=request.scope, now=request.now)
+    unsaid = [c for c in (() if always else request.judged) if telling_form(request, c) is None]
+    shown = tuple((names.shows(name), col(names.shows(name))) for column in unsaid for name, _ in cell_columns(column))
+    return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)
+
+
+def telling_form(request: Showing, column: Column) -> str | None:
+    """Return a form of a column that is one cell which is null exactly where that does not show; None for none."""
+    if not request.shown([column]):
+        return None
+    is_exact = request.shape.is_exact
+    if not is_exact and isinstance(column.type, Scalar) and column.type.kind in _TIMES:
+        return None  # out of a type's range it is null
+    return exact_name(column.name) if is_exact else physical_name(column.name)
 
 
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
@@ -103,7 +129,8 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
         own = _complex_scope(column, scope)
         if not column.type.is_multicell or isinstance(column.type, Udt):
             verdicts += [
-                (names.shows(name), _shows(request, col(name), kind, deletion=own)) for name, kind in cell_columns(column)
+                (names.shows(name), _shows(request, col(name), kind, deletion=own, is_read=column in request.columns))
+                for name, kind in cell_columns(column)
             ]
         else:
             replaced[names.cells_of(column.name)] = _live_elements(request, column, deletion=own)
@@ -112,10 +139,10 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
     return Select(f"judged_{role}_cells", source.grain, source, (*kept, *verdicts))
 
 
-def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr) -> Expr:
+def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
     if request.is_plain:
-        # where it has a value; a tombstone has bytes, so these do not tell
-        return not_null(Field(cell, VALUE)) if VALUE in request.shape.payload(kind) else is_eternal(Field(cell, RANK))
+        # where it has a value, if that is read anyway; a tombstone has bytes, so these do not tell
+        return not_null(Field(cell, VALUE)) if is_read and VALUE in request.shape.payload(kind) else is_eternal(Field(cell, RANK))
     return shows(cell, deletion=deletion, now=request.now)
 
 

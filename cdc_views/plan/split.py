@@ -14,13 +14,13 @@ from cdc_views.facts import FactKind
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.expr import Expr, Field, Named, col
-from cdc_views.plan.nodes import Join, JoinKind, Node, Source, UnionAll
+from cdc_views.plan.nodes import ROWS_ALONE, Join, JoinKind, Node, Source, UnionAll
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.schema import Column
 
-SHOWN_AS_STORED = (Source.PLAIN, Source.OVERLAY_PLAIN)
+SHOWN_AS_STORED = ROWS_ALONE
 """Where rows are that show what is stored."""
 JUDGED = (Source.JUDGED, Source.OVERLAY_JUDGED)
 """Where the others are."""

@@ -80,6 +80,8 @@ class Dialect:
     has_filter: ClassVar[bool] = True
     """Whether aggregates take `FILTER (WHERE …)`."""
     greatest_skips_null: ClassVar[bool] = True
+    joins_fully: ClassVar[bool] = False
+    """Whether a full join with a small side is as cheap as any other: nothing has to move for it."""
     types_bare_nulls: ClassVar[bool] = False
     """Whether `NULL AS x` in a step is of some type, which a UNION with a step of another type refuses."""
 

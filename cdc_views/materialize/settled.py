@@ -1,0 +1,48 @@
+"""The newest write time that a state's base and overlay may hold, so that reads know when all that came since is newer.
+
+It is recorded in the state's log before a base or an overlay is committed, and never goes down: a run that is killed
+between the two, or that another one overtakes, leaves a bound that is too high, which only costs reading.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.landing.delta import ConflictError, append, delta_errors, recorded
+
+_DIGITS = 3
+_DIGIT_BITS = 62
+"""A transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)."""
+
+
+def settled_name(transaction: str, digit: int) -> str:
+    """Return the transaction id of one digit of the bound of the state whose commits record `transaction`."""
+    return f"{transaction}:settled:{digit}"
+
+
+def settled_of(table: DeltaTable, transaction: str) -> int | None:
+    """Return the bound at the version that the state is open at, None where none was recorded."""
+    digits = [recorded(table, settled_name(transaction, digit)) for digit in range(_DIGITS)]
+    known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
+    return sum(known) if len(known) == _DIGITS else None
+
+
+def record_settled(location: str, version: int, transaction: str, newest: int) -> int:
+    """Record in the state at `version` that base and overlay hold nothing newer; returns the version that says so.
+
+    Raises `ConflictError` where somebody else committed anything since `version`: what is to be replaced may have changed.
+    """
+    with delta_errors(location):
+        table = DeltaTable(location, version=version)
+    before, bound = settled_of(table, transaction), max(newest, 0)
+    if before is not None and before >= bound:
+        return version
+    numbers = {
+        settled_name(transaction, digit): (bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_DIGITS)
+    }
+    nothing = pa.schema(table.schema().to_arrow()).empty_table()
+    append(table, nothing, transactions=numbers)
+    if table.version() != version + 1:
+        raise ConflictError(f"{location}: another run committed first")
+    return version + 1

@@ -1,0 +1,118 @@
+"""A state's rows beside fresh facts that are all newer: one pass over the state, without a write time of it.
+
+Where every fresh fact was written after all of the state (`Split.is_fresh_newer`), no write time of the state decides
+anything: a fresh cell wins over the state's, a fresh deletion covers it, and old deletions cover nothing fresh. So a row
+shows, cell by cell, what fresh facts say of it, and else what it shows without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cdc_views.facts import FactKind
+from cdc_views.naming import physical_name
+from cdc_views.plan import names
+from cdc_views.plan.expr import Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, Source, UnionAll
+from cdc_views.plan.order import WRITTEN
+from cdc_views.plan.reduce import displayed, reduce_rows
+from cdc_views.plan.reduction import Reduction
+from cdc_views.plan.show import Showing, covered_rows, shown_keys, shown_values, telling_form, visible_rows
+from cdc_views.schema import Column
+
+_TOLD_MARKER = "_told_marker"
+"""Whether fresh facts have a row marker."""
+
+
+def shows_by_cell(showing: Showing, request: Reduction) -> bool:
+    """Whether the rows can be shown so: fresh facts are newer, about rows alone, and each column is one cell.
+
+    Keys must show as they are compared: of equal ones that are not the same bytes the least is shown, whoever has it.
+    """
+    split, schema = request.split, request.schema
+    if split is None or not (split.has_fresh and split.is_fresh_newer) or split.has_scopes or showing.tells_expiry:
+        return False
+    is_simple = not schema.statics and not any(column.type.is_multicell for column in schema.regulars)
+    return is_simple and set(displayed(schema.row_key)) <= set(request.row_keys())
+
+
+def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *, joins_fully: bool) -> Node:
+    """Return the visible rows; `stored` are those of each part of the state with `Showing.tells_parts`, touched or not.
+
+    A full join is the fastest where nothing has to move for it, but no condition on its keys gets past it.
+    """
+    assert request.split is not None
+    on, is_small = request.identities(FactKind.ROW), request.split.is_fresh_small
+    fresh = _fresh_rows(showing, request)
+    parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
+    rows = UnionAll("rows", "row key", tuple(parts)) if parts[1:] else parts[0]
+    keys = tuple((name, _key(name, joins_fully=joins_fully)) for name, _ in shown_keys(request.schema.row_key))
+    columns = (*keys, *_values(showing), (names.IS_ROW, Lit(True)), (names.EXISTS, _exists(showing)))
+    kind = JoinKind.FULL if joins_fully else JoinKind.LEFT
+    joined = Join("rows_by_cell", "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
+    kept = tuple((name, col(name)) for name in joined.output() if name != names.EXISTS)
+    return Select("visible_rows", "visible row", joined, kept, col(names.EXISTS))
+
+
+def _fresh_rows(showing: Showing, request: Reduction) -> Select:
+    """What fresh facts say of rows: what they show, and of which cells they say anything."""
+    newest = reduce_rows(replace(request, split=None, rows_from=Source.FRESH))
+    rows = visible_rows(showing, covered_rows(showing, newest, partitions=None, table=None), has_statics=False)
+    told: Named = tuple((_told(c), not_null(Field(col(physical_name(c.name)), WRITTEN))) for c in showing.judged)
+    told += ((_TOLD_MARKER, not_null(Field(col(names.LIVE), WRITTEN))), (names.SCOPE, col(names.SCOPE)))
+    return replace(rows, name="fresh_rows", grain="row key", columns=rows.columns + told)
+
+
+def _key(name: str, *, joins_fully: bool) -> Expr:
+    return Call(Op.COALESCE, (col(name, "l"), col(name, "r"))) if joins_fully else col(name, "l")
+
+
+def _rows_to_come(request: Reduction, *, like: Node) -> Node:
+    """Rows that the state does not have, for fresh facts to fill."""
+    assert request.split is not None
+    on, is_small = request.identities(FactKind.ROW), request.split.is_fresh_small
+    keys = tuple((key, col(key)) for key in request.row_keys())
+    facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=keys, source=Source.FRESH)
+    fresh = Aggregate("fresh_keys", "row key", facts, request.row_keys(), ())
+    have = request.scan(
+        "keys_of_state", kinds=[FactKind.ROW], columns=tuple((key, col(key)) for key in on), source=Source.BASE
+    )
+    found = tuple((key, col(key, "l")) for key in on)
+    known = Join("known_keys", "row key", have, fresh, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
+    left = tuple((key, col(key, "l")) for key in fresh.output())
+    new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
+    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: Lit(True)}
+    return Select("rows_to_come", "row key", new, tuple((name, values.get(name, Lit(None))) for name in like.output()))
+
+
+def _values(showing: Showing) -> Named:
+    shown = showing.shown(showing.schema.regulars)
+    forms = [(column, name) for column in shown for name, _ in shown_values(showing, [column])]
+    return tuple((name, _newer(_told(column), name)) for column, name in forms)
+
+
+def _exists(showing: Showing) -> Expr:
+    """Rule W2 for rows that fresh facts are about; whether others exist is known."""
+    cells = () if showing.shape.rows_always_have_markers else showing.judged
+    exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
+    is_untouched = is_null(col(_TOLD_MARKER, "r"))
+    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), Lit(False)))
+
+
+def _any_shows(showing: Showing, column: Column) -> Expr:
+    form = telling_form(showing, column)
+    told = _told(column)
+    return not_null(_newer(told, form)) if form is not None else _newer(told, names.shows(physical_name(column.name)))
+
+
+def _newer(told: str, name: str) -> Expr:
+    """What fresh facts say where they say it, else what the state has, unless a fresh deletion covers it."""
+    return Case(((col(told, "r"), col(name, "r")), (is_null(col(names.SCOPE, "r")), col(name, "l"))))
+
+
+def _told(column: Column) -> str:
+    return f"_told_of_{physical_name(column.name)}"
+
+
+__all__ = ["rows_by_cell", "shows_by_cell"]

@@ -1,0 +1,199 @@
+"""What landed since a state, all of it newer, is shown beside the state's rows: no write time of the state is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from strategies.histories import NOW, Histories
+from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, read_rows
+from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, TEXT, TIMESTAMP, Subject, table
+from test_state import EARLIER, LATER, Growing, merge_next, small_tables
+
+from cdc_views.engines.base import Engine, Read, Sources, ViewDefinition
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.facts import Fact, FactKind
+from cdc_views.materialize import materialize, sources_of
+from cdc_views.oracle import latest_rows
+from cdc_views.types import ListOf
+
+if TYPE_CHECKING:
+    from cdc_views_spark.engine import SparkEngine
+
+pytestmark = pytest.mark.heavy
+
+CELLS = Subject(
+    table(
+        "cells",
+        partition={"case": INT, "p": DECIMAL},
+        clustering={"c1": INT, "c2": TEXT},
+        descending=("c2",),
+        regulars={"v": BIGINT, "d": DOUBLE, "n": DECIMAL, "at": TIMESTAMP, "l": ListOf(INT)},
+    )
+)
+"""Keys that show as they are compared, and columns that are one cell each."""
+ONE_PASS = "rows_by_cell"
+"""What the text has that reads a newer tail."""
+SPAN = 16
+TURNS = ("base", "", "overlay", "", "overlay", "runs", "base", "")
+
+
+class Following(Growing):
+    """Facts in batches, each written after the one before; those after the first are about rows alone."""
+
+    def __init__(self, folder: Path, subject: Subject, *, cases: int) -> None:
+        super().__init__(folder, subject, cases=cases, seed=SEED)
+        rows = [fact for fact in self._waiting if fact.kind is FactKind.ROW]
+        others = [fact for fact in self._waiting if fact.kind is not FactKind.ROW]
+        share = len(rows) // (len(TURNS) + 1)
+        batches = [others + rows[: 2 * share], *(rows[n * share : (n + 1) * share] for n in range(2, len(TURNS) + 1))]
+        self.batches = [[later(fact, by=turn * SPAN) for fact in batch] for turn, batch in enumerate(batches)]
+        self.made = Histories(subject, tuple(fact for batch in self.batches for fact in batch), ())
+
+    def land_batch(self, number: int) -> None:
+        """Land one of the batches, with copies of some of its own facts."""
+        self._waiting, kept = list(self.batches[number]), self.landed
+        self.landed = []
+        self.land(len(self.batches[number]))
+        self.landed += kept
+
+    def sources(self) -> Sources:
+        """Where what landed is read from."""
+        found = sources_of(self.raw, self.state)
+        assert found is not None
+        return found
+
+    def rows(self, engine: Engine, **asked: object) -> list[Row]:
+        """The rows of a read of state and tail."""
+        return read_rows(engine, self.raw, **{"as_of": NOW, "sources": self.sources(), **asked})
+
+
+def later(fact: Fact, *, by: int) -> Fact:
+    """The fact, written at other times: its own, cut to a few, and so much later."""
+    return replace(
+        fact,
+        liveness=_moved(fact.liveness, by),
+        deletion=_moved(fact.deletion, by),
+        cells={name: _moved(cell, by) for name, cell in fact.cells.items()},
+    )
+
+
+def _moved(part: Any, by: int) -> Any:
+    return None if part is None else replace(part, written=part.written % SPAN + by)
+
+
+def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> int:
+    """Land and merge by turns, looking at each tail and at what is at rest; how many tails were newer."""
+    newer = 0
+    for number, what in enumerate(TURNS):
+        merge_next(monkeypatch, what)
+        growing.land_batch(number)
+        if Path(growing.state).exists():
+            newer += growing.sources().is_fresh_newer
+            growing.check(engine, how="newer tail")
+            look()
+        materialize(engine, growing.raw, growing.state)
+        growing.check(engine, how="at rest")
+    return newer
+
+
+@pytest.mark.parametrize("subject", [CELLS, PLAIN, LOGGED], ids=lambda s: s.name)
+def test_a_newer_tail_shows_what_raw_shows(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Following(tmp_path, subject, cases=CASES // 8)
+
+    def look() -> None:
+        assert ONE_PASS in duckdb_engine.sql(Read(growing.raw, as_of=NOW, sources=growing.sources()))
+        for now in (EARLIER, LATER):
+            growing.check(duckdb_engine, now=now, how=f"at {now}")
+        column = Random(SEED).choice(subject.schema.regulars).name
+        few = growing.rows(duckdb_engine, columns=("case", column), where='"case" < 9')
+        expected = [row for row in latest_rows(subject.schema, growing.landed, now=NOW) if row["case"] < 9]
+        assert_same([{"case": r["case"], column: r[column]} for r in expected], few, of=growing.made, how="some columns")
+        assert_views_agree(duckdb_engine, growing)
+
+    assert grow(growing, duckdb_engine, monkeypatch, look) == len(TURNS) - 1
+
+
+def assert_views_agree(engine: DuckDbEngine, growing: Following) -> None:
+    """The view of state and tail, which takes conditions on keys, shows what the view of raw shows, friendly types too."""
+    for name, sources in (("hybrid", growing.sources()), ("of_raw", None)):
+        statement = engine.apply(ViewDefinition("shop", name, growing.raw, sources=sources))
+        assert (ONE_PASS in statement) == (name == "hybrid")
+    for ours, theirs in (("hybrid", "of_raw"), ("of_raw", "hybrid")):
+        sql = f'SELECT * FROM shop."{ours}" EXCEPT ALL SELECT * FROM shop."{theirs}"'
+        assert engine.connection.execute(sql).fetchall() == []
+    counted = 'SELECT count(*) FROM shop.hybrid WHERE "case" = 3'
+    assert engine.connection.execute(counted).fetchall() == [
+        (sum(row["case"] == 3 for row in latest_rows(growing.subject.schema, growing.landed, now=NOW)),)
+    ]
+
+
+@pytest.mark.parametrize("by", [0, 1])
+def test_a_tail_that_is_not_newer_is_reduced_with_the_state(duckdb_engine: DuckDbEngine, tmp_path: Path, by: int) -> None:
+    growing = Following(tmp_path, CELLS, cases=CASES // 8)
+    growing.land_batch(0)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    newest = max(written(fact) for fact in growing.landed)
+    growing.batches[1] = [later(fact, by=0) for fact in growing.batches[1]]
+    oldest = min(written(fact, first=True) for fact in growing.batches[1])
+    growing.batches[1] = [later(fact, by=newest - oldest + by) for fact in growing.batches[1]]
+    growing.land_batch(1)
+    assert growing.sources().is_fresh_newer == bool(by), "only a tail without a tie is newer"
+    growing.check(duckdb_engine)
+
+
+def written(fact: Fact, *, first: bool = False) -> int:
+    """The newest, or the first, write time of a fact."""
+    parts = [*fact.cells.values(), *(part for part in (fact.liveness, fact.deletion) if part is not None)]
+    times = [int(part.written) for part in parts]
+    return (min if first else max)(times) if times else (SPAN if first else -1)
+
+
+def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+    growing = Following(tmp_path, CELLS, cases=CASES // 8)
+    growing.batches.reverse()
+    growing.land_batch(0)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land_batch(1)
+    assert not growing.sources().is_fresh_newer
+    growing.check(duckdb_engine)
+    mistaken = growing.rows(duckdb_engine, sources=replace(growing.sources(), is_fresh_newer=True))
+    expected = latest_rows(CELLS.schema, growing.landed, now=NOW)
+    assert [*map(canonical_row, mistaken)] != [*map(canonical_row, expected)]
+
+
+def test_a_state_of_an_older_version_is_read_as_before(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known of its write times until it is merged next."""
+    small_tables(monkeypatch)
+    growing = Following(tmp_path, CELLS, cases=CASES // 16)
+    with monkeypatch.context() as before:
+        before.setattr("cdc_views.materialize.run.record_settled", lambda location, version, *_: version)
+        growing.land_batch(0)
+        materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land_batch(1)
+    assert not growing.sources().is_fresh_newer
+    growing.check(duckdb_engine)
+    merge_next(monkeypatch, "overlay")
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land_batch(2)
+    assert growing.sources().is_fresh_newer
+    growing.check(duckdb_engine)
+
+
+@pytest.mark.spark
+def test_spark_shows_newer_tails(
+    spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    growing = Following(tmp_path, CELLS, cases=12)
+    monkeypatch.setattr("test_state_newer.TURNS", TURNS[:3])
+    assert grow(growing, spark_engine, monkeypatch, lambda: None) == 2
