@@ -51,7 +51,7 @@ class DuckDbEngine:
     def read(self, read: Read) -> pa.Table:
         """See `Engine.read`."""
         snapshot = _pinned(read)
-        return self.run(_sql_over(snapshot, read), snapshot)
+        return self.run(_sql_over(snapshot, read, is_pretty=False), snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
         """Return the rows of `sql`; raises `EngineError` with DuckDB's words."""
@@ -152,9 +152,11 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
     return snapshot_of(asked.raw) if asked.sources is None else snapshot_of_sources(asked.sources)
 
 
-def _sql_over(snapshot: Snapshot, read: Read) -> str:
-    tables = _tables(read, snapshot)
-    return query_sql(ask_of(read), dialect_name="duckdb", strategy=read.strategy.value, table=tables[Source.ALL], tables=tables)
+def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
+    tables, strategy = _tables(read, snapshot), read.strategy.value
+    return query_sql(
+        ask_of(read), dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty
+    )
 
 
 def _tables(asked: Read | ViewDefinition, snapshot: Snapshot) -> dict[Source, str]:

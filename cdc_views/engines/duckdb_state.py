@@ -24,6 +24,8 @@ from cdc_views.sql.render import Renderer
 _BATCH_ROWS = 100_000
 _FILES = WriterProperties(compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES)
 """The fastest to read: a state is read more often than written."""
+Schemas = dict[str, pa.Schema]
+"""What files have, by path."""
 
 
 def snapshot_of_sources(sources: Sources) -> Snapshot:
@@ -35,9 +37,9 @@ def snapshot_of_sources(sources: Sources) -> Snapshot:
     return snapshot_of_files(sources, sources.files)
 
 
-def snapshot_of_files(sources: Sources, files: tuple[str, ...]) -> Snapshot:
-    """Return some of the files of `sources`, at least one, as a snapshot."""
-    return Snapshot(sources.raw_version, files, _stored(sources, files))
+def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas | None = None) -> Snapshot:
+    """Return some of the files of `sources`, at least one, as a snapshot; `known` are footers that were read before."""
+    return Snapshot(sources.raw_version, files, _stored(sources, files, {} if known is None else known))
 
 
 def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
@@ -53,10 +55,11 @@ def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
         Source.SINCE: sources.overlay + sources.runs + sources.tail,
         Source.OTHERS: sources.others or sources.files,
     }
-    return {part: snapshot_of_files(sources, files) for part, files in parts.items() if files}
+    known: Schemas = {}
+    return {part: snapshot_of_files(sources, files, known) for part, files in parts.items() if files}
 
 
-def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
+def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Schema:
     """The columns that the files really have: those of Delta's schema may be younger than all of them.
 
     Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
@@ -66,7 +69,10 @@ def _stored(sources: Sources, files: tuple[str, ...]) -> pa.Schema:
     of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
     wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
     tail = set(sources.tail)
-    schemas = [_schema_of(file, is_of_state=file not in tail) for file in wanted]
+    for file in dict.fromkeys(wanted):
+        if file not in known:
+            known[file] = _schema_of(file, is_of_state=file not in tail)
+    schemas = [known[file] for file in wanted]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
         found = [schema.field(field.name) for schema in schemas if field.name in schema.names]

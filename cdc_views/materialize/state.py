@@ -27,6 +27,8 @@ _MARK = "cdc-views state"
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 """How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
 their footers; Spark computes them row by row."""
+_CHECKPOINTS = "delta.checkpointInterval"
+"""After how many commits the log is summed up. Deltalake's 100 of its own take longer to read than all else before a read."""
 _SPLIT = 3
 """How `_part` splits a state; one split in another way is built anew, as that of another raw table would be."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
@@ -90,7 +92,7 @@ def create_state(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
-            configuration={_STATISTICS: "0"},
+            configuration={_STATISTICS: "0", _CHECKPOINTS: "10"},
         )
 
 

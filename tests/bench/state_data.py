@@ -104,7 +104,7 @@ class Reader:
         table = from_clause(snapshot, read.raw)
         tables = tables_of(read.sources, table) if read.sources is not None else None
         ask = replace(ask_of(read), is_exact=False)
-        return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables)
+        return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables, is_pretty=False)
 
     def plain(self, location: str) -> tuple[Any, ...]:
         """A plain table of the same values, consumed the same way."""
