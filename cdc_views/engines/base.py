@@ -34,6 +34,7 @@ class Sources:
         tail: Files of the raw table that the state does not cover.
         is_raw: All of the raw table at that version, and nothing else; deletion vectors count.
         is_fresh_small: Whether the keys of runs and tail fit into each worker's memory.
+        are_fresh_rows_small: Whether all that runs and tail say of their rows does, too.
         is_overlay_small: As `is_fresh_small`, of the overlay.
         has_scopes: Whether runs or tail may hold facts about more than a row: deletions of ranges and partitions, statics.
         has_old_scopes: As `has_scopes`, of base and overlay.
@@ -55,6 +56,7 @@ class Sources:
     tail: tuple[str, ...] = ()
     is_raw: bool = False
     is_fresh_small: bool = True
+    are_fresh_rows_small: bool = True
     is_overlay_small: bool = True
     has_scopes: bool = True
     has_old_scopes: bool = True
@@ -78,6 +80,7 @@ class Sources:
         return Split(
             has_fresh=bool(self.runs + self.tail),
             is_fresh_small=self.is_fresh_small,
+            are_fresh_rows_small=self.are_fresh_rows_small,
             has_scopes=self.has_scopes,
             has_old_scopes=self.has_old_scopes,
             has_plain=bool(self.plain),

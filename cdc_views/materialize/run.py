@@ -38,6 +38,8 @@ MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
 MOST_BROADCAST = 2_000_000
 """Fresh facts, each with a key, up to which their keys are sent to every worker rather than shuffled."""
+MOST_CELLS_BROADCAST = 2_000_000
+"""Fresh facts times columns up to which what they say, reduced, is sent to every worker: some hundred MB there."""
 _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
 """A file for each value of the partition digest's first binary digits: up to so many facts, so many digits."""
 _MOST_DIGITS = 11
@@ -169,6 +171,7 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         runs,
         tail.files,
         is_fresh_small=fresh < MOST_BROADCAST,
+        are_fresh_rows_small=fresh * len(raw.relation.schema.columns) < MOST_CELLS_BROADCAST,
         is_overlay_small=fresh + _rows(state, OVERLAY) + _rows(state, OVERLAY_PLAIN) < MOST_BROADCAST,
         purged=_paths(state, PURGED),
     )

@@ -93,7 +93,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation.schema, needed, now, shape, tells_expiry=ask.tells_expiry)
-    if reduction.split is not None and shows_by_cell(showing, reduction):
+    if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=ask.joins_fully):
         without_fresh = replace(reduction, split=replace(reduction.split, has_fresh=False))
         telling = replace(showing, tells_parts=True)
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=ask.joins_fully)

@@ -25,13 +25,16 @@ _TOLD_MARKER = "_told_marker"
 """Whether fresh facts have a row marker."""
 
 
-def shows_by_cell(showing: Showing, request: Reduction) -> bool:
-    """Whether the rows can be shown so: fresh facts are newer, about rows alone, and each column is one cell.
+def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) -> bool:
+    """Whether the rows are to be shown so: fresh facts are newer, about rows alone, and each column is one cell.
 
-    Keys must show as they are compared: of equal ones that are not the same bytes the least is shown, whoever has it.
+    Without a full join, the state's rows must not have to move to meet what is said of them. Keys must show as they are
+    compared: of equal ones that are not the same bytes the least is shown, whoever has it.
     """
     split, schema = request.split, request.schema
     if split is None or not (split.has_fresh and split.is_fresh_newer) or split.has_scopes or showing.tells_expiry:
+        return False
+    if not (joins_fully or split.are_fresh_rows_small):
         return False
     is_simple = not schema.statics and not any(column.type.is_multicell for column in schema.regulars)
     return is_simple and set(displayed(schema.row_key)) <= set(request.row_keys())
@@ -43,7 +46,7 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
     A full join is the fastest where nothing has to move for it, but no condition on its keys gets past it.
     """
     assert request.split is not None
-    on, is_small = request.identities(FactKind.ROW), request.split.is_fresh_small
+    on, is_small = request.identities(FactKind.ROW), request.split.are_fresh_rows_small
     fresh = _fresh_rows(showing, request)
     parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
     rows = UnionAll("rows", "row key", tuple(parts)) if parts[1:] else parts[0]

@@ -28,14 +28,16 @@ class Split:
     """Facts of a state with a base: only keys that the facts since then touch need reducing.
 
     A fact about a row touches the row, any other the whole partition; none is about the whole table. `is_fresh_small`
-    says that the touched keys fit into each worker's memory; `has_fresh` that there are facts besides the base at all;
-    `has_scopes` that some of them may be about more than a row, `has_old_scopes` that some of the base and the overlay may;
+    says that the touched keys fit into each worker's memory, `are_fresh_rows_small` that all that is said of them does;
+    `has_fresh` that there are facts besides the base at all; `has_scopes` that some of them may be about more than a row,
+    `has_old_scopes` that some of the base and the overlay may;
     `has_plain` and `has_judged` what the base consists of.
     Rows of the base whose keys the overlay has, if there is one, are those of the overlay.
     """
 
     has_fresh: bool = True
     is_fresh_small: bool = True
+    are_fresh_rows_small: bool = True
     has_scopes: bool = True
     has_old_scopes: bool = True
     has_plain: bool = True

@@ -15,7 +15,7 @@ import shutil
 import statistics
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,33 @@ def tell(text: str) -> None:
     print(f"  {text}", flush=True)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Median seconds of a full read of the view and of a scan of a plain table, taken in turns: what slows one slows both."""
+
+    read: float
+    scan: float
+
+    @property
+    def ratio(self) -> float:
+        """The read, in plain scans."""
+        return self.read / self.scan
+
+
+def paired(reader: Reader, plain: str) -> Pair:
+    """Time both."""
+    reader.view(), reader.plain(plain)
+    reads, scans = zip(*((timed(reader.view)[0], timed(lambda: reader.plain(plain))[0]) for _ in range(RUNS)), strict=True)
+    return Pair(statistics.median(reads), statistics.median(scans))
+
+
 @dataclass
 class Tails:
-    """Tails that were landed and materialized: seconds of each, what it merged, and seconds of a read after it."""
+    """Tails that were landed and materialized: seconds of each, what it merged, and a read after it."""
 
     seconds: list[float] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
-    reads: list[float] = field(default_factory=list)
+    reads: list[Pair] = field(default_factory=list)
 
     @property
     def mean(self) -> float:
@@ -67,9 +87,16 @@ def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tail
         found.merges.append(done.merged)
         tell(f"  tail {len(found.seconds)}: {took:.2f} s {done.merged}")
         if number >= count - read_last:
-            reader.view()
-            found.reads.append(timed(reader.view, runs=RUNS)[0])
+            found.reads.append(read_now(reader))
     return found
+
+
+def read_now(reader: Reader) -> Pair:
+    """A read beside a scan of the rows and values that there are by now."""
+    plain = str(Path(reader.state).with_name("plain_now"))
+    shutil.rmtree(plain, ignore_errors=True)
+    reader.keep(plain)
+    return paired(reader, plain)
 
 
 def written(state: str, *, after: int) -> tuple[int, int]:
@@ -104,35 +131,30 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     built = DeltaTable(reader.state).version()
     plain = str(folder / "plain")
     reader.keep(plain)
-    reader.plain(plain), reader.view()
-    scan, _ = timed(lambda: reader.plain(plain), runs=RUNS)
-    rest, _ = timed(reader.view, runs=RUNS)
-    tell(f"{source.keys:,} keys: rebuild {full:.1f} s; scan {scan:.2f} s, view at rest {rest:.2f} s = {rest / scan:.2f} x")
-    validated = validation(reader, scan)
+    rest = paired(reader, plain)
+    tell(
+        f"{source.keys:,} keys: rebuild {full:.1f} s; scan {rest.scan:.2f} s, view at rest {rest.read:.2f} s = {rest.ratio:.2f} x"
+    )
+    validated = validation(reader, rest.scan)
     step = source.facts // 100
     source.land(step)
-    reader.view()
-    tail, answer = timed(reader.view, runs=RUNS)
-    assert answer == reader.raw_view(), "state and tail do not show what raw shows"
-    tell(f"view with a tail of 1 % {tail:.2f} s = {tail / scan:.2f} x")
+    assert reader.view() == reader.raw_view(), "state and tail do not show what raw shows"
+    tail = paired(reader, plain)
+    tell(f"view with a tail of 1 % {tail.read:.2f} s = {tail.ratio:.2f} x")
     first, done = timed(lambda: materialize(engine, source.raw, reader.state))
     found = Tails([first], [done.merged])
     tails(reader, source, count=count - 1, facts=step, found=found, read_last=READ_LAST)
     assert reader.view() == reader.raw_view(), "state does not show what raw shows"
-    reads = found.reads or [timed(reader.view, runs=RUNS)[0]]
-    # there are more rows and values than before the tails
-    reader.keep(f"{plain}_after")
-    reader.plain(f"{plain}_after")
-    scan_after, _ = timed(lambda: reader.plain(f"{plain}_after"), runs=RUNS)
-    after, most = (each(reads) / scan_after for each in (statistics.mean, max))
+    reads = found.reads or [read_now(reader)]
+    ratios = [pair.ratio for pair in reads]
     tell(f"mean of {count} tails {found.mean:.2f} s = {found.mean / full:.1%} of a rebuild")
-    tell(f"reads after the last {len(reads)}: {after:.2f} x, at most {most:.2f} x of a scan of {scan_after:.2f} s")
+    tell(f"reads after the last {len(reads)}: {statistics.mean(ratios):.2f} x, at most {max(ratios):.2f} x")
     files, size = written(reader.state, after=built)
     return {
-        "keys": source.keys, "facts_a_tail": step, "full": full, "scan": scan, "at_rest": rest, "tail_1": tail,
+        "keys": source.keys, "facts_a_tail": step, "full": full, "at_rest": asdict(rest), "tail_1": asdict(tail),
         "validated": validated,
         "tails": found.seconds, "merges": found.merges, "mean": found.mean, "lookup": lookup(reader, source),
-        "scan_after": scan_after, "after": statistics.mean(reads), "reads_after": reads,
+        "reads_after": [asdict(pair) for pair in reads], "ratios": [1, rest.ratio, tail.ratio, statistics.mean(ratios)],
         "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
         "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
@@ -212,8 +234,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
     left.legend()
     large = result["large"]
     names = ["plain scan", "state at rest", "with a tail of 1 %", f"after {len(large['tails'])} tails"]
-    ratios = [large[key] / large["scan"] for key in ("scan", "at_rest", "tail_1")]
-    bars = right.barh(names, [*ratios, large["after"] / large["scan_after"]], color="#3b6ea5")
+    bars = right.barh(names, large["ratios"], color="#3b6ea5")
     right.bar_label(bars, fmt="%.2f", padding=3)
     right.invert_yaxis()
     right.set_xlabel("full read, in plain scans of the same values")
