@@ -105,7 +105,9 @@ def _parts(request: Showing) -> Named:
         return ()
     always = request.shape.rows_always_have_markers
     exists = Lit(True) if request.is_plain else _row_exists(request)
-    marker = Lit(True) if always and request.is_plain else shows(col(names.LIVE), deletion=request.scope, now=request.now)
+    marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
+    if request.is_plain:
+        marker = Lit(True) if always else is_eternal(Field(col(names.LIVE), RANK))
     unsaid = [c for c in (() if always else request.judged) if telling_form(request, c) is None]
     shown = tuple((names.shows(name), col(names.shows(name))) for column in unsaid for name, _ in cell_columns(column))
     return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)

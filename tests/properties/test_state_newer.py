@@ -9,16 +9,24 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.histories import NOW, Histories
-from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, TEXT, TIMESTAMP, Subject, table
+from deltalake import DeltaTable
+from strategies.histories import NOW, Histories, histories
+from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
+from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJECTS, TEXT, TIMESTAMP, Subject, table
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
+from cdc_views.cells import Liveness
 from cdc_views.engines.base import Engine, Read, Sources, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact, FactKind
+from cdc_views.landing.delta import ConflictError
 from cdc_views.materialize import materialize, sources_of
+from cdc_views.materialize.reach import reach_of
+from cdc_views.materialize.settled import record_settled, settled_of
+from cdc_views.materialize.state import create_state
+from cdc_views.materialize.tail import active_files
 from cdc_views.oracle import latest_rows
+from cdc_views.relation import Relation
 from cdc_views.types import ListOf
 
 if TYPE_CHECKING:
@@ -140,20 +148,52 @@ def test_a_tail_that_is_not_newer_is_reduced_with_the_state(duckdb_engine: DuckD
     growing = Following(tmp_path, CELLS, cases=CASES // 8)
     growing.land_batch(0)
     materialize(duckdb_engine, growing.raw, growing.state)
-    newest = max(written(fact) for fact in growing.landed)
+    newest = max(int(part.written) for fact in growing.landed for part in parts_of(fact))
     growing.batches[1] = [later(fact, by=0) for fact in growing.batches[1]]
-    oldest = min(written(fact, first=True) for fact in growing.batches[1])
+    oldest = min(int(part.written) for fact in growing.batches[1] for part in parts_of(fact))
     growing.batches[1] = [later(fact, by=newest - oldest + by) for fact in growing.batches[1]]
     growing.land_batch(1)
     assert growing.sources().is_fresh_newer == bool(by), "only a tail without a tie is newer"
     growing.check(duckdb_engine)
 
 
-def written(fact: Fact, *, first: bool = False) -> int:
-    """The newest, or the first, write time of a fact."""
-    parts = [*fact.cells.values(), *(part for part in (fact.liveness, fact.deletion) if part is not None)]
-    times = [int(part.written) for part in parts]
-    return (min if first else max)(times) if times else (SPAN if first else -1)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
+def test_footers_tell_the_first_and_last_write_time(tmp_path: Path, subject: Subject) -> None:
+    facts = histories(subject, cases=20, seed=SEED).facts
+    raw = land(tmp_path, subject.relation, facts)
+    found = reach_of(active_files(DeltaTable(raw.location)).values(), subject.relation)
+    times = [int(part.written) for fact in facts for part in parts_of(fact)]
+    assert (found.oldest, found.newest) == (min(times), max(times))
+
+
+def parts_of(fact: Fact) -> list[Any]:
+    """Everything of a fact that has a write time."""
+    elements = [part for column in fact.elements.values() for part in (column.deletion, *(cell for _, cell in column.cells))]
+    return [part for part in (fact.liveness, fact.deletion, *fact.cells.values(), *elements) if part is not None]
+
+
+def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
+    named = table("named", partition={"case": INT, "written": INT}, clustering={"value": INT}, regulars={"cells": INT})
+    relation = Relation(named)
+    facts = [Fact(FactKind.ROW, (1, 7), (2,), liveness=Liveness(5)), Fact(FactKind.ROW, (1, 900), (2,), liveness=Liveness(6))]
+    raw = land(tmp_path, relation, facts)
+    found = reach_of(active_files(DeltaTable(raw.location)).values(), relation)
+    assert (found.oldest, found.newest) == (5, 6)
+
+
+def test_the_bound_of_a_state_never_goes_down_and_is_no_blind_write(tmp_path: Path) -> None:
+    location, name = str(tmp_path / "state"), "some state"
+    create_state(location, LOGGED.relation)
+    assert settled_of(DeltaTable(location), name) is None
+    assert record_settled(location, 0, name, 7 << 96) == 1
+    assert settled_of(DeltaTable(location), name) == 7 << 96
+    assert record_settled(location, 1, name, 5) == 1, "it is known already that there may be newer ones"
+    with pytest.raises(ConflictError, match="committed first"):
+        record_settled(location, 0, name, 8 << 96)
+    assert record_settled(location, 1, "another", -3) == 2
+    with pytest.raises(ConflictError, match="committed first"):
+        record_settled(location, 1, "a third", 1)
+    assert (settled_of(DeltaTable(location), name), settled_of(DeltaTable(location), "another")) == (7 << 96, 0)
 
 
 def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
