@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
 
 pytest_plugins = ["services.ending"]
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+"""A process with gRPC (BigQuery's tests) would start gRPC's threads in what it forks too: they end 1 of 130 producers that tests
+launch before these begin, when their files are closed."""
 
 settings.register_profile("fast", max_examples=20, deadline=None)
 """`make test-fast`; tests that ask for more examples ask for a multiple of the profile's."""

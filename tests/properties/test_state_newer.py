@@ -44,6 +44,10 @@ CELLS = Subject(
     )
 )
 """Keys that show as they are compared, and columns that are one cell each."""
+READDED = Subject(
+    table("readded", partition={"case": INT}, clustering={"c": INT}, regulars={"v": INT, "w": TEXT}, dropped={"v": 40, "gone": 3})
+)
+"""A column that was dropped and added again while batches landed (rule W6)."""
 ONE_PASS = "rows_by_cell"
 """What the text has that reads a newer tail."""
 SPAN = 16
@@ -109,7 +113,7 @@ def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, lo
     return newer
 
 
-@pytest.mark.parametrize("subject", [CELLS, PLAIN, LOGGED], ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", [CELLS, READDED, PLAIN, LOGGED], ids=lambda s: s.name)
 def test_a_newer_tail_shows_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
