@@ -16,14 +16,14 @@ _DIGIT_BITS = 62
 """A transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)."""
 
 
-def settled_name(transaction: str, digit: int) -> str:
+def _settled_name(transaction: str, digit: int) -> str:
     """Return the transaction id of one digit of the bound of the state whose commits record `transaction`."""
     return f"{transaction}:settled:{digit}"
 
 
 def settled_of(table: DeltaTable, transaction: str) -> int | None:
     """Return the bound at the version that the state is open at, None where none was recorded."""
-    digits = [recorded(table, settled_name(transaction, digit)) for digit in range(_DIGITS)]
+    digits = [recorded(table, _settled_name(transaction, digit)) for digit in range(_DIGITS)]
     known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
     return sum(known) if len(known) == _DIGITS else None
 
@@ -39,7 +39,7 @@ def record_settled(location: str, version: int, transaction: str, newest: int) -
     if before is not None and before >= bound:
         return version
     numbers = {
-        settled_name(transaction, digit): (bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_DIGITS)
+        _settled_name(transaction, digit): (bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_DIGITS)
     }
     nothing = pa.schema(table.schema().to_arrow()).empty_table()
     append(table, nothing, transactions=numbers)

@@ -20,7 +20,7 @@ from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Sub
 
 from cdc_views.cells import Cell
 from cdc_views.codec.serialized import serialize
-from cdc_views.engines.base import Engine, RawTable
+from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.materialize import materialize, run, sources_of
@@ -74,10 +74,15 @@ class Growing:
         self.landed += fresh
         write_deltalake(self.raw.location, self.subject.relation.rows(batch, landed_at=0), mode="append")
 
+    def sources(self) -> Sources:
+        """Where what landed is read from."""
+        found = sources_of(self.raw, self.state)
+        assert found is not None, "there is no state to read"
+        return found
+
     def check(self, engine: Engine, *, now: int = NOW, how: str = "") -> None:
         """Compare the hybrid view with the oracle."""
-        sources = sources_of(self.raw, self.state)
-        assert sources is not None, "there is no state to read"
+        sources = self.sources()
         found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
         expected = latest_rows(self.subject.schema, self.landed, now=now)
         parts = (sources.base, sources.overlay, sources.runs, sources.tail)

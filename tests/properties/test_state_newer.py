@@ -16,11 +16,11 @@ from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJ
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
 from cdc_views.cells import Liveness
-from cdc_views.engines.base import Engine, Read, Sources, ViewDefinition
+from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact, FactKind
 from cdc_views.landing.delta import ConflictError
-from cdc_views.materialize import materialize, sources_of
+from cdc_views.materialize import materialize
 from cdc_views.materialize.reach import reach_of
 from cdc_views.materialize.settled import record_settled, settled_of
 from cdc_views.materialize.state import create_state
@@ -72,12 +72,6 @@ class Following(Growing):
         self.landed = []
         self.land(len(self.batches[number]))
         self.landed += kept
-
-    def sources(self) -> Sources:
-        """Where what landed is read from."""
-        found = sources_of(self.raw, self.state)
-        assert found is not None
-        return found
 
     def rows(self, engine: Engine, **asked: object) -> list[Row]:
         """The rows of a read of state and tail."""

@@ -12,10 +12,10 @@ from strategies.reading import CASES, SEED, canonical_row, read_rows
 from strategies.schemas import DECIMAL, INT, Subject, table
 from test_state import UNSHARED, Growing, merge_next, small_tables
 
-from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import FactKind
-from cdc_views.materialize import materialize, sources_of
+from cdc_views.materialize import materialize
 from cdc_views.oracle import latest_rows
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ class ByScope(Growing):
         self._waiting.sort(key=lambda fact: fact.kind is not FactKind.ROW)  # those of a kind stay as they were shuffled
         self.rows = sum(fact.kind is FactKind.ROW for fact in self._waiting)
         assert 0 < self.rows < len(self._waiting)
-
-    def sources(self) -> Sources:
-        found = sources_of(self.raw, self.state)
-        assert found is not None
-        return found
 
 
 def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
