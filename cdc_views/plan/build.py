@@ -14,7 +14,7 @@ from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import SHOWN_AS_STORED, is_touched, places, untouched_rows
+from cdc_views.plan.split import SHOWN_AS_STORED, is_touched, places, stored_rows, untouched
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
@@ -119,7 +119,9 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     parts = []
     for place in places(reduction.split):
         part = replace(settled, is_plain=place in SHOWN_AS_STORED)
-        parts.append(show(part, rows=untouched_rows(reduction, place), partitions=None, table=None))
+        # shown before they are joined: Spark reads all of a struct that it takes through a join
+        rows = show(part, rows=stored_rows(reduction, place), partitions=None, table=None)
+        parts.append(untouched(reduction, rows, place))
     return parts
 
 

@@ -54,7 +54,7 @@ from cdc_views.plan.reduce import (
 )
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import SHOWN_AS_STORED, places, untouched_facts
+from cdc_views.plan.split import SHOWN_AS_STORED, places, untouched
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation, element_value_type
 from cdc_views.schema import Column
@@ -162,7 +162,8 @@ def _kept_rows(request: Reduction, *, is_overlay: bool) -> list[tuple[FactKind, 
     for place in places(request.split):
         if place in staying:
             columns = (*stored, (IS_PLAIN, Lit(place in SHOWN_AS_STORED)))
-            kept.append((FactKind.ROW, untouched_facts(request, f"{KEPT}_{place.value}_rows", columns, place)))
+            rows = request.scan(f"{KEPT}_{place.value}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
+            kept.append((FactKind.ROW, untouched(request, rows, place)))
     return kept
 
 

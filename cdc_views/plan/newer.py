@@ -19,6 +19,7 @@ from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, reduce_rows
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import Showing, covered_rows, shown_keys, shown_values, telling_form, visible_rows
+from cdc_views.plan.split import keys_of, places
 from cdc_views.schema import Column
 
 _TOLD_MARKER = "_told_marker"
@@ -78,11 +79,10 @@ def _rows_to_come(request: Reduction, *, like: Node) -> Node:
     keys = tuple((key, col(key)) for key in request.row_keys())
     facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=keys, source=Source.FRESH)
     fresh = Aggregate("fresh_keys", "row key", facts, request.row_keys(), ())
-    have = request.scan(
-        "keys_of_state", kinds=[FactKind.ROW], columns=tuple((key, col(key)) for key in on), source=Source.BASE
-    )
+    # part by part: of most parts it is known that they hold nothing but rows
+    have = keys_of(request, "keys_of_state", [([FactKind.ROW], place) for place in places(request.split)], on)
     found = tuple((key, col(key, "l")) for key in on)
-    known = Join("known_keys", "row key", have, fresh, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
+    known = Join("known_keys", "row key", have, facts, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
     left = tuple((key, col(key, "l")) for key in fresh.output())
     new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
     values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: Lit(True)}

@@ -53,9 +53,9 @@ def places(split: Split) -> list[Source]:
     return [place for place in (*SHOWN_AS_STORED, *JUDGED) if getattr(split, f"has_{place.value}")]
 
 
-def untouched_rows(request: Reduction, source: Source) -> Node:
-    """Return rows of a part of the base or overlay that need no reducing, in the columns of `reduce_rows`."""
-    return untouched_facts(request, f"{source.value}_rows", _columns(request), source)
+def stored_rows(request: Reduction, source: Source) -> Node:
+    """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
+    return request.scan(f"{source.value}_rows", kinds=[FactKind.ROW], columns=_columns(request), source=source)
 
 
 def _columns(request: Reduction) -> Named:
@@ -69,10 +69,9 @@ def _columns(request: Reduction) -> Named:
     )
 
 
-def untouched_facts(request: Reduction, name: str, columns: Named, source: Source) -> Node:
-    """Return `columns`, row keys among them, of the rows in a part of the base or overlay that need no reducing."""
+def untouched(request: Reduction, rows: Node, source: Source) -> Node:
+    """Return those of a part of the base or overlay that need no reducing, of rows with their identities."""
     assert request.split is not None
-    rows: Node = request.scan(name, kinds=[FactKind.ROW], columns=columns, source=source)
     is_covered = request.split.has_overlay and source in (Source.PLAIN, Source.JUDGED)
     if request.split.has_fresh or is_covered:
         rows = _joined(request, rows, _touched_rows(request, is_covered=is_covered), kind=JoinKind.ANTI)
@@ -122,7 +121,7 @@ def _touched_rows(request: Reduction, *, is_covered: bool = False) -> Node:
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
     scans += [([FactKind.ROW], Source.OVERLAY)] if is_covered else []
     name = "covered_or_touched_rows" if is_covered else "touched_rows"
-    return _keys(request, name, scans, request.identities(FactKind.ROW))
+    return keys_of(request, name, scans, request.identities(FactKind.ROW))
 
 
 def _touched_partitions(request: Reduction) -> Node:
@@ -132,10 +131,10 @@ def _touched_partitions(request: Reduction) -> Node:
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if request.split.has_fresh else []
     scans += [([FactKind.STATIC], place) for place in _judged(request) if has_statics]
-    return _keys(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
+    return keys_of(request, "touched_partitions", scans, request.identities(FactKind.PARTITION))
 
 
-def _keys(request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]) -> Node:
+def keys_of(request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]) -> Node:
     """Keys of facts, as often as there are facts: what joins them only asks whether there is one."""
     columns = tuple((key, col(key)) for key in keys)
     found = [
@@ -168,4 +167,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["SHOWN_AS_STORED", "is_touched", "places", "touched_facts", "untouched_facts", "untouched_rows"]
+__all__ = ["SHOWN_AS_STORED", "is_touched", "keys_of", "places", "stored_rows", "touched_facts", "untouched"]
