@@ -31,6 +31,8 @@ REBASE_SHARE = 0.125
 """The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
 OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""
+AT_ONCE_SHARE = 0.02
+"""New facts, in parts of the base's rows, that become part of the overlay without a run of their own: it would be due."""
 _SINCE_BASE = OVERLAY + RUN + OVERLAY_PLAIN
 EVERYTHING = BASE + PLAIN + _SINCE_BASE
 """The letters of the facts that a new base replaces; see `StateWrite.replaced`."""
@@ -232,7 +234,7 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
         now = _state(table, raw, location)
     facts, size = sum(file.rows for file in now.files) - _rows(now, LATE), sum(file.size for file in now.files)
     is_new = done.is_new or bool(merged)
-    return replace(done, is_new=is_new, merged=merged, state_facts=facts, state_bytes=size, late=late)
+    return replace(done, is_new=is_new, merged=merged or done.merged, state_facts=facts, state_bytes=size, late=late)
 
 
 def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
@@ -253,6 +255,8 @@ def _updated(
         return _built(engine, raw, table, state, name=name, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
         return Materialization(False, state.raw_version, 0)
+    if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, name=name):
+        return Materialization(True, tail.version, tail.rows, merged="overlay")
     sources = Sources(raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED))
     write = StateWrite(
         sources,
@@ -265,6 +269,32 @@ def _updated(
     )
     engine.write_state(write)
     return Materialization(True, tail.version, tail.rows)
+
+
+def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
+    """Whether what landed is so much that its run would become part of the overlay at once, and all else stays simple."""
+    base_rows, base = _rows(state, BASE) + _rows(state, PLAIN), _size(state, BASE + PLAIN)
+    if not base_rows or tail.rows is None or state.of(PURGED) or state.of(LATE):
+        return False
+    most_bytes = _size(state, _SINCE_BASE) + base * tail.rows / base_rows
+    return tail.rows >= AT_ONCE_SHARE * base_rows and most_bytes < REBASE_SHARE * base
+
+
+def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, name: str) -> bool:
+    """Take what landed into the overlay in one commit, without a run between; False where no row of the base stays."""
+    sources = _reaching(_files(raw, state, tail))
+    if sources.split is None:
+        return False
+    digits = digits_for(sum(_rows(state, letter) for letter in _SINCE_BASE) + (tail.rows or 0))
+    target = _settling(raw, state, name, files=_newly_settled(state, sources))
+    write = StateWrite(sources, state.location, target, OVERLAY, digits, _SINCE_BASE, (name, tail.version * STEPS))
+    engine.write_state(write)
+    return True
+
+
+def _newly_settled(state: StateTable, sources: Sources) -> tuple[str, ...]:
+    """Files of which the bound of what base and overlay hold may not know."""
+    return sources.files if state.settled is None else sources.overlay + sources.runs + sources.tail
 
 
 def _built(
@@ -323,8 +353,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
     digits = digits_for(sum(_rows(state, letter) for letter in letters))
     target = state.version
     if due != RUN:
-        added = sources.files if state.settled is None else sources.overlay + sources.runs
-        target = _settling(raw, state, name, files=added)
+        target = _settling(raw, state, name, files=_newly_settled(state, sources))
     write = StateWrite(sources, state.location, target, due, digits, letters, (name, mark + 1))
     engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
     return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]

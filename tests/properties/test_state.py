@@ -107,7 +107,9 @@ STEPS = (
 SHORT = ((0.3, "base"), (0.02, ""), (0.03, ""), (0.03, "runs"), (0.15, "overlay"), (0.2, "base"), (0.2, "overlay"))
 """Each kind of merge, after a base and after another: enough where what differs between schemas is a row's reduction."""
 SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
-"""The shares of the base, of runs with overlay and of runs, that bring a merge about."""
+"""The shares of the base, of runs with overlay and of runs, that bring a merge about; what landed becomes a run first."""
+AT_ONCE = (100, 100, 0)
+"""The same for an overlay that takes what landed without a run."""
 MERGES = set(SHARES)
 
 
@@ -117,11 +119,11 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
 
 
-def merge_next(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = False) -> None:
     """Let the next run merge into the base, into the overlay, or runs alone where there are several."""
-    rebase, overlay = SHARES[what]
-    monkeypatch.setattr(run, "REBASE_SHARE", rebase)
-    monkeypatch.setattr(run, "OVERLAY_SHARE", overlay)
+    shares = AT_ONCE if at_once and what == "overlay" else (*SHARES[what], 100)
+    for name, share in zip(("REBASE_SHARE", "OVERLAY_SHARE", "AT_ONCE_SHARE"), shares, strict=True):
+        monkeypatch.setattr(run, name, share)
 
 
 @pytest.mark.parametrize("subject", STATED, ids=lambda s: s.name)
@@ -131,8 +133,8 @@ def test_state_and_tail_show_what_raw_shows(
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=CASES // 4, seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
-    for share, what in STEPS if subject.name in LONG or CASES > 200 else SHORT:
-        merge_next(monkeypatch, what)
+    for number, (share, what) in enumerate(STEPS if subject.name in LONG or CASES > 200 else SHORT):
+        merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land(int(total * share))
         if (tmp_path / "state").exists():
             growing.check(duckdb_engine, how="state and tail")
@@ -211,8 +213,8 @@ def test_a_lookup_reads_few_files_and_the_same_rows(
         where = where.replace('"id" = \'a\'', "v = 1")
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=40, seed=SEED)
-    for share, what in STEPS if subject.name in LONG or CASES > 200 else SHORT:
-        merge_next(monkeypatch, what)
+    for number, (share, what) in enumerate(STEPS if subject.name in LONG or CASES > 200 else SHORT):
+        merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land(int(len(growing.made.facts) * share))
         materialize(duckdb_engine, growing.raw, growing.state)
     whole, some = (sources_of(growing.raw, growing.state, where=given) for given in (None, where))
@@ -252,8 +254,9 @@ def test_spark_state_and_tail_show_what_raw_shows(
     growing = Growing(tmp_path, UNSHARED, cases=20, seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
     turns: tuple[Engine, ...] = (spark_engine, spark_engine, duckdb_engine, spark_engine, spark_engine, duckdb_engine)
-    for engine, (share, what) in zip((*turns, spark_engine, duckdb_engine, *turns), STEPS, strict=False):
-        merge_next(monkeypatch, what)
+    both = (*turns, spark_engine, duckdb_engine, *turns)
+    for number, (engine, (share, what)) in enumerate(zip(both, STEPS, strict=False)):
+        merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land(int(total * share))
         merged.add(materialize(engine, growing.raw, growing.state).merged)
     growing.land(int(total * 0.05))

@@ -65,10 +65,14 @@ class Warehouse(RuleBasedStateMachine):
         self.kept.land(10)
         self.at_rest = False
 
-    @rule(rebase=st.sampled_from([0.0, 0.1, 100.0]), overlay=st.sampled_from([0.0, 0.1, 100.0]))
-    def materialize(self, rebase: float, overlay: float) -> None:
+    @rule(
+        rebase=st.sampled_from([0.0, 0.1, 100.0]),
+        overlay=st.sampled_from([0.0, 0.1, 100.0]),
+        at_once=st.sampled_from([0.0, 0.1, 100.0]),
+    )
+    def materialize(self, rebase: float, overlay: float, at_once: float) -> None:
         """State and serving table, merging never, now and then, or always."""
-        with patch.multiple(run, REBASE_SHARE=rebase, OVERLAY_SHARE=overlay):
+        with patch.multiple(run, REBASE_SHARE=rebase, OVERLAY_SHARE=overlay, AT_ONCE_SHARE=at_once):
             self.kept.run(self._engine, self.now)
         self.at_rest = True
 

@@ -96,7 +96,7 @@ def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, lo
     """Land and merge by turns, looking at each tail and at what is at rest; how many tails were newer."""
     newer = 0
     for number, what in enumerate(TURNS):
-        merge_next(monkeypatch, what)
+        merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land_batch(number)
         if Path(growing.state).exists():
             newer += growing.sources().is_fresh_newer
@@ -220,7 +220,7 @@ def test_a_state_of_an_older_version_is_read_as_before(
     growing.land_batch(1)
     assert not growing.sources().is_fresh_newer
     growing.check(duckdb_engine)
-    merge_next(monkeypatch, "overlay")
+    merge_next(monkeypatch, "overlay", at_once=True)
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(2)
     assert growing.sources().is_fresh_newer

@@ -51,9 +51,12 @@ class Kept:
         return [*map(canonical_row, found)] == [*map(canonical_row, latest_rows(ORDERS.schema, self.facts, now=NOW))]
 
 
-@pytest.fixture
-def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+@pytest.fixture(params=[0, 100], ids=["at_once", "by_a_run"])
+def kept(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Kept:
     """A state with a base of `ROWS` rows of 4 partitions; what comes next goes into an overlay."""
+    monkeypatch.setattr(run, "AT_ONCE_SHARE", request.param)
     monkeypatch.setattr(run, "OVERLAY_SHARE", 0)
     monkeypatch.setattr(run, "REBASE_SHARE", 100)
     made = Kept(tmp_path, duckdb_engine)
@@ -73,6 +76,16 @@ def test_rows_of_the_overlay_stand_in_for_those_of_the_base(kept: Kept) -> None:
     assert (len(sources.runs), sum(map(_rows, sources.overlay))) == (0, 2)
     assert kept.land([row(0, 4, at=5), row(1, 1, at=30, v=8)]).merged == "overlay"
     assert sum(map(_rows, kept.sources().overlay)) == 4, "the overlay that was, and the rows that came"
+    assert kept.is_right()
+
+
+def test_what_is_much_takes_one_commit(kept: Kept) -> None:
+    kept.land([row(0, 0, at=20, v=7)])
+    before = DeltaTable(kept.state).version()
+    kept.land([row(0, 1, at=19, v=8)])
+    table = DeltaTable(kept.state)
+    marks = [entry["operation"] for entry in table.history(table.version() - before)]
+    assert len(marks) == (1 if run.AT_ONCE_SHARE == 0 else 2), "the bound of write times was recorded for the first"
     assert kept.is_right()
 
 
