@@ -207,6 +207,21 @@ def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEn
     assert [*map(canonical_row, mistaken)] != [*map(canonical_row, expected)]
 
 
+@pytest.mark.parametrize(("what", "at_once"), [("overlay", True), ("overlay", False), ("base", False)])
+def test_what_a_merge_took_in_counts_as_what_a_tail_is_newer_than(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, at_once: bool
+) -> None:
+    small_tables(monkeypatch)
+    growing = Following(tmp_path, CELLS, cases=CASES // 8)
+    for number, merge in ((0, "base"), (4, what)):
+        merge_next(monkeypatch, merge, at_once=at_once)
+        growing.land_batch(number)
+        materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land_batch(2)
+    assert not growing.sources().is_fresh_newer, "the batch that was merged is younger"
+    growing.check(duckdb_engine)
+
+
 def test_a_state_of_an_older_version_is_read_as_before(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
