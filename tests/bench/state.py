@@ -236,6 +236,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
     names = ["plain scan", "state at rest", "with a tail of 1 %", f"after {len(large['tails'])} tails"]
     bars = right.barh(names, large["ratios"], color="#3b6ea5")
     right.bar_label(bars, fmt="%.2f", padding=3)
+    right.margins(x=0.1)
     right.invert_yaxis()
     right.set_xlabel("full read, in plain scans of the same values")
     figure.savefig(path, dpi=120)
