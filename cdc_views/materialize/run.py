@@ -160,7 +160,7 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     """The files there are; `_reaching` says of what is left of them how far their facts reach."""
     judged, plain, over, over_plain, runs = (_paths(state, part) for part in (BASE, PLAIN, OVERLAY, OVERLAY_PLAIN, RUN))
     has_plain = _has_every_column(raw, state)
-    fresh = sum(file.rows for file in state.of(RUN)) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
+    fresh = _rows(state, RUN) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
     return Sources(
         raw,
         tail.version,
@@ -174,7 +174,7 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         tail.files,
         is_fresh_small=fresh < MOST_BROADCAST,
         are_fresh_rows_small=fresh * len(raw.relation.schema.columns) < MOST_CELLS_BROADCAST,
-        is_overlay_small=fresh + _rows(state, OVERLAY) + _rows(state, OVERLAY_PLAIN) < MOST_BROADCAST,
+        is_overlay_small=fresh + _rows(state, OVERLAY, OVERLAY_PLAIN) < MOST_BROADCAST,
         purged=_paths(state, PURGED),
     )
 
@@ -210,8 +210,8 @@ def _paths(state: StateTable, prefix: str) -> tuple[str, ...]:
     return tuple(file.path for file in state.of(prefix))
 
 
-def _rows(state: StateTable, prefix: str) -> int:
-    return sum(file.rows for file in state.of(prefix))
+def _rows(state: StateTable, *prefixes: str) -> int:
+    return sum(file.rows for prefix in prefixes for file in state.of(prefix))
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
@@ -273,7 +273,7 @@ def _updated(
 
 def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
     """Whether what landed is so much that its run would become part of the overlay at once, and all else stays simple."""
-    base_rows, base = _rows(state, BASE) + _rows(state, PLAIN), _size(state, BASE + PLAIN)
+    base_rows, base = _rows(state, BASE, PLAIN), _size(state, BASE + PLAIN)
     if not base_rows or tail.rows is None or state.of(PURGED) or state.of(LATE):
         return False
     most_bytes = _size(state, _SINCE_BASE) + base * tail.rows / base_rows
@@ -285,7 +285,7 @@ def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, n
     sources = _reaching(_files(raw, state, tail))
     if sources.split is None:
         return False
-    digits = digits_for(sum(_rows(state, letter) for letter in _SINCE_BASE) + (tail.rows or 0))
+    digits = digits_for(_rows(state, *_SINCE_BASE) + (tail.rows or 0))
     target = _settling(raw, state, name, files=_newly_settled(state, sources))
     write = StateWrite(sources, state.location, target, OVERLAY, digits, _SINCE_BASE, (name, tail.version * STEPS))
     engine.write_state(write)
@@ -350,7 +350,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
     elif due == RUN:
         sources = replace(sources, base=(), plain=(), overlay=(), overlay_plain=())
     letters = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
-    digits = digits_for(sum(_rows(state, letter) for letter in letters))
+    digits = digits_for(_rows(state, *letters))
     target = state.version
     if due != RUN:
         target = _settling(raw, state, name, files=_newly_settled(state, sources))

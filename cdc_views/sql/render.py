@@ -106,7 +106,7 @@ class Renderer:
         if node.kind is JoinKind.CROSS:
             return query.join(right, join_type="cross", copy=False)
         equal: Callable[[Sql, Sql], Sql] = self.dialect.same if node.is_null_safe else _equal
-        on = [equal(_side("l", key), _side("r", key)) for key in self.dialect.distinguishing(node.on)]
+        on = [equal(_ref(key, "l"), _ref(key, "r")) for key in self.dialect.distinguishing(node.on)]
         matching = [self.dialect.render(node.matching)] if node.matching is not None else []
         return query.join(right, on=exp.and_(*on, *matching, copy=False), join_type=node.kind.value, copy=False)
 
@@ -157,16 +157,12 @@ def _select(columns: Sequence[Sql], source: Sql) -> exp.Select:
     return exp.select(*columns, copy=False).from_(source, copy=False)
 
 
-def _ref(name: str) -> exp.Column:
-    return exp.Column(this=identifier(name))
-
-
 def _equal(left: Sql, right: Sql) -> Sql:
     return exp.EQ(this=left, expression=right)
 
 
-def _side(side: str, name: str) -> exp.Column:
-    return exp.Column(this=identifier(name), table=identifier(side))
+def _ref(name: str, side: str = "") -> exp.Column:
+    return exp.Column(this=identifier(name), table=identifier(side) if side else None)
 
 
 def step_names(nodes: list[Node], *, longest: int | None = None) -> dict[int, str]:
