@@ -42,6 +42,7 @@ class Sources:
         is_fresh_newer: Whether all in runs and tail is known to have been written after all in base and overlay.
         purged: Files of what the state's partitions have purged; tables that purge nothing have none.
         late: Files of the facts that landed late; with `is_raw` alone, where they do not count.
+        covered: File that says which rows of `base`, by their places, `overlay` stands in for; empty where none does.
     """
 
     raw: RawTable
@@ -64,6 +65,7 @@ class Sources:
     is_fresh_newer: bool = False
     purged: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
+    covered: str = ""
 
     @property
     def late_by(self) -> KnownBy | None:
@@ -108,7 +110,9 @@ class Sources:
 
     def as_runs(self) -> Sources:
         """Return the same facts with those of the overlay among the runs, which they may be by rule M1."""
-        return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs, is_fresh_newer=False)
+        return replace(
+            self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs, is_fresh_newer=False, covered=""
+        )
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -10,11 +10,10 @@ from types import TracebackType
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.asking import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.duckdb_serving import write_serving
 from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb_tables import REGISTERED, from_clause, tables_of
+from cdc_views.engines.duckdb_tables import REGISTERED, asked, from_clause, split_of, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
@@ -144,7 +143,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else sources.split,
+        split=None if sources is None else split_of(sources),
     )
 
 
@@ -155,7 +154,7 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
     tables, strategy = _tables(read, snapshot), read.strategy.value
     return query_sql(
-        ask_of(read), dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty
+        asked(read), dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from cdc_views.engines.base import Sources, StateWrite
+from cdc_views.engines.duckdb_covered import with_covered
 from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
@@ -101,7 +102,7 @@ def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tab
     sql = f"SELECT {columns}, {quoted(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"
     try:
         rows = connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
-        _commit(write, rows)
+        _commit(write, with_covered(connection, write, rows) if write.is_overlay else rows)
     except duckdb.Error as error:
         raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
 

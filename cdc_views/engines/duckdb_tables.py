@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from cdc_views.engines.base import Sources
+from cdc_views.engines.asking import ask_of
+from cdc_views.engines.base import Read, Sources
+from cdc_views.engines.duckdb_covered import uncovered
 from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_files
-from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
+from cdc_views.engines.duckdb_types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.engines.state_plan import in_time
+from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Source
+from cdc_views.plan.reduction import Split
 from cdc_views.plan.rewrites import prune
 from cdc_views.relation import RawTable
 from cdc_views.sql.dialects import dialect
@@ -31,6 +36,8 @@ def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dic
     found = {Source.ALL: every}
     for part, snapshot in parts_of_sources(sources).items():
         found[part] = from_clause(snapshot, sources.raw, are_alike=part in _ALIKE)
+        if sources.covered and part in (Source.PLAIN, Source.JUDGED):
+            found[part] = _in_layout(uncovered(sources, snapshot.files), snapshot.stored, sources.raw)
     remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
     found |= {part: _of_files(sources, files) for part, files in remembered.items() if files}
     if sources.late_by is None:
@@ -65,6 +72,18 @@ def _together(sources: Sources, clauses: list[str]) -> str:
     return f"({selects}) AS facts_that_count"
 
 
+def asked(read: Read) -> Ask:
+    """Return what `read` asks for, of tables as `tables_of` makes them."""
+    ask = ask_of(read)
+    return ask if read.sources is None else replace(ask, split=split_of(read.sources))
+
+
+def split_of(sources: Sources) -> Split | None:
+    """Return how the facts of `tables_of` are split."""
+    split = sources.split
+    return split and replace(split, are_covered_left_out=bool(sources.covered))
+
+
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:
     """Return what stands after FROM: `read_parquet` of the snapshot's files, or what `run` registers.
 
@@ -73,20 +92,16 @@ def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -
     """
     if snapshot.arrow is not None:
         return REGISTERED
-    files = ", ".join(map(_literal, snapshot.files))
+    files = ", ".join(map(literal, snapshot.files))
     how = "" if are_alike else ", union_by_name = true"
     return _in_layout(f"read_parquet([{files}]{how})", snapshot.stored, raw)
 
 
 def from_row_groups(file: str, ranges: Sequence[range], stored: pa.Schema, raw: RawTable) -> str:
     """Return what stands after FROM for some of a file's row groups, given as row numbers; the others are not read."""
-    rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{_literal(file)}], file_row_number = true)"
+    rows = f"SELECT * EXCLUDE (file_row_number) FROM read_parquet([{literal(file)}], file_row_number = true)"
     selects = " UNION ALL ".join(f"{rows} WHERE file_row_number BETWEEN {r.start} AND {r.stop - 1}" for r in ranges)
     return _in_layout(f"({selects}) AS some_row_groups", stored, raw)
-
-
-def _literal(uri: str) -> str:
-    return "'" + uri.replace("'", "''") + "'"
 
 
 def _in_layout(reading: str, stored: pa.Schema | None, raw: RawTable) -> str:

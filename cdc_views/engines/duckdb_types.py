@@ -61,5 +61,10 @@ def quoted(name: str) -> str:
     return str(identifier(name).sql(dialect="duckdb"))
 
 
+def literal(text: str) -> str:
+    """Return a text as DuckDB takes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _field(field: pa.Field) -> str:
     return f"{quoted(field.name)} {type_text(field.type)}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import BASE, KEPT, LATE, PART, compact, part_of
+from cdc_views.plan.compact import BASE, COVERED, KEPT, LATE, OVERLAY, PART, compact, part_of
 from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.purge import Purge
@@ -49,10 +52,22 @@ def order_of(relation: Relation) -> tuple[str, ...]:
     return (PART, names.KIND, *(names.identity(column) for column in relation.schema.row_key))
 
 
+def name_in_state(file: str) -> str:
+    """Return how a state's log names one of its files, wherever the state is."""
+    return "/".join(file.rsplit("/", 2)[1:])
+
+
+def covered_part(base: Iterable[str]) -> str:
+    """Return the `_part` of what says which rows of just these files an overlay stands in for."""
+    listed = "\n".join(sorted(map(name_in_state, base)))
+    return COVERED + hashlib.md5(listed.encode(), usedforsecurity=False).hexdigest()
+
+
 def replaced_by(write: StateWrite) -> str | None:
     """Return the condition on the rows that the new ones stand in for; None for everything."""
     if not write.replaced:
         return None
     if BASE in write.replaced:
         return f"{PART} < '{LATE}'" if write.keeps_late else None
-    return f"{PART} >= '{min(write.replaced)}' AND {PART} < '{chr(ord(max(write.replaced)) + 1)}'"
+    last = COVERED if OVERLAY in write.replaced else max(write.replaced)
+    return f"{PART} >= '{min(write.replaced)}' AND {PART} < '{last[:-1]}{chr(ord(last[-1]) + 1)}'"

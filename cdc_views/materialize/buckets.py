@@ -66,6 +66,7 @@ def only(sources: Sources, keeps: Callable[[str], bool]) -> Sources:
         overlay=kept(sources.overlay),
         overlay_plain=kept(sources.overlay_plain),
         runs=kept(sources.runs),
+        covered="",
     )
 
 

@@ -2,7 +2,7 @@
 
 A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
 tail alone. Once the runs weigh a hundredth of the base, the rows that they are about are reduced with what the base has of
-them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs an eighth
+them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs a fifth
 of the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
 Each step is due when a share of the base came together, so that what a fact costs on its way into the base does not depend
 on how large the base is (docs/materialize.md has the figures).
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
+from cdc_views.engines.state_plan import covered_part
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
@@ -24,10 +25,10 @@ from cdc_views.materialize.settled import record_settled
 from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
 from cdc_views.materialize.tail import Tail, active_files, rows_of, tail_of
 from cdc_views.materialize.wholeness import check_whole
-from cdc_views.plan.compact import BASE, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
+from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
-REBASE_SHARE = 0.125
+REBASE_SHARE = 0.2
 """The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
 OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""
@@ -176,7 +177,16 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         are_fresh_rows_small=fresh * len(raw.relation.schema.columns) < MOST_CELLS_BROADCAST,
         is_overlay_small=fresh + _rows(state, OVERLAY, OVERLAY_PLAIN) < MOST_BROADCAST,
         purged=_paths(state, PURGED),
+        covered=_covered(state, judged + plain),
     )
+
+
+def _covered(state: StateTable, base: tuple[str, ...]) -> str:
+    """The file that says which rows of just these files the overlay stands in for."""
+    if not state.of(COVERED):
+        return ""
+    part = covered_part(base)
+    return next((file.path for file in state.of(COVERED) if file.part == part), "")
 
 
 def _reaching(sources: Sources) -> Sources:
@@ -202,7 +212,7 @@ def _to_read(sources: Sources, state: StateTable) -> Sources:
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
     """Whether no column was dropped, whose cells alone may be why a plain row exists (rules W2, W6)."""
-    known = {*raw.relation.arrow_schema().names, PART}
+    known = {*raw.relation.arrow_schema().names, PART, COVERS}
     return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
@@ -232,7 +242,7 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     merged = _merged(engine, raw, now, name=name, horizon=forgetting.horizon)
     if merged:
         now = _state(table, raw, location)
-    facts, size = sum(file.rows for file in now.files) - _rows(now, LATE), sum(file.size for file in now.files)
+    facts, size = _rows(now, "") - _rows(now, LATE, COVERED), sum(file.size for file in now.files)
     is_new = done.is_new or bool(merged)
     return replace(done, is_new=is_new, merged=merged or done.merged, state_facts=facts, state_bytes=size, late=late)
 

@@ -48,6 +48,8 @@ class Split:
     """Whether the overlay's keys fit into each worker's memory."""
     is_fresh_newer: bool = False
     """Whether every fresh fact is known to have been written after all of base and overlay."""
+    are_covered_left_out: bool = False
+    """Whether whoever reads the base's rows leaves out those of the overlay's keys, so that no plan need."""
 
     @property
     def has_overlay(self) -> bool:

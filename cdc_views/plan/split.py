@@ -73,6 +73,7 @@ def untouched(request: Reduction, rows: Node, source: Source) -> Node:
     """Return those of a part of the base or overlay that need no reducing, of rows with their identities."""
     assert request.split is not None
     is_covered = request.split.has_overlay and source in (Source.PLAIN, Source.JUDGED)
+    is_covered = is_covered and not request.split.are_covered_left_out
     if request.split.has_fresh or is_covered:
         rows = _joined(request, rows, _touched_rows(request, is_covered=is_covered), kind=JoinKind.ANTI)
     if _has_touched_partitions(request):

@@ -2,53 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import NOW
-from strategies.reading import canonical_row, land, read_rows
-from strategies.schemas import BIGINT, INT, TEXT, Subject, table
+from strategies.overlays import ROWS, Kept, row
+from strategies.reading import read_rows
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
-from cdc_views.engines.base import Read, Sources
+from cdc_views.cells import Deletion
+from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize import Materialization, materialize, run, sources_of
-from cdc_views.oracle import latest_rows
+from cdc_views.materialize import run
 
 pytestmark = pytest.mark.heavy
-
-ORDERS = Subject(table("orders", partition={"p": INT}, clustering={"c": INT}, regulars={"v": BIGINT, "t": TEXT}))
-ROWS = 40
-
-
-class Kept:
-    """A raw table, its state, and all facts that landed."""
-
-    def __init__(self, folder: Path, engine: DuckDbEngine) -> None:
-        self.engine, self.state, self.facts = engine, str(folder / "state"), list[Fact]()
-        self.raw = land(folder, ORDERS.relation, [])
-
-    def land(self, facts: Sequence[Fact]) -> Materialization:
-        """Land facts and bring the state up to date."""
-        write_deltalake(self.raw.location, self.raw.relation.rows(list(facts), landed_at=0), mode="append")
-        self.facts += facts
-        return materialize(self.engine, self.raw, self.state)
-
-    def sources(self) -> Sources:
-        """The files there are."""
-        found = sources_of(self.raw, self.state)
-        assert found is not None
-        return found
-
-    def is_right(self) -> bool:
-        """Whether state and tail show what the oracle says of all facts."""
-        found = read_rows(self.engine, self.raw, as_of=NOW, sources=self.sources())
-        return [*map(canonical_row, found)] == [*map(canonical_row, latest_rows(ORDERS.schema, self.facts, now=NOW))]
 
 
 @pytest.fixture(params=[0, 100], ids=["at_once", "by_a_run"])
@@ -62,12 +31,6 @@ def kept(
     made = Kept(tmp_path, duckdb_engine)
     made.land([row(number % 4, number, at=10) for number in range(ROWS)])
     return made
-
-
-def row(p: int, c: int, *, at: int, v: int = 0) -> Fact:
-    """An INSERT."""
-    cells = {"v": Cell(at, v, serialize(BIGINT, v)), "t": Cell(at, "x", serialize(TEXT, "x"))}
-    return Fact(FactKind.ROW, (p,), (c,), liveness=Liveness(at), cells=cells)
 
 
 def test_rows_of_the_overlay_stand_in_for_those_of_the_base(kept: Kept) -> None:

@@ -16,7 +16,7 @@ from cdc_views.lateness import purged_through
 from cdc_views.materialize import Forgetting, Materialization, materialize, sources_of
 from cdc_views.materialize.state import StateTable, open_state
 from cdc_views.oracle import latest_rows
-from cdc_views.plan.compact import LATE, PART
+from cdc_views.plan.compact import COVERS, LATE, PART
 from strategies.histories import NOW
 from strategies.lateness import Ages, Identity
 from strategies.reading import Row, land, read_rows
@@ -87,5 +87,5 @@ class Aging:
 
 
 def _texts(records: Sequence[Row]) -> list[str]:
-    skipped = ("_landed_at", PART)  # Spark writes the partition column into its files, too
+    skipped = ("_landed_at", PART, COVERS)  # Spark writes the partition column into its files, too
     return [repr(sorted((name, value) for name, value in record.items() if name not in skipped)) for record in records]

@@ -1,0 +1,88 @@
+"""Which rows of a state's base its overlay stands in for: a bit for each row of each file, written with the overlay.
+
+Looking up the overlay's keys for every row of the base costs a full read a third of a plain scan, a bit at the row's place
+next to nothing. Files do not change, so a place names a row for as long as the base has just these files; what else
+reads, or has other files, looks up the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+
+from cdc_views.engines.base import Sources, StateWrite
+from cdc_views.engines.duckdb_types import literal, quoted
+from cdc_views.engines.state_plan import covered_part, name_in_state
+from cdc_views.facts import FactKind
+from cdc_views.plan import names
+from cdc_views.plan.compact import COVERED, COVERS, PART
+from cdc_views.relation import Relation
+
+_KIND = COVERED.rstrip("_")
+_TYPE = pa.struct([pa.field("file", pa.string()), pa.field("rows", pa.binary())])
+"""A file of the base, as the state names it, and the bits of its rows, the first row's first, up to a whole byte and more."""
+_KEYS = "overlay_keys"
+
+
+def with_covered(connection: duckdb.DuckDBPyConnection, write: StateWrite, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return the facts of an overlay, and after them which rows of the base those stand in for."""
+    schema = rows.schema.append(pa.field(COVERS, _TYPE))
+    return pa.RecordBatchReader.from_batches(schema, _and_covered(connection.cursor(), write, rows, schema))
+
+
+def _and_covered(
+    connection: duckdb.DuckDBPyConnection, write: StateWrite, rows: pa.RecordBatchReader, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    keys = _identities(write.sources.raw.relation)
+    found = [rows.schema.empty_table().select([names.KIND, *keys])]
+    for batch in rows:
+        found.append(pa.Table.from_batches([batch]).select([names.KIND, *keys]))
+        nothing = pa.nulls(batch.num_rows, _TYPE)
+        yield pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=schema)
+    base = sorted(write.sources.base, key=name_in_state)
+    connection.register(_KEYS, pa.concat_tables(found))
+    covers = [{"file": name_in_state(base[number]), "rows": bits} for number, bits in _places(connection, base, keys)]
+    count = len(covers)
+    values = {names.KIND: [_KIND] * count, PART: [covered_part(base)] * count, COVERS: covers}
+    columns = [pa.array(values.get(field.name, [None] * count), field.type) for field in schema]
+    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _places(connection: duckdb.DuckDBPyConnection, base: list[str], keys: tuple[str, ...]) -> list[tuple[int, bytes]]:
+    """Each file's number and bits."""
+    files = _reading(base)
+    (last,) = connection.sql(f"SELECT max(file_row_number) FROM {files}").fetchall()[0]
+    size = (int(last or 0) // 8 + 1) * 8
+    same = " AND ".join(f"stored.{quoted(key)} IS NOT DISTINCT FROM overlay.{quoted(key)}" for key in keys)
+    kind = f"{quoted(names.KIND)} = '{FactKind.ROW.value}'"
+    sql = f"""
+        WITH covered AS (
+            SELECT file_index AS number, bitstring_agg(CAST(file_row_number AS INTEGER), 0, {size - 1}) AS bits
+            FROM {files} AS stored SEMI JOIN (SELECT * FROM {_KEYS} WHERE {kind}) AS overlay ON {same}
+            WHERE stored.{kind} GROUP BY number)
+        SELECT every.number, CAST(COALESCE(bits, bitstring('0', {size})) AS BLOB)
+        FROM range({len(base)}) AS every(number) LEFT JOIN covered ON covered.number = every.number ORDER BY every.number
+    """
+    return connection.sql(sql).fetchall()
+
+
+def uncovered(sources: Sources, files: tuple[str, ...]) -> str:
+    """Return what reads some files of the base, those of plain rows or the others, without the rows that are covered."""
+    base = sorted(sources.base, key=name_in_state)
+    some = sorted(files, key=name_in_state)
+    first = base.index(some[0])
+    assert base[first : first + len(some)] == some, "files of plain rows and others are apart"
+    bits = f"SELECT list(CAST({COVERS}.rows AS BIT) ORDER BY {COVERS}.file) FROM read_parquet([{literal(sources.covered)}])"
+    of_file = f"({bits})[CAST(file_index + {first + 1} AS BIGINT)]"
+    is_left = f"get_bit({of_file}, CAST(file_row_number AS INTEGER)) = 0"
+    return f"(SELECT * FROM {_reading(some)} WHERE {is_left}) AS uncovered"
+
+
+def _reading(files: list[str]) -> str:
+    return f"read_parquet([{', '.join(map(literal, files))}])"
+
+
+def _identities(relation: Relation) -> tuple[str, ...]:
+    return tuple(names.identity(column) for column in relation.schema.row_key)
