@@ -39,13 +39,15 @@ install: $(STAMP) ## make .venv with cdc-views in it
 demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra answers, on DuckDB and Spark
 	@$(BIN)/python -m cdc_views.demo
 
-test: $(STAMP) ## everything that runs without a server (what CI runs); the linters and what is fetched beside Spark's tests
+test: $(STAMP) ## everything that runs without a server (what CI runs): Spark's tests, linters and what is fetched beside the others
 	@PYTHONPATH=tests $(BIN)/python -m services.fetch & fetch=$$!; \
+	  $(BIN)/python -m pytest -q -m "spark and not slow and not live" tests > .spark.log 2>&1 & spark=$$!; \
 	  $(MAKE) --no-print-directory lint > .lint.log 2>&1 & lint=$$!; \
-	  $(BIN)/python -m pytest -q -m "spark and not slow and not live" tests; spark=$$?; \
-	  wait $$lint || { cat .lint.log; exit 1; }; wait $$fetch; \
 	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests; others=$$?; \
-	  test $$spark -eq 0 || echo "tests on Spark failed, above"; test $$spark -eq 0 -a $$others -eq 0
+	  wait $$fetch; wait $$lint; lint=$$?; wait $$spark; spark=$$?; \
+	  test $$lint -eq 0 || { echo "linters:"; cat .lint.log; }; \
+	  echo "tests on Spark:"; cat .spark.log; \
+	  test $$lint -eq 0 -a $$spark -eq 0 -a $$others -eq 0
 
 test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \

@@ -2,7 +2,7 @@
 
 A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
 tail alone. Once the runs weigh a hundredth of the base, the rows that they are about are reduced with what the base has of
-them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs a fifth
+them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs an eighth
 of the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
 Each step is due when a share of the base came together, so that what a fact costs on its way into the base does not depend
 on how large the base is (docs/materialize.md has the figures).
@@ -28,7 +28,7 @@ from cdc_views.materialize.wholeness import check_whole
 from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
-REBASE_SHARE = 0.2
+REBASE_SHARE = 0.125
 """The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
 OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""

@@ -198,7 +198,11 @@ def test_a_real_history_is_what_the_oracle_shows_at_each_instant(
 
 
 SPARK_RUNS = [(name, instant, Strategy.AGGREGATE) for name in CASES for instant in INSTANTS]
-SPARK_RUNS += [(name, "late", strategy) for name in NARROW for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)]
+SPARK_RUNS += [
+    pytest.param(name, "late", strategy, marks=[] if number == 0 else pytest.mark.slow)
+    for number, name in enumerate(NARROW)
+    for strategy in (Strategy.WINDOW, Strategy.SELF_JOIN)
+]
 
 
 @pytest.mark.spark

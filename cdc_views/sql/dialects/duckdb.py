@@ -13,6 +13,9 @@ from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
 
 
+_OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
+
+
 class DuckDb(WindowDialect):
     """Structs compare field by field and `max` takes them; `arg_max` would skip nulls (rule C5), so it is not used."""
 
@@ -22,7 +25,7 @@ class DuckDb(WindowDialect):
 
     def table(self, reference: str) -> Sql:
         """See `Dialect.table`. A reference that lists hundreds of files is not worth parsing."""
-        return exp.Var(this=reference) if reference.startswith("read_parquet(") else super().table(reference)
+        return exp.Var(this=reference) if reference.startswith(_OF_FILES) else super().table(reference)
 
     def now(self) -> Sql:
         """See `Dialect.now`. `epoch(now())` has fractions; a cast would round them up."""
