@@ -12,7 +12,6 @@ from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, tim
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
 
-
 _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 
 
