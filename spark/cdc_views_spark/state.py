@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -30,6 +31,9 @@ _READS_RANGES_APART = "parquet.hadoop.vectored.io.enabled"
 waits longer for the threads than for the bytes; 128 files of a state took half as long again to read."""
 _CODEC = "lz4_raw"
 """The fastest to read, as DuckDB writes it; of Spark's default, Snappy, a scan takes an eighth longer."""
+_DICTIONARIES = "parquet.enable.dictionary"
+"""Most values of a state differ: dictionaries are made of them and thrown away, a quarter of what a new base costs. Files
+are as large without. Delta hands a write only what the session is set to, no option of this kind."""
 MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
 
@@ -119,7 +123,8 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
     if (recorded(DeltaTable(write.target), name) or -1) >= number:
         raise ConflictError(f"{write.target}: another run committed first")
     try:
-        _commit(_facts(compiler, root, write), write)
+        with _without_dictionaries(session):
+            _commit(_facts(compiler, root, write), write)
     except PySparkException as error:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConflictError(f"{write.target}: another run committed first") from error
@@ -165,6 +170,19 @@ def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
 def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
     typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
     return facts.select(*typed, F.col(PART))
+
+
+@contextmanager
+def _without_dictionaries(session: SparkSession) -> Iterator[None]:
+    before = session.conf.get(_DICTIONARIES, None)
+    session.conf.set(_DICTIONARIES, "false")
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_DICTIONARIES)
+        else:
+            session.conf.set(_DICTIONARIES, before)
 
 
 def _commit(facts: DataFrame, write: StateWrite) -> None:

@@ -12,6 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import NOW, Histories, histories
@@ -263,6 +264,15 @@ def test_spark_state_and_tail_show_what_raw_shows(
     growing.check(spark_engine, how="state and tail")
     growing.check(duckdb_engine, how="state and tail, both engines' work")
     assert merged == MERGES
+    assert spark_dictionaries(growing.state) == {False}
+    assert spark_engine.session.conf.get("parquet.enable.dictionary", "unset") == "unset", "the session is left as it was"
+
+
+def spark_dictionaries(state: str) -> set[bool]:
+    """Whether columns of the files that Spark wrote have a dictionary."""
+    written = [uri for uri in DeltaTable(state).file_uris() if ".c000." in uri]
+    groups = [pq.read_metadata(uri).row_group(0) for uri in written]
+    return {group.column(n).has_dictionary_page for group in groups for n in range(group.num_columns)}
 
 
 def grown(*fields: str) -> Subject:
