@@ -93,6 +93,11 @@ class Sources:
             is_fresh_newer=self.is_fresh_newer,
         )
 
+    def split_for(self, *, leaves_out_covered: bool) -> Split | None:
+        """Return how the facts are split for an engine that may leave out the rows that `covered` says."""
+        split = self.split
+        return split and replace(split, are_covered_left_out=leaves_out_covered and bool(self.covered))
+
     @property
     def judged(self) -> tuple[str, ...]:
         """Files of the base whose facts the clock decides about, or that are no rows."""
@@ -110,9 +115,7 @@ class Sources:
 
     def as_runs(self) -> Sources:
         """Return the same facts with those of the overlay among the runs, which they may be by rule M1."""
-        return replace(
-            self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs, is_fresh_newer=False, covered=""
-        )
+        return replace(self, overlay=(), overlay_plain=(), runs=self.overlay + self.runs, is_fresh_newer=False, covered="")
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -210,6 +213,8 @@ class Engine(Protocol):
     """Somewhere plans run. Close it when done; it is a context manager too."""
 
     name: str
+    leaves_out_covered: bool
+    """Whether what reads a base leaves out the rows that `Sources.covered` says."""
 
     def read(self, read: Read) -> pa.Table:
         """Return the rows in exact form: what `engines.exact.rows_of` turns into native values."""

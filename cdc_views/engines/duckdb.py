@@ -13,7 +13,7 @@ import pyarrow as pa
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.duckdb_serving import write_serving
 from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb_tables import REGISTERED, asked, from_clause, split_of, tables_of
+from cdc_views.engines.duckdb_tables import REGISTERED, asked, from_clause, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
@@ -30,6 +30,7 @@ class DuckDbEngine:
     """An engine without a server. Reads run in memory; `database` is the file that views are kept in, opened to apply."""
 
     name = "duckdb"
+    leaves_out_covered = True
 
     def __init__(self, database: Path | None = None) -> None:
         """Connect; the file is created by the first `apply`, and held only while it lasts (DuckDB locks it)."""
@@ -143,7 +144,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else split_of(sources),
+        split=None if sources is None else sources.split_for(leaves_out_covered=True),
     )
 
 

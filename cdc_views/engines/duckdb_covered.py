@@ -17,10 +17,10 @@ from cdc_views.engines.duckdb_types import literal, quoted
 from cdc_views.engines.state_plan import covered_part, name_in_state
 from cdc_views.facts import FactKind
 from cdc_views.plan import names
-from cdc_views.plan.compact import COVERED, COVERS, PART
+from cdc_views.plan.compact import COVERS, PART
 from cdc_views.relation import Relation
 
-_KIND = COVERED.rstrip("_")
+_KIND = "covered"
 _TYPE = pa.struct([pa.field("file", pa.string()), pa.field("rows", pa.binary())])
 """A file of the base, as the state names it, and the bits of its rows, the first row's first, up to a whole byte and more."""
 _KEYS = "overlay_keys"

@@ -16,7 +16,6 @@ from cdc_views.engines.snapshot import Snapshot
 from cdc_views.engines.state_plan import in_time
 from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Source
-from cdc_views.plan.reduction import Split
 from cdc_views.plan.rewrites import prune
 from cdc_views.relation import RawTable
 from cdc_views.sql.dialects import dialect
@@ -75,13 +74,7 @@ def _together(sources: Sources, clauses: list[str]) -> str:
 def asked(read: Read) -> Ask:
     """Return what `read` asks for, of tables as `tables_of` makes them."""
     ask = ask_of(read)
-    return ask if read.sources is None else replace(ask, split=split_of(read.sources))
-
-
-def split_of(sources: Sources) -> Split | None:
-    """Return how the facts of `tables_of` are split."""
-    split = sources.split
-    return split and replace(split, are_covered_left_out=bool(sources.covered))
+    return ask if read.sources is None else replace(ask, split=read.sources.split_for(leaves_out_covered=True))
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:

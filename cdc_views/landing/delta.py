@@ -20,6 +20,14 @@ RAW_FILES = WriterProperties(compression="ZSTD", compression_level=1, dictionary
 """A quarter of the bytes of Snappy's for changes of whole rows, whose cells share a write time, and no slower to write."""
 
 
+def checkpoints(*, every: int) -> dict[str, str]:
+    """Return the setting of a new table by which its log is summed up after so many commits.
+
+    By itself deltalake does so after 100, which take longer to read than all else before a read.
+    """
+    return {"delta.checkpointInterval": str(every)}
+
+
 class ConflictError(TransientError):
     """Another writer committed first; nothing was written, and what is there must be looked at again."""
 

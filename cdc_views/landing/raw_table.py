@@ -13,9 +13,11 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
-from cdc_views.landing.delta import ConflictError, delta_errors, recording
+from cdc_views.landing.delta import ConflictError, checkpoints, delta_errors, recording
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
+CHECKPOINTS = checkpoints(every=20)
+"""Rarer than a state's: a raw table has more files, all of which each names."""
 _MARK = "cdc-views raw table"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+); format (?P<format>[\w-]+)")
 _PERCENT_CODE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -64,6 +66,7 @@ def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, 
             mode="overwrite",
             name=raw.relation.schema.full_name,
             description=_description(raw, format_name),
+            configuration=CHECKPOINTS,
             commit_properties=recording(transactions),
         )
     return open_raw(raw, format_name=format_name)
@@ -84,7 +87,7 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str) -> 
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
         with delta_errors(location):
-            DeltaTable.create(location, schema, mode="ignore", name=name, description=description)
+            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=CHECKPOINTS)
     except ConflictError:
         if not is_delta(location):
             raise

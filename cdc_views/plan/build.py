@@ -14,7 +14,7 @@ from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import SHOWN_AS_STORED, is_touched, places, stored_rows, untouched
+from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, stored_rows, untouched
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder
@@ -116,12 +116,18 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     if reduction.split is None:
         return []
     settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
-    parts = []
-    for place in places(reduction.split):
-        part = replace(settled, is_plain=place in SHOWN_AS_STORED)
-        # shown before they are joined: Spark reads all of a struct that it takes through a join
-        rows = show(part, rows=stored_rows(reduction, place), partitions=None, table=None)
-        parts.append(untouched(reduction, rows, place))
+    parts: list[Node] = []
+    for level, of_level in LEVELS.items():
+        shown: list[Node] = []
+        for place in (place for place in places(reduction.split) if place in of_level):
+            part = replace(settled, is_plain=place in SHOWN_AS_STORED)
+            # shown before they are joined: Spark reads all of a struct that it takes through a join
+            shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
+        if shown:
+            # joined together: what they are joined with is read, and sent to every worker, once
+            rows = UnionAll(level, shown[0].grain, tuple(shown)) if shown[1:] else shown[0]
+            left = untouched(reduction, rows, of_level[0])
+            parts += shown if left is rows else [left]
     return parts
 
 

@@ -24,6 +24,11 @@ SHOWN_AS_STORED = ROWS_ALONE
 """Where rows are that show what is stored."""
 JUDGED = (Source.JUDGED, Source.OVERLAY_JUDGED)
 """Where the others are."""
+LEVELS = {
+    "base_rows": (Source.PLAIN, Source.JUDGED),
+    "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED),
+}
+"""Parts whose rows the same facts may touch."""
 
 
 def is_touched(request: Reduction) -> bool:
@@ -168,4 +173,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["SHOWN_AS_STORED", "is_touched", "keys_of", "places", "stored_rows", "touched_facts", "untouched"]
+__all__ = ["LEVELS", "SHOWN_AS_STORED", "is_touched", "keys_of", "places", "stored_rows", "touched_facts", "untouched"]

@@ -16,6 +16,7 @@ from cdc_views.plan.build import Ask, build
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, UserSql, both, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
+from cdc_views.plan.reduction import Split
 from cdc_views.quality.checks import Check
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
@@ -52,7 +53,8 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
     """
     of_rows = [*_row_checks(relation), *_wanted(wanted)]
     places = _places(relation, sources, as_of=as_of)
-    parts = [_rows(relation, sources, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
+    split = sources.split_for(leaves_out_covered=engine.leaves_out_covered)
+    parts = [_rows(relation, split, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
     rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
     first = Check("one_row_per_key", rule, broken=int(found["duplicates"] or 0), note=f"{rows:,} rows")
@@ -92,9 +94,9 @@ def _count(condition: Expr | None = None) -> Expr:
     return Agg(Fold.COUNT, Lit(1), condition)
 
 
-def _rows(relation: Relation, sources: Sources, checks: list[Counted], *, as_of: int) -> Node:
+def _rows(relation: Relation, split: Split | None, checks: list[Counted], *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
-    ask = Ask(relation, as_of=as_of, split=sources.split, tells_identity=True)
+    ask = Ask(relation, as_of=as_of, split=split, tells_identity=True)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
     told_apart = [names.IS_ROW] if relation.schema.statics else []
     keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + told_apart))

@@ -40,6 +40,7 @@ class SparkEngine:
     """Runs plans on a session; closing the engine stops the session, unless it is somebody else's (`stops`)."""
 
     name = "spark"
+    leaves_out_covered = False
 
     def __init__(self, session: SparkSession, *, stops: bool = True) -> None:
         self._session, self._stops = session, stops

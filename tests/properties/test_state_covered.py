@@ -17,6 +17,7 @@ from cdc_views.erasing.rewriting import rewrite
 from cdc_views.facts import Fact, FactKind
 from cdc_views.materialize import run, sources_of
 from cdc_views.plan.compact import COVERED, COVERS, PART
+from cdc_views.quality.counting import counts
 
 pytestmark = pytest.mark.heavy
 
@@ -76,6 +77,9 @@ def test_a_wrong_bit_shows(kept: Kept, *, is_more: bool) -> None:
     place = stored.schema.get_field_index(COVERS)
     pq.write_table(stored.set_column(place, COVERS, pa.array(flipped, stored.schema.field(place).type)), file)
     assert not kept.is_right()
+    counted = counts(kept.engine, kept.raw.relation, kept.sources(), as_of=NOW, wanted={})
+    duplicates = {check.name: check.broken for check in counted if check.broken}
+    assert duplicates == ({} if is_more else {"one_row_per_key": 1}), "a row that is hidden is for the sample to find"
 
 
 def test_other_files_of_the_base_are_looked_up_by_key(kept: Kept) -> None:
