@@ -1,6 +1,6 @@
 """Which rows of a state's base its overlay stands in for: a bit for each row of each file, written with the overlay.
 
-Looking up the overlay's keys for every row of the base costs a full read a third of a plain scan, a bit at the row's place
+Looking up the overlay's keys for every row of the base costs a full read a quarter of a plain scan, a bit at the row's place
 next to nothing. Files do not change, so a place names a row for as long as the base has just these files; what else
 reads, or has other files, looks up the keys.
 """
