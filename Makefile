@@ -72,10 +72,11 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter
 
 bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy; then bench-state
 	@$(BIN)/python tests/bench/run.py
-	@$(BIN)/python tests/bench/state.py
+	@$(MAKE) --no-print-directory bench-state
 
-bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read
-	@$(BIN)/python tests/bench/state.py
+bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read, on each engine
+	@$(BIN)/python tests/bench/state.py --engine duckdb
+	@$(BIN)/python tests/bench/state.py --engine spark
 
 bench-producers: $(BENCH_STAMP) ## events per second and memory of each producer, beside a bare reader
 	@for script in tests/bench/produce_*.py; do $(BIN)/python $$script || exit $$?; done

@@ -124,7 +124,7 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
             # shown before they are joined: Spark reads all of a struct that it takes through a join
             shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
         if shown:
-            # joined together: what they are joined with is read, and sent to every worker, once
+            # joined together: what they are joined with is read once; Spark joins each, and sends it to its workers once
             rows = UnionAll(level, shown[0].grain, tuple(shown)) if shown[1:] else shown[0]
             left = untouched(reduction, rows, of_level[0])
             parts += shown if left is rows else [left]
