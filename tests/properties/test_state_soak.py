@@ -120,6 +120,9 @@ def test_a_day_of_batches_ends_as_the_oracle_does(
     raw, state = land(tmp_path, SUBJECT.relation, []), str(tmp_path / "state")
     files, sizes, merges = list[int](), list[int](), set[str]()
     for number in range(BATCHES):
+        if number == BATCHES // 2:  # from noon on without an overlay
+            monkeypatch.setattr(run, "AT_ONCE_SHARE", 100)
+            monkeypatch.setattr(run, "OVERLAY_SHARE", 100)
         batch = day.batch(number)
         append(raw, batch)
         landed += batch
@@ -133,7 +136,7 @@ def test_a_day_of_batches_ends_as_the_oracle_does(
     check(duckdb_engine, raw, state, landed + rest, now=START + BATCHES * BATCH_SECONDS)
     materialize(duckdb_engine, raw, state)
     check(duckdb_engine, raw, state, landed + rest, now=START + (BATCHES + 120) * BATCH_SECONDS)
-    assert {"base", "runs"} <= merges, "the day met no merge of some kind"
+    assert {"base", "overlay", "runs"} <= merges, "the day met no merge of some kind"
     before, after = max(sizes[: BATCHES // 2]), max(sizes[BATCHES // 2 :])
     print(f"\n  {len(landed) + len(rest):,} facts, at most {max(files)} files, {before:,} and {after:,} bytes")
     assert max(files) <= MOST_FILES
