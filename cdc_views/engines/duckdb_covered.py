@@ -18,7 +18,7 @@ from cdc_views.engines.state_plan import covered_part, name_in_state
 from cdc_views.facts import FactKind
 from cdc_views.plan import names
 from cdc_views.plan.compact import COVERS, PART
-from cdc_views.relation import Relation
+from cdc_views.plan.reduction import Reduction
 
 _KIND = "covered"
 _TYPE = pa.struct([pa.field("file", pa.string()), pa.field("rows", pa.binary())])
@@ -35,7 +35,7 @@ def with_covered(connection: duckdb.DuckDBPyConnection, write: StateWrite, rows:
 def _and_covered(
     connection: duckdb.DuckDBPyConnection, write: StateWrite, rows: pa.RecordBatchReader, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    keys = _identities(write.sources.raw.relation)
+    keys = Reduction(write.sources.raw.relation).identities(FactKind.ROW)
     found = [rows.schema.empty_table().select([names.KIND, *keys])]
     for batch in rows:
         found.append(pa.Table.from_batches([batch]).select([names.KIND, *keys]))
@@ -74,7 +74,7 @@ def uncovered(sources: Sources, files: tuple[str, ...]) -> str:
     some = sorted(files, key=name_in_state)
     first = base.index(some[0])
     assert base[first : first + len(some)] == some, "files of plain rows and others are apart"
-    bits = f"SELECT list(CAST({COVERS}.rows AS BIT) ORDER BY {COVERS}.file) FROM read_parquet([{literal(sources.covered)}])"
+    bits = f"SELECT list(CAST({COVERS}.rows AS BIT) ORDER BY {COVERS}.file) FROM {_reading([sources.covered])}"
     of_file = f"({bits})[CAST(file_index + {first + 1} AS BIGINT)]"
     is_left = f"get_bit({of_file}, CAST(file_row_number AS INTEGER)) = 0"
     return f"(SELECT * FROM {_reading(some)} WHERE {is_left}) AS uncovered"
@@ -82,7 +82,3 @@ def uncovered(sources: Sources, files: tuple[str, ...]) -> str:
 
 def _reading(files: list[str]) -> str:
     return f"read_parquet([{', '.join(map(literal, files))}])"
-
-
-def _identities(relation: Relation) -> tuple[str, ...]:
-    return tuple(names.identity(column) for column in relation.schema.row_key)

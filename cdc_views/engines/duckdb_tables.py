@@ -34,9 +34,10 @@ def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dic
     """
     found = {Source.ALL: every}
     for part, snapshot in parts_of_sources(sources).items():
-        found[part] = from_clause(snapshot, sources.raw, are_alike=part in _ALIKE)
         if sources.covered and part in (Source.PLAIN, Source.JUDGED):
             found[part] = _in_layout(uncovered(sources, snapshot.files), snapshot.stored, sources.raw)
+        else:
+            found[part] = from_clause(snapshot, sources.raw, are_alike=part in _ALIKE)
     remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
     found |= {part: _of_files(sources, files) for part, files in remembered.items() if files}
     if sources.late_by is None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from strategies.histories import NOW
 from strategies.overlays import ROWS, Kept, row
 
 from cdc_views.cells import Deletion
@@ -20,8 +21,6 @@ from cdc_views.plan.compact import COVERED, COVERS, PART
 from cdc_views.quality.counting import counts
 
 pytestmark = pytest.mark.heavy
-
-NOW = 1_000
 
 
 @pytest.fixture
