@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -12,10 +12,15 @@ import pyarrow as pa
 from cdc_views.codec.jsontext import to_json
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
+from cdc_views.oracle import Row, may_be_spelled_otherwise, one_spelling
 from cdc_views.plan.build import Ask, output_names
 from cdc_views.relation import Relation
+from cdc_views.schema import Column, Role
+from cdc_views.types import MapOf
 
 MOST_LISTED = 1_000
+_Pair = tuple[int | None, int | None]
+"""The numbers of one key's rows in two answers; None where one has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,16 @@ class Comparison:
         return not (self.changed or self.gone or self.new)
 
 
+def told_apart(column: Column, value: Any) -> Hashable:
+    """Return what is equal exactly where two answers show the same of a column: equal keys may be spelled otherwise (K1)."""
+    spelled = one_spelling(column, value)
+    if spelled is value:
+        return to_json(column.type, value)
+    if isinstance(column.type, MapOf) and column.role is not Role.CLUSTERING:
+        return tuple((key, to_json(column.type.value, element)) for key, element in spelled)
+    return cast(Hashable, spelled)
+
+
 def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison:
     """Compare two reads of all columns in exact form; a row key occurs once in each."""
     names = dict(output_names(Ask(relation, is_exact=True)))
@@ -63,13 +78,27 @@ def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison
     with duckdb.connect() as connection:
         connection.register("before_rows", _numbered(before))
         connection.register("after_rows", _numbered(after))
-        found: pa.Table = connection.sql(_statement(keys, values)).to_arrow_table()
-    gone = sum(row is None for row in found["a"].to_pylist())
-    new = sum(row is None for row in found["b"].to_pylist())
-    changed = found.num_rows - gone - new
-    first = found.slice(0, MOST_LISTED).to_pylist()
-    listed = tuple(_differences(relation, before, after, first))[:MOST_LISTED]
+        unlike: pa.Table = connection.sql(_statement(keys, values)).to_arrow_table()
+    pairs = [(pair["b"], pair["a"]) for pair in unlike.to_pylist()]
+    if any(may_be_spelled_otherwise(column) for column in relation.schema.columns):
+        pairs = _but_for_spelling(relation, before, after, pairs)
+    gone, new = (sum(pair[side] is None for pair in pairs) for side in (1, 0))
+    changed = len(pairs) - gone - new
+    listed = tuple(_differences(relation, before, after, pairs[:MOST_LISTED]))[:MOST_LISTED]
     return Comparison(before.num_rows - gone - changed, changed, gone, new, listed)
+
+
+def _but_for_spelling(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> list[_Pair]:
+    """The pairs that differ in more than how equal keys are spelled."""
+    columns = relation.schema.columns
+    told: list[dict[int, Row]] = []
+    for side, table in enumerate((before, after)):
+        numbers = [number for pair in pairs if (number := pair[side]) is not None]
+        rows = rows_of(relation, (), table.take(pa.array(numbers, pa.int64())))
+        told.append({n: {c.name: told_apart(c, row[c.name]) for c in columns} for n, row in zip(numbers, rows, strict=True)})
+    keys = [{tuple(row[c.name] for c in relation.schema.row_key): number for number, row in side.items()} for side in told]
+    met = [(keys[0].get(key), keys[1].get(key)) for key in {**keys[0], **keys[1]}]
+    return [(b, a) for b, a in met if b is None or a is None or told[0][b] != told[1][a]]
 
 
 def _numbered(table: pa.Table) -> pa.Table:
@@ -86,27 +115,25 @@ def _statement(keys: list[str], values: list[str]) -> str:
     )
 
 
-def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[dict[str, Any]]) -> Iterator[Difference]:
+def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> Iterator[Difference]:
+    columns = relation.schema.columns
     for pair in pairs:
-        old, new = (_row(relation, table, pair[side]) for table, side in ((before, "b"), (after, "a")))
-        texts = new if old is None else old
-        assert texts is not None
-        key = {column.name: texts[column.name] for column in relation.schema.row_key}
+        old, new = (_row(relation, table, number) for table, number in zip((before, after), pair, strict=True))
+        either = new if old is None else old
+        assert either is not None
+        key = {column.name: to_json(column.type, either[column.name]) for column in relation.schema.row_key}
         if old is None or new is None:
-            yield Difference(key, "", _object(old), _object(new))
+            yield Difference(key, "", _object(columns, old), _object(columns, new))
             continue
-        for name, text in old.items():
-            if text != new[name]:
-                yield Difference(key, name, text, new[name])
+        for column in columns:
+            if told_apart(column, old[column.name]) != told_apart(column, new[column.name]):
+                texts = (to_json(column.type, row[column.name]) for row in (old, new))
+                yield Difference(key, column.name, *texts)
 
 
-def _object(row: dict[str, str] | None) -> str:
-    return "" if row is None else "{" + ", ".join(f'"{name}": {text}' for name, text in row.items()) + "}"
+def _object(columns: tuple[Column, ...], row: Row | None) -> str:
+    return "" if row is None else "{" + ", ".join(f'"{c.name}": {to_json(c.type, row[c.name])}' for c in columns) + "}"
 
 
-def _row(relation: Relation, table: pa.Table, number: int | None) -> dict[str, str] | None:
-    """One row as JSON texts by column."""
-    if number is None:
-        return None
-    (row,) = rows_of(relation, (), table.slice(number, 1))
-    return {column.name: to_json(column.type, row[column.name]) for column in relation.schema.columns}
+def _row(relation: Relation, table: pa.Table, number: int | None) -> Row | None:
+    return None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))

@@ -21,7 +21,7 @@ from cdc_views.cells import (
 from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.codec.serialized import serialize
 from cdc_views.facts import Bound, Fact, FactKind
-from cdc_views.schema import Column, TableSchema
+from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, reads_from_bytes
 
 Row = dict[str, Any]
@@ -59,6 +59,34 @@ def path_type(kind: LogicalType) -> LogicalType:
         case MapOf():
             return kind.key
     return Scalar(Kind.TEXT)
+
+
+def one_spelling(column: Column, value: Any) -> Any:
+    """Return what is the same for all spellings of a column's value: of a clustering key, of elements, of a map's keys.
+
+    Of equal keys that are not the same bytes any is right (rule K1), and a state has only those of the facts that it kept.
+    """
+    match column.type:
+        case _ if value is None:
+            return None
+        case kind if column.role is Role.CLUSTERING:
+            return comparable(kind, value)
+        case SetOf() as kind if kind.is_multicell:
+            return tuple(comparable(kind.element, element) for element in value)
+        case MapOf() as kind if kind.is_multicell:
+            return tuple((comparable(kind.key, key), element) for key, element in value)
+    return value
+
+
+def may_be_spelled_otherwise(column: Column) -> bool:
+    """Whether values of a column may be equal keys, or hold some, that are not the same bytes: decimals, NaN, nested types."""
+    if column.role is Role.CLUSTERING:
+        return _has_spellings(column.type)
+    return isinstance(column.type, SetOf | MapOf) and column.type.is_multicell and _has_spellings(path_type(column.type))
+
+
+def _has_spellings(kind: LogicalType) -> bool:
+    return reads_from_bytes(kind) or kind == Scalar(Kind.DECIMAL)
 
 
 def latest_rows(schema: TableSchema, facts: Iterable[Fact], *, now: int) -> list[Row]:

@@ -8,7 +8,7 @@ one of them has is noticed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.codec.comparable import partition_identity
 from cdc_views.codec.jsontext import quote, to_json
+from cdc_views.comparing import told_apart
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.duckdb_state import snapshot_of_files
 from cdc_views.engines.duckdb_tables import REGISTERED, from_clause
@@ -195,22 +196,29 @@ def _of_sample(sample: Sample, table: pa.Table) -> pa.Table:
 
 
 def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Row]) -> Mismatch:
-    """Compare two answers cell by cell; a place names the key and the column, and no value but the key's."""
+    """Compare two answers cell by cell; a place names the key and the column, and no value but the key's.
+
+    Equal keys of other spellings are the same: a state has only those of the facts that it kept (rule K1).
+    """
     wanted, shown = (dict(_keyed(schema, rows)) for rows in (expected, found))
-    places: list[str] = []
-    for key in sorted(wanted.keys() | shown.keys()):
+    places: list[tuple[str, str]] = []
+    for key in wanted.keys() | shown.keys():
         mine, theirs = wanted.get(key), shown.get(key)
         if mine is None or theirs is None:
-            places.append(f"{key}: the row is {'missing' if theirs is None else 'not expected'}")
+            what = "the row is missing" if theirs is None else "the row is not expected"
+            places.append((_named(schema, mine or theirs or {}), what))
             continue
-        places += [f"{key}: column {name} differs" for name in mine if mine[name] != theirs[name]]
-    return Mismatch(len(places), tuple(places[:MOST_PLACES]))
+        unlike = (c.name for c in schema.columns if told_apart(c, mine[c.name]) != told_apart(c, theirs[c.name]))
+        places += [(_named(schema, mine), f"column {name} differs") for name in unlike]
+    return Mismatch(len(places), tuple(f"{key}: {what}" for key, what in sorted(places)[:MOST_PLACES]))
 
 
-def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[str, dict[str, str]]]:
-    for row in rows:
-        texts = {column.name: to_json(column.type, row[column.name]) for column in schema.columns}
-        yield "{" + ", ".join(f"{quote(c.name)}: {texts[c.name]}" for c in schema.row_key) + "}", texts
+def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Hashable, ...], Row]]:
+    return ((tuple(told_apart(c, row[c.name]) for c in schema.row_key), row) for row in rows)
+
+
+def _named(schema: TableSchema, row: Row) -> str:
+    return "{" + ", ".join(f"{quote(c.name)}: {to_json(c.type, row[c.name])}" for c in schema.row_key) + "}"
 
 
 def _prefix(sources: Sources, random: Random) -> str:

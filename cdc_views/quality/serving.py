@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from random import Random
 
 import duckdb
@@ -13,6 +15,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.materialize.state import StateTable
+from cdc_views.oracle import may_be_spelled_otherwise
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import MOST_PLACES, Check
@@ -24,6 +27,8 @@ from cdc_views.sql.casts import casts_of
 _KEYS = Check("one_row_per_key.serving", "each key has one row in the serving table (rule K1)")
 _EXPIRED = Check("nothing_expired.serving", "no row shows what had expired when it was written (rule C4)")
 _SAME = Check("serving_shows_the_state", "the serving table's rows are those that the state shows at its clock", unit="rows")
+_ONE_SPELLING = "one_spelling"
+_DECIMAL = re.compile(r"(?<![\w.+-])-?\d+(\.\d+)?(e[+-]?\d+)?(?![\w.])", re.IGNORECASE)
 
 
 def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
@@ -65,12 +70,16 @@ def compared(engine: Engine, table: ServingTable, state: StateTable, sources: So
 def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> Check:
     names = serving_names(relation.schema)
     casts = {names[name]: kind.sql(dialect="duckdb") for name, kind in casts_of(relation).items()}
-    columns = [names[column.name] for column in relation.schema.columns]
-    mine = ", ".join(f"{_text(f'CAST({quoted(n)} AS {casts[n]})' if n in casts else quoted(n))} AS {quoted(n)}" for n in columns)
-    theirs = ", ".join(f"{_text(quoted(n))} AS {quoted(n)}" for n in columns)
+    values = [(names[column.name], may_be_spelled_otherwise(column)) for column in relation.schema.columns]
+    cast = {n: f"CAST({quoted(n)} AS {casts[n]})" if n in casts else quoted(n) for n, _ in values}
+    mine, theirs = (
+        ", ".join(f"{_text(value(n), has_spellings=many)} AS {quoted(n)}" for n, many in values)
+        for value in (cast.__getitem__, quoted)
+    )
     keys = " || ', ' || ".join(f"coalesce({quoted(names[c.name])}, 'null')" for c in relation.schema.row_key)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        connection.create_function(_ONE_SPELLING, _spelled_alike, ["VARCHAR"], "VARCHAR")
         connection.register("expected", expected)
         found = f"SELECT {theirs} FROM {_reading(files)}" if files else f"SELECT {mine} FROM expected LIMIT 0"
         connection.execute(f"CREATE TEMP VIEW shown AS SELECT {mine} FROM expected")
@@ -83,9 +92,24 @@ def _compared(relation: Relation, expected: pa.Table, files: Sequence[str]) -> C
     return replace(_SAME, broken=len(rows), where=tuple(f"key {key}: the row {what}" for key, what in rows[:MOST_PLACES]))
 
 
-def _text(value: str) -> str:
+def _text(value: str, *, has_spellings: bool) -> str:
     """A value as text; DuckDB's views do not tell 0.0 from -0.0."""
-    return f"regexp_replace(CAST({value} AS VARCHAR), '-0\\.0([^0-9]|$)', '0.0\\1', 'g')"
+    text = f"regexp_replace(CAST({value} AS VARCHAR), '-0\\.0([^0-9]|$)', '0.0\\1', 'g')"
+    return f"{_ONE_SPELLING}({text})" if has_spellings else text
+
+
+def _spelled_alike(text: str) -> str:
+    """Write decimals without the zeros that do not count: 1.0 and 1.00 are one key, and a row has either (rule K1).
+
+    In a map, values that differ by such zeros alone are taken for the same, too.
+    """
+    return _DECIMAL.sub(lambda found: _plain(found[0]), text)
+
+
+def _plain(text: str) -> str:
+    sign, digits, exponent = Decimal(text).as_tuple()
+    counted = "".join(map(str, digits)).rstrip("0")
+    return str(Decimal((sign, tuple(map(int, counted)), len(digits) - len(counted) + int(exponent)))) if counted else "0"
 
 
 def _reading(files: Sequence[str]) -> str:

@@ -5,28 +5,24 @@ CDC_VIEWS_HISTORIES and CDC_VIEWS_SEED as in test_state.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 from properties.test_state import UNSHARED, small_tables
 from strategies.aging import Aging
 from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, Row, assert_same
+from strategies.reading import CASES, SEED, assert_same, one_spelled
 from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 
-from cdc_views.codec.comparable import comparable
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact
 from cdc_views.materialize import run
 from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import Role
-from cdc_views.types import LogicalType, MapOf, SetOf
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -41,18 +37,6 @@ ALONE = Subject(table("alone", partition={"case": INT}, regulars={"v": INT, "w":
 """A partition is a row."""
 AGED = [*(s for s in SUBJECTS if s.name not in ("plain", "fields")), UNSHARED, ALONE]
 """Of the two, which have a column of each of many types, the others have all that matters here."""
-
-
-def _spelled(kind: LogicalType, value: Any, *, is_key: bool) -> Any:
-    if value is None:
-        return None
-    if is_key:
-        return comparable(kind, value)
-    if isinstance(kind, SetOf) and not kind.frozen:
-        return tuple(comparable(kind.element, element) for element in value)
-    if isinstance(kind, MapOf) and not kind.frozen:
-        return tuple((comparable(kind.key, key), element) for key, element in value)
-    return value
 
 
 class RandomAging(Aging):
@@ -73,13 +57,9 @@ class RandomAging(Aging):
         self._landed += fresh
 
     def check(self, engine: Engine, *, now: int = NOW + 1, how: str = "") -> None:
-        expected, found = self._spelled(self.expected(now=now)), self._spelled(self.rows(engine, now=now))
+        answers = self.expected(now=now), self.rows(engine, now=now)
+        expected, found = (one_spelled(self.subject.schema, rows) for rows in answers)
         assert_same(expected, found, of=self.made, how=f"{engine.name} {how}")
-
-    def _spelled(self, rows: Iterable[Row]) -> list[Row]:
-        """Rows whose equal keys are spelled alike: a purge may have taken the least spelling with it (rule K1)."""
-        columns = self.subject.schema.columns
-        return [{c.name: _spelled(c.type, row[c.name], is_key=c.role is Role.CLUSTERING) for c in columns} for row in rows]
 
     def run(self, engine: Engine) -> None:
         """Bring the state up to date, and compare what it counted and remembers with the model."""

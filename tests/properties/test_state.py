@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
+from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
 from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
 
 from cdc_views.cells import Cell
@@ -88,7 +88,8 @@ class Growing:
         expected = latest_rows(self.subject.schema, self.landed, now=now)
         parts = (sources.base, sources.overlay, sources.runs, sources.tail)
         counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
-        assert_same(expected, found, of=self.made, how=f"{engine.name} {how} of {counts}")
+        theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
+        assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
 
 
 STEPS = (

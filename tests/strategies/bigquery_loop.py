@@ -112,9 +112,7 @@ class Loop:
             assert len(set(found)) == len(found), f"{name} is twice in {suffix or 'the serving table'}"
 
     def _spelled(self, rows: Iterable[dict[str, Any]]) -> Rows:
-        """Rows whose equal keys are spelled alike where a purge may have taken the least spelling with it (rule K1)."""
-        if self.lateness is None:
-            return list(rows)
+        """Rows whose equal keys are spelled alike: a state has the spellings of the facts that it kept (rule K1)."""
         return [row | {c.name: _alike(c, row[c.name]) for c in self.subject.schema.columns} for row in rows]
 
     def expected(self, *, now: int) -> Rows:

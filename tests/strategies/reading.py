@@ -20,7 +20,9 @@ from cdc_views.engines.duckdb import DuckDbEngine, from_clause
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.facts import Fact
+from cdc_views.oracle import one_spelling
 from cdc_views.relation import Relation
+from cdc_views.schema import TableSchema
 from cdc_views.sql import query_sql
 from strategies.histories import LATE_LANDING, Histories
 from strategies.telling import fact_text
@@ -88,6 +90,11 @@ def canonical_row(row: Row) -> tuple[Any, ...]:
 def same_rows(expected: Sequence[Row], found: Sequence[Row]) -> bool:
     """Whether two answers have the same rows in the same order."""
     return [*map(canonical_row, expected)] == [*map(canonical_row, found)]
+
+
+def one_spelled(schema: TableSchema, rows: Iterable[Row]) -> list[Row]:
+    """Return rows whose equal keys are spelled alike: a state has the spellings of the facts that it kept (rule K1)."""
+    return [{c.name: one_spelling(c, row[c.name]) for c in schema.columns} for row in rows]
 
 
 def different_cases(expected: Sequence[Row], found: Sequence[Row]) -> list[Any]:
