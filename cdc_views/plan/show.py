@@ -117,10 +117,10 @@ def telling_form(request: Showing, column: Column) -> str | None:
     """Return a form of a column that is one cell which is null exactly where that does not show; None for none."""
     if not request.shown([column]):
         return None
-    is_exact = request.shape.is_exact
-    if not is_exact and isinstance(column.type, Scalar) and column.type.kind in _TIMES:
-        return None  # out of a type's range it is null
-    return exact_name(column.name) if is_exact else physical_name(column.name)
+    if request.shape.is_exact:
+        return exact_name(column.name)
+    # of other types a view shows null for a live value of 0 bytes, and for an instant out of its type's range
+    return physical_name(column.name) if is_text(column.type) else None
 
 
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:

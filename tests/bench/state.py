@@ -34,6 +34,8 @@ from cdc_views.quality.validating import SAMPLED
 OUT = Path(__file__).parent / "out"
 os.environ.setdefault("RUST_LOG", "error")  # deltalake warns of each column that it keeps no statistics of
 RUNS = 5
+WARM_UPS = 5
+"""Reads before those that count: a JVM compiles what it has run often, and what it has not takes up to twice as long."""
 READ_LAST = 8
 """Tails after which the state is read: more than from one base to the next, for right after one it costs least."""
 OTHER_TAILS = 3
@@ -59,7 +61,8 @@ class Pair:
 
 def paired(reader: Reader, plain: str) -> Pair:
     """Time both."""
-    reader.view(), reader.plain(plain)
+    for _ in range(WARM_UPS):
+        reader.view(), reader.plain(plain)
     reads, scans = zip(*((timed(reader.view)[0], timed(lambda: reader.plain(plain))[0]) for _ in range(RUNS)), strict=True)
     return Pair(statistics.median(reads), statistics.median(scans))
 

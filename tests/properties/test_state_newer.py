@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
 from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJECTS, TEXT, TIMESTAMP, Subject, table
+from strategies.writing import cell
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
 from cdc_views.cells import Liveness
@@ -27,7 +28,7 @@ from cdc_views.materialize.state import create_state
 from cdc_views.materialize.tail import active_files
 from cdc_views.oracle import latest_rows
 from cdc_views.relation import Relation
-from cdc_views.types import ListOf
+from cdc_views.types import EMPTY, ListOf
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -48,6 +49,7 @@ READDED = Subject(
     table("readded", partition={"case": INT}, clustering={"c": INT}, regulars={"v": INT, "w": TEXT}, dropped={"v": 40, "gone": 3})
 )
 """A column that was dropped and added again while batches landed (rule W6)."""
+HOLLOW = Subject(table("hollow", partition={"case": INT}, clustering={"c": INT}, regulars={"v": INT, "n": DECIMAL}))
 ONE_PASS = "rows_by_cell"
 """What the text has that reads a newer tail."""
 SPAN = 16
@@ -139,6 +141,33 @@ def assert_views_agree(engine: DuckDbEngine, growing: Following) -> None:
     assert engine.connection.execute(counted).fetchall() == [
         (sum(row["case"] == 3 for row in latest_rows(growing.subject.schema, growing.landed, now=NOW)),)
     ]
+
+
+def test_a_row_of_nothing_but_live_values_of_0_bytes_shows_beside_a_newer_tail(
+    duckdb_engine: DuckDbEngine, tmp_path: Path
+) -> None:
+    """A view shows null for them; each row exists by one of them, whether state or tail has it (rules W2, C5)."""
+    growing = Following(tmp_path, HOLLOW, cases=1)
+    growing.batches = [
+        [hollow(1, at=10, v=EMPTY), hollow(2, at=10, n=EMPTY), hollow(3, at=10, v=None), hollow(3, at=11, n=EMPTY)],
+        [hollow(1, at=20, n=None), hollow(2, at=20, n=None), hollow(3, at=20, n=None, v=EMPTY), hollow(4, at=20, n=EMPTY)],
+    ]
+    growing.land_batch(0)
+    materialize(duckdb_engine, growing.raw, growing.state)
+    growing.land_batch(1)
+    assert {row["c"] for row in latest_rows(HOLLOW.schema, growing.landed, now=NOW)} == {1, 3, 4}
+    growing.check(duckdb_engine)
+    assert_views_agree(duckdb_engine, growing)
+
+
+def hollow(key: int, *, at: int, **values: Any) -> Fact:
+    """Cells without a row marker; None deletes."""
+    return Fact(
+        FactKind.ROW,
+        (3,),
+        (key,),
+        cells={name: cell(HOLLOW.schema.column(name).type, value, at=at) for name, value in values.items()},
+    )
 
 
 @pytest.mark.parametrize("by", [0, 1])
@@ -243,9 +272,7 @@ def test_a_state_of_an_older_version_is_read_as_before(
 
 
 @pytest.mark.spark
-def test_spark_shows_newer_tails(
-    spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spark_shows_newer_tails(spark_engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_tables(monkeypatch)
     growing = Following(tmp_path, CELLS, cases=12)
     monkeypatch.setattr("test_state_newer.TURNS", TURNS[:3])
