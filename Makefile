@@ -39,11 +39,11 @@ install: $(STAMP) ## make .venv with cdc-views in it
 demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra answers, on DuckDB and Spark
 	@$(BIN)/python -m cdc_views.demo
 
-# tests end before a JVM's second compiler pays off: without it Spark's take a fifth less CPU
-test: export JDK_JAVA_OPTIONS := -XX:TieredStopAtLevel=1
+# Spark's tests end before a JVM's second compiler pays off: without it they take a fifth less CPU
 test: $(STAMP) ## everything that runs without a server (what CI runs): Spark's tests, linters and what is fetched beside the others
 	@PYTHONPATH=tests $(BIN)/python -m services.fetch & fetch=$$!; \
-	  $(BIN)/python -m pytest -q -m "spark and not slow and not live" $$(grep -rl --include='test_*.py' 'mark\.spark' tests) > .spark.log 2>&1 & spark=$$!; \
+	  JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/python -m pytest -q -m "spark and not slow and not live" \
+	    $$(grep -rl --include='test_*.py' 'mark\.spark' tests) > .spark.log 2>&1 & spark=$$!; \
 	  $(MAKE) --no-print-directory lint > .lint.log 2>&1 & lint=$$!; \
 	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests; others=$$?; \
 	  wait $$fetch; wait $$lint; lint=$$?; wait $$spark; spark=$$?; \
