@@ -39,6 +39,7 @@ WARM_UPS = 5
 READ_LAST = 8
 """Tails after which the state is read: more than from one base to the next, for right after one it costs least."""
 OTHER_TAILS = 3
+SMALLER_TAILS = 10
 
 
 def tell(text: str) -> None:
@@ -81,17 +82,43 @@ class Tails:
         return statistics.mean(self.seconds)
 
 
-def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tails, read_last: int = 0) -> Tails:
-    """Land and materialize so many tails, and read after each of the last few."""
+def tails(reader: Reader, source: Source, *, count: int, facts: int, found: Tails, beside: Smaller) -> None:
+    """Land and materialize so many tails, read after each of the last few, and take in some of the smaller state's between."""
     for number in range(count):
-        source.land(facts)
-        took, done = timed(lambda: materialize(reader.engine, source.raw, reader.state))
-        found.seconds.append(took)
-        found.merges.append(done.merged)
-        tell(f"  tail {len(found.seconds)}: {took:.2f} s {done.merged}")
-        if number >= count - read_last:
+        tail(reader, source, facts=facts, found=found)
+        if number >= count - READ_LAST:
             found.reads.append(read_now(reader))
-    return found
+        if number % max(1, count // SMALLER_TAILS) == 0:
+            beside.tail(facts)
+
+
+def tail(reader: Reader, source: Source, *, facts: int, found: Tails) -> None:
+    """Land one and materialize it."""
+    source.land(facts)
+    took, done = timed(lambda: materialize(reader.engine, source.raw, reader.state))
+    found.seconds.append(took)
+    found.merges.append(done.merged)
+    tell(f"  tail {len(found.seconds)} of {source.keys:,} keys: {took:.2f} s {done.merged}")
+
+
+class Smaller:
+    """The same tails into a state of a tenth of the keys, between those of the large one: what slows one slows both."""
+
+    def __init__(self, engine: Engine, folder: Path, *, keys: int) -> None:
+        self._source = Source(folder / "tenth", keys=keys)
+        self._reader = Reader(engine, self._source.raw, str(folder / "tenth" / "state"))
+        materialize(engine, self._source.raw, self._reader.state, full=True)
+        self._found = Tails()
+
+    def tail(self, facts: int) -> None:
+        """Take in one more."""
+        tail(self._reader, self._source, facts=facts, found=self._found)
+
+    def measured(self) -> dict[str, Any]:
+        """What its tails took."""
+        assert self._reader.view() == self._reader.raw_view(), "the smaller state does not show what raw shows"
+        found = self._found
+        return {"keys": self._source.keys, "tails": found.seconds, "merges": found.merges, "mean": found.mean}
 
 
 def read_now(reader: Reader) -> Pair:
@@ -126,7 +153,7 @@ def lookup(reader: Reader, source: Source) -> dict[str, Any]:
     return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.files), "touched": len(some.files)}
 
 
-def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict[str, Any]:
+def measure(engine: Engine, source: Source, folder: Path, *, count: int, beside: Smaller) -> dict[str, Any]:
     """Everything of one size: building, reading at rest, with a tail, after many tails."""
     reader = Reader(engine, source.raw, str(folder / "state"))
     timed(lambda: materialize(engine, source.raw, reader.state, full=True))
@@ -142,11 +169,11 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     step = source.facts // 100
     source.land(step)
     assert reader.view() == reader.raw_view(), "state and tail do not show what raw shows"
-    tail = paired(reader, plain)
-    tell(f"view with a tail of 1 % {tail.read:.2f} s = {tail.ratio:.2f} x")
+    behind = paired(reader, plain)
+    tell(f"view with a tail of 1 % {behind.read:.2f} s = {behind.ratio:.2f} x")
     first, done = timed(lambda: materialize(engine, source.raw, reader.state))
     found = Tails([first], [done.merged])
-    tails(reader, source, count=count - 1, facts=step, found=found, read_last=READ_LAST)
+    tails(reader, source, count=count - 1, facts=step, found=found, beside=beside)
     assert reader.view() == reader.raw_view(), "state does not show what raw shows"
     reads = found.reads or [read_now(reader)]
     ratios = [pair.ratio for pair in reads]
@@ -154,10 +181,10 @@ def measure(engine: Engine, source: Source, folder: Path, *, count: int) -> dict
     tell(f"reads after the last {len(reads)}: {statistics.mean(ratios):.2f} x, at most {max(ratios):.2f} x")
     files, size = written(reader.state, after=built)
     return {
-        "keys": source.keys, "facts_a_tail": step, "full": full, "at_rest": asdict(rest), "tail_1": asdict(tail),
+        "keys": source.keys, "facts_a_tail": step, "full": full, "at_rest": asdict(rest), "tail_1": asdict(behind),
         "validated": validated,
         "tails": found.seconds, "merges": found.merges, "mean": found.mean, "lookup": lookup(reader, source),
-        "reads_after": [asdict(pair) for pair in reads], "ratios": [1, rest.ratio, tail.ratio, statistics.mean(ratios)],
+        "reads_after": [asdict(pair) for pair in reads], "ratios": [1, rest.ratio, behind.ratio, statistics.mean(ratios)],
         "files": len(DeltaTable(reader.state).file_uris()), "files_written": files, "bytes_written": size,
         "bytes": sum(Path(uri).stat().st_size for uri in DeltaTable(reader.state).file_uris()),
     }  # fmt: skip
@@ -191,16 +218,6 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     tell(f"validate is {took / stored:.2f} plain scans of the state ({stored:.2f} s), {took / scan:.2f} of the values shown")
     tell(f"rows that left the engine: {engine.rows_out[0]} of counts, {engine.rows_out[-1]:,} of a sample")
     return {"counts": counting, "validate": took, "stored": stored, "rows_out": max(engine.rows_out)}
-
-
-def smaller(engine: Engine, large: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same tails into a state of a tenth of the keys, as many as fit between its merges and some more."""
-    source = Source(folder / "tenth", keys=large["keys"] // 10)
-    reader = Reader(engine, source.raw, str(folder / "tenth" / "state"))
-    materialize(engine, source.raw, reader.state, full=True)
-    count = min(10, len(large["tails"]))
-    found = tails(reader, source, count=count, facts=large["facts_a_tail"], found=Tails())
-    return {"keys": source.keys, "tails": found.seconds, "merges": found.merges, "mean": found.mean}
 
 
 def others(engine: Engine, source: Source, folder: Path) -> dict[str, Any]:
@@ -259,8 +276,9 @@ def main() -> int:
     engine = open_engine(options.engine, folder)
     print(f"{options.engine}, 2 cores")
     source = Source(folder, keys=options.keys)
-    result: dict[str, Any] = {"engine": options.engine, "large": measure(engine, source, folder, count=options.tails)}
-    result["small"] = smaller(engine, result["large"], folder)
+    small = Smaller(engine, folder, keys=options.keys // 10)
+    large = measure(engine, source, folder, count=options.tails, beside=small)
+    result: dict[str, Any] = {"engine": options.engine, "large": large, "small": small.measured()}
     growth = result["large"]["mean"] / result["small"]["mean"]
     tell(f"the same tails into a tenth of the keys: {result['small']['mean']:.2f} s; ten times the state is {growth:.2f} x")
     found = result["large"]["lookup"]
