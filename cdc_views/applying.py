@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc_views.engines.base import ViewDefinition
+from cdc_views.known_raw import check_known, remember
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.project.paths import default_raw_table
 from cdc_views.relation import RawTable
@@ -136,7 +137,9 @@ def apply_table(table: Table, *, engine: str | None) -> str:
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
             return remote.apply(definition_of(table))
+    check_known(table)
     raw = create_raw(table.raw, format_name=table.format.name)
+    remember(table)
     definition = definition_of(table, strategy=table.config.view.strategy)
     with table.project.engine(engine) as opened:
         if opened.name != "duckdb":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,13 +49,20 @@ class Generations:
         """A number that no generation has."""
         return max([self.current, *self.numbers]) + 1
 
-    @property
-    def previous(self) -> int:
-        """The newest generation before the current one; raises `UsageError` where there is none."""
-        before = [number for number in self.numbers if number < self.current]
-        if not before:
-            raise UsageError(f"{self.root}: there is no generation before {self.current} to go back to")
-        return before[-1]
+    def before(self, is_built: Callable[[str], bool]) -> int | None:
+        """Return the newest complete generation before the current one; None where there is none.
+
+        `is_built` says of a location whether the generation there is complete: a run that was killed leaves one that is not.
+        """
+        earlier = [number for number in self.numbers if number < self.current and is_built(self.location(number))]
+        return earlier[-1] if earlier else None
+
+    def previous(self, is_built: Callable[[str], bool]) -> int:
+        """Return what `before` does; raises `UsageError` where there is none."""
+        number = self.before(is_built)
+        if number is None:
+            raise UsageError(f"{self.root}: there is no generation before {self.current} to go back to that was completed")
+        return number
 
     def switch(self, number: int) -> None:
         """Make a generation the one that is read."""

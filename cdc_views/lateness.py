@@ -19,7 +19,7 @@ from cdc_views.facts import Bound, Fact, FactKind, Origin
 from cdc_views.instants import SECONDS_OF, Instant, epoch_seconds
 from cdc_views.landing.delta import delta_errors
 from cdc_views.materialize import NOTHING, Forgetting
-from cdc_views.materialize.state import StateTable, open_state
+from cdc_views.materialize.state import StateTable, checked, open_state
 from cdc_views.plan import names
 from cdc_views.plan.compact import LATE, PURGED
 from cdc_views.relation import RawTable, Relation
@@ -80,15 +80,15 @@ def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:
 
 
 def state_of(table: Table) -> StateTable | None:
-    """Return the table's state; None where there is none."""
+    """Return the table's state; None where there is none. Raises `RawMismatchError` where it is another raw table's."""
     from cdc_views.landing import exists
     from cdc_views.raw_places import state_location
 
     if not exists(table.raw):
         return None
     with delta_errors(table.raw.location):
-        raw_id = str(DeltaTable(table.raw.location).metadata().id)
-    state = open_state(state_location(table), table.relation, raw_id=raw_id)
+        raw = DeltaTable(table.raw.location)
+    state = checked(open_state(state_location(table), table.relation, raw=raw), raw)
     return None if state is None or state.raw_version is None else state
 
 

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.raw_table import is_delta, quarantine_location
+from cdc_views.materialize.state import is_built
 from cdc_views.raw_places import generations_of
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
             if is_delta(location):
                 yield _upkeep(what, location, hours, merges=True, dry_run=dry_run)
     generations = generations_of(table)
-    kept = [number for number in generations.numbers if number < generations.current][-1:]
+    kept = generations.before(is_built)
     for number in generations.numbers:
         location = generations.location(number)
-        if number == generations.current or number in kept:
+        if number in (generations.current, kept):
             if is_delta(location):
                 yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
         elif number < generations.current:

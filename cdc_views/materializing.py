@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 
 def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
+    from cdc_views.known_raw import remember
+
     if table.project.is_remote:
         from cdc_views.remote import materialize_remote
 
         return materialize_remote(table, full=full, engine=engine, now=now)
     _check_landed(table)
     with table.project.engine(engine) as opened:
-        return _materialized(opened, table, full=full, now=now)
+        done = _materialized(opened, table, full=full, now=now)
+    remember(table)
+    return done
 
 
 def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materialization:
@@ -62,6 +66,7 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
     has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
     """
+    from cdc_views.known_raw import check_known
     from cdc_views.landing import exists
     from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
@@ -72,6 +77,8 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
         from cdc_views.remote import remote_sources
 
         return remote_sources(table, raw, options, as_of=as_of)
+    if not exists(table.raw):
+        check_known(table)
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None

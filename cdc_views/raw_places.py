@@ -18,7 +18,7 @@ from cdc_views.relation import LAYOUT_VERSION, RawTable
 if TYPE_CHECKING:
     from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
-    from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
@@ -84,9 +84,14 @@ def _local(table: Table, path: str, *, what: str = "raw table") -> str:
 
 
 def adapted(table: Table) -> Adaptation | None:
-    """Bring the derived raw table of a found one up to date; None for a table that we land."""
-    from cdc_views.found import adapt
+    """Bring the derived raw table of a found one up to date; None for a table that we land. Every read begins here.
 
+    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    """
+    from cdc_views.found import adapt
+    from cdc_views.known_raw import check_known
+
+    check_known(table)
     if not table.is_found:
         return None
     if table.project.is_remote:
@@ -119,7 +124,10 @@ def forgotten_file(table: Table) -> Path:
 
 
 def check_landed(table: Table) -> None:
-    """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all."""
+    """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all.
+
+    Raises `RawMismatchError` where something has, and is not there any more.
+    """
     from cdc_views.landing import exists
 
     table.project.check_raw_tables_are_local()
@@ -154,24 +162,44 @@ def quarantine_note(table: Table) -> str:
 
 def land_files(table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None) -> LandingReport:
     """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
+    from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import land
 
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
-    return land(table.raw, table.format, files, now=now, progress=progress, forgotten=forgotten_of(table))
+    check_known(table)
+    done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=forgotten_of(table))
+    remember(table)
+    return done
 
 
 def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
     """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
+    from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import replay
 
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now).replay()
-    return replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
+    check_known(table)
+    done = replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
+    remember(table)
+    return done
+
+
+def stream_into(table: Table, name: str, *, shown: int | None) -> StreamLander:
+    """Return what lands the stream `name` into the raw table; see `Table.stream`."""
+    from cdc_views.known_raw import check_known, remember
+    from cdc_views.landing import StreamLander
+
+    check_lands(table)
+    check_known(table)
+    lander = StreamLander(table.raw, table.format, name, forgotten_of(table), shown=shown)
+    remember(table)
+    return lander
 
 
 def check_lands(table: Table) -> None:
@@ -191,7 +219,10 @@ def _check_ours(table: Table) -> None:
 
 @contextmanager
 def readable(table: Table) -> Iterator[tuple[RawTable, str]]:
-    """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it."""
+    """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it.
+
+    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    """
     from cdc_views.landing import create_raw, exists, open_raw
 
     adapted(table)

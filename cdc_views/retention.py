@@ -42,7 +42,7 @@ from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.tail import DROPPED, RETENTION
-from cdc_views.materialize.wholeness import check_whole, dropped_through
+from cdc_views.materialize.wholeness import check_not_sole, check_whole, dropped_through
 from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import default_raw_table, is_url
 from cdc_views.raw.base import SourceLine
@@ -82,8 +82,10 @@ class Dropped:
 
 def check_raw_is_whole(table: Table, *, what: str) -> None:
     """Raise `UsageError` where `what` needs events that were dropped from the table's raw table."""
-    if not is_url(table.raw.location):
-        check_whole(table.raw.location, what=what)
+    if is_url(table.raw.location):
+        return
+    check_whole(table.raw.location, what=what)
+    check_not_sole(state_of(table), what=what)
 
 
 def drop_raw(
@@ -167,13 +169,17 @@ class _Dropping:
         kept = state.as_runs()
         both = replace(kept, base=(), plain=(), runs=kept.base + kept.runs, tail=files)
         others = {"state and raw together": both}
-        if recorded(table, DROPPED) in (None, 0):
+        if recorded(table, DROPPED) in (None, 0) and not self._is_sole():
             others["raw"] = replace(Sources(self.table.raw, state.raw_version, is_raw=True), late=self._late())
         instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
         for instant in instants:
             shown = self._read(state, instant)
             for what, other in others.items():
                 self._check(compare(self.table.relation, shown, self._read(other, instant)), what)
+
+    def _is_sole(self) -> bool:
+        state = state_of(self.table)
+        return state is not None and state.is_sole
 
     def _late(self) -> tuple[str, ...]:
         """Files of what landed too late, which raw has as well and nobody sees (rule M2)."""

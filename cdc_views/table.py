@@ -154,11 +154,9 @@ class Table:
             name: The stream's name; each of a table has a position of its own.
             shown: How many quarantined events a report of it names; default: a few.
         """
-        from cdc_views.landing import StreamLander
-        from cdc_views.raw_places import check_lands, forgotten_of
+        from cdc_views.raw_places import stream_into
 
-        check_lands(self)
-        return StreamLander(self.raw, self.format, name, forgotten_of(self), shown=shown)
+        return stream_into(self, name, shown=shown)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
@@ -277,12 +275,15 @@ class Table:
         return history_of(self, key, **asked)
 
     def rebuild(
-        self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False
-    ) -> Rebuilt:
+        self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False,
+        with_state: bool = False,
+    ) -> Rebuilt:  # fmt: skip
         """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""
         from cdc_views.rebuilding import rebuild_table
 
-        return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
+        return rebuild_table(
+            self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state
+        )
 
     def switch_back(self) -> int:
         """Read the state before the last switch again; returns its generation."""

@@ -21,8 +21,13 @@ _UPKEEP = ("table", "what", "location", "merged", "removed", "bytes")
 def rebuild(
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
-    accept: Annotated[bool, typer.Option("--accept", help="Switch although rows differ.")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Switch although rows differ, or although the raw table is another one.")
+    ] = False,
     with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
+    with_state: Annotated[
+        bool, typer.Option("--with-state", help="Let count what the state has and raw has not.")
+    ] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),
@@ -38,11 +43,11 @@ def rebuild(
     check_format(format)
     target = Project.load(project).table(table)
     if back:
-        if dry_run or accept or with_late:
+        if dry_run or accept or with_late or with_state:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
         log.info(f"{table}: generation {target.switch_back()} of the state is read again")
         return
-    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late)
+    done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
     found = done.comparison
     warn_of_late(table, done.late)
     print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
@@ -50,7 +55,8 @@ def rebuild(
     if done.is_switched:
         log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
     elif not found.is_equal:
-        again = f"rebuild {table}{' --with-late' if with_late else ''} --accept"
+        given = f"{' --with-late' if with_late else ''}{' --with-state' if with_state else ''}"
+        again = f"rebuild {table}{given} --accept"
         log.warning(f"{table}: the state stays generation {done.before}; `{again}` switches all the same")
     if not (found.is_equal or done.is_switched):
         raise typer.Exit(1)

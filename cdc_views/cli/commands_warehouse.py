@@ -1,7 +1,8 @@
-"""`status` and `cost`: what a warehouse holds of each table, and what ways of reading one cost there."""
+"""`status` and `cost`: how each table stands, and what ways of reading one cost in a warehouse."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
+    from cdc_views.api import Project
     from cdc_views.engines.warehouses import Load, Measured, StateStanding
     from cdc_views.table import Table
 
@@ -20,6 +22,7 @@ _COLUMNS = (
     *("table", "raw", "raw_rows", "raw_bytes", "view", "view_state"),
     *("state", "state_rows", "state_bytes", "state_landed", "state_ran_at"),
 )
+_STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "state", "state_version", "unmerged", "problem")
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 
 
@@ -29,15 +32,33 @@ def status(
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Print what BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
+    """Print how each table stands: what landed, how far the state is, what waits; exit code 1 where reads refuse."""
     from cdc_views.api import Project
-    from cdc_views.applying import definition_of
 
     check_format(format)
     loaded = Project.load(project)
+    if loaded.is_remote:
+        _remote_status(loaded, select or (), format=format)
+        return
+    from cdc_views.standing import standing_of
+
+    found = [standing_of(table) for table in loaded.select(select or ())]
+    shown = [{**{name: getattr(standing, name) for name in _STANDING}, "problem": standing.problem or None} for standing in found]
+    print_rows(_STANDING, as_json_rows(shown), format=format)
+    for standing in found:
+        if standing.problem:
+            log.error(standing.problem)
+    if any(standing.problem for standing in found):
+        raise typer.Exit(1)
+
+
+def _remote_status(loaded: Project, select: Sequence[str], *, format: str) -> None:
+    """What BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
+    from cdc_views.applying import definition_of
+
     records = []
     with loaded.remote() as engine:
-        for table in loaded.select(select or ()):
+        for table in loaded.select(select):
             found = engine.standing(definition_of(table))
             record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
             records.append({**record, "view": found.view, "view_state": found.view_state, **_of_state(found.state)})

@@ -38,7 +38,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.materialize import materialize
 from cdc_views.materialize.covering import cover
-from cdc_views.materialize.state import open_state, transaction_name
+from cdc_views.materialize.state import TRANSACTION, open_state
 from cdc_views.materialize.tail import ERASURE
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
@@ -240,8 +240,7 @@ class _Forgetting:
         if place.location != raw.location:
             return set()
         with suppress(EngineError), delta_errors(raw.location):  # a version whose log is gone tells nothing
-            raw_id = str(DeltaTable(raw.location).metadata().id)
-            state = open_state(state_location(self.table), raw.relation, raw_id=raw_id)
+            state = open_state(state_location(self.table), raw.relation, raw=DeltaTable(raw.location))
             if state is not None and state.raw_version is not None:
                 return active_files(DeltaTable(raw.location, version=state.raw_version))
         return set()
@@ -251,9 +250,8 @@ class _Forgetting:
         if place.holds is not Holds.STATE:
             return []
         with delta_errors(self.table.raw.location):
-            raw_id = str(DeltaTable(self.table.raw.location).metadata().id)
-        state = open_state(place.location, self.table.raw.relation, raw_id=raw_id)
-        return [] if state is None or state.mark is None else [Transaction(transaction_name(raw_id), state.mark + 1)]
+            state = open_state(place.location, self.table.raw.relation, raw=DeltaTable(self.table.raw.location))
+        return [] if state is None or state.mark is None else [Transaction(TRANSACTION, state.mark.following().number)]
 
     def _purge(self, engine: str | None) -> None:
         """Raw's log may only go once the state covers all that it says."""
@@ -269,8 +267,7 @@ class _Forgetting:
     def _cover(self, version: int, engine: str | None) -> None:
         raw, location = self.table.raw, state_location(self.table)
         with delta_errors(raw.location):
-            raw_id = str(DeltaTable(raw.location).metadata().id)
-        state = open_state(location, raw.relation, raw_id=raw_id)
+            state = open_state(location, raw.relation, raw=DeltaTable(raw.location))
         if state is None or state.raw_version is None:
             return
         with self.table.project.engine(engine) as opened:

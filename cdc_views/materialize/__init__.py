@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.materialize.run import NOTHING, Forgetting, Materialization, materialize, sources_of
+from cdc_views.materialize.outcome import NOTHING, Forgetting, Materialization
+from cdc_views.materialize.run import materialize, sources_of
 
 __all__ = ["NOTHING", "Forgetting", "Materialization", "materialize", "sources_of"]

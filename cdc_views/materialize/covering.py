@@ -6,7 +6,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import ConflictError, append, delta_errors
-from cdc_views.materialize.state import STEPS, open_state, transaction_name
+from cdc_views.materialize.identity import mark_after
+from cdc_views.materialize.state import TRANSACTION, checked, open_state
 from cdc_views.materialize.tail import tail_of
 from cdc_views.relation import RawTable
 
@@ -17,9 +18,8 @@ def cover(raw: RawTable, location: str, *, version: int) -> None:
     Raises `ConflictError` where that is not so: bring it up to date first.
     """
     with delta_errors(raw.location):
-        table = DeltaTable(raw.location, version=version)
-    raw_id = str(table.metadata().id)
-    state = open_state(location, raw.relation, raw_id=raw_id)
+        newest, table = DeltaTable(raw.location), DeltaTable(raw.location, version=version)
+    state = checked(open_state(location, raw.relation, raw=newest), newest)
     if state is None or state.raw_version is None or state.raw_version >= version:
         return
     tail = tail_of(table, after=state.raw_version)
@@ -28,4 +28,4 @@ def cover(raw: RawTable, location: str, *, version: int) -> None:
     with delta_errors(location):
         target = DeltaTable(location, version=state.version)
     nothing = pa.schema(target.schema().to_arrow()).empty_table()
-    append(target, nothing, transactions={transaction_name(raw_id): version * STEPS})
+    append(target, nothing, transactions={TRANSACTION: mark_after(state.mark, table).number})

@@ -11,7 +11,7 @@ on how large the base is (docs/materialize.md has the figures).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from deltalake import DeltaTable
 
@@ -20,11 +20,13 @@ from cdc_views.engines.state_plan import covered_part
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import pruned
+from cdc_views.materialize.identity import Mark, mark_after
+from cdc_views.materialize.outcome import NOTHING, Forgetting, Materialization
 from cdc_views.materialize.reach import Reach, reach_of
 from cdc_views.materialize.settled import record_settled
-from cdc_views.materialize.state import STEPS, File, StateTable, create_state, open_state, transaction_name
+from cdc_views.materialize.state import TRANSACTION, File, StateTable, begin, checked, create_state, is_begun, open_state
 from cdc_views.materialize.tail import Tail, active_files, rows_of, tail_of
-from cdc_views.materialize.wholeness import check_whole
+from cdc_views.materialize.wholeness import check_not_sole, check_whole
 from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.relation import RawTable
 
@@ -49,64 +51,6 @@ _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Materialization:
-    """What one call did.
-
-    Attributes:
-        is_new: Whether the state changed.
-        raw_version: The version of the raw table that the state covers now; None where a warehouse keeps both.
-        facts: Raw facts that were read; None where the raw table's log does not say.
-        is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
-        merged: `""`, `runs` (several became one), `overlay` (they became part of it) or `base` (all became the new base).
-        state_facts: Facts in the state now.
-        state_bytes: Bytes of its files.
-        told: The line for people where there is more to tell than of the state.
-        late: Raw facts that landed too late, all or in part, and were put into quarantine (rule M2).
-    """
-
-    is_new: bool
-    raw_version: int | None
-    facts: int | None
-    is_full: bool = False
-    why: str = ""
-    merged: str = ""
-    state_facts: int = 0
-    state_bytes: int = 0
-    told: str = ""
-    late: int = 0
-
-    def line(self) -> str:
-        """One line for people."""
-        if self.told:
-            return self.told
-        if not self.is_new:
-            return f"state is up to date with raw version {self.raw_version}"
-        what = "built" if self.is_full else "brought up to date"
-        read = "" if self.facts is None else f" from {self.facts:,} raw facts"
-        why = f" ({self.why})" if self.why else ""
-        size = f"{self.state_facts:,} facts, {self.state_bytes / 1e6:,.1f} MB"
-        late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
-        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}{late}"
-
-
-@dataclass(frozen=True, slots=True)
-class Forgetting:
-    """Rule M2, fixed for a run.
-
-    Attributes:
-        horizon: Seconds since the epoch: what ended at or before it leaves a new base. None: nothing leaves.
-        memory: Another state of the same raw table; what it has purged and put into quarantine counts for this one.
-    """
-
-    horizon: int | None = None
-    memory: str = ""
-
-
-NOTHING = Forgetting()
-"""Forget nothing: the default."""
-
-
 def materialize(
     engine: Engine, raw: RawTable, location: str, *, full: bool = False, forgetting: Forgetting = NOTHING
 ) -> Materialization:
@@ -119,9 +63,11 @@ def materialize(
         full: Build it from all of raw, whatever is there; what landed too late stays in quarantine.
         forgetting: What may leave the state.
 
-    Raises `ConflictError` where other runs kept committing first.
+    Raises:
+        ConflictError: Other runs kept committing first.
+        RawMismatchError: The state belongs to another raw table, or to what the raw table was before a backup was restored.
     """
-    create_state(location, raw.relation)
+    create_state(location, raw.relation, _open(raw))
     for _ in range(ATTEMPTS):
         try:
             return _attempt(engine, raw, location, full=full, forgetting=forgetting)
@@ -133,10 +79,11 @@ def materialize(
 def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sources | None:
     """Return the state and the raw files since, which amount to the raw table as it is now; None without a state.
 
-    Files that the condition `where` (DuckDB's SQL) rules out are left out.
+    Files that the condition `where` (DuckDB's SQL) rules out are left out. Raises `RawMismatchError` where the state does
+    not belong to the raw table.
     """
     table = _open(raw)
-    state = open_state(location, raw.relation, raw_id=str(table.metadata().id))
+    state = checked(open_state(location, raw.relation, raw=table), table)
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)
@@ -147,9 +94,8 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
-    """Return the state's files, which amount to the raw table as of the version that the state covers."""
-    assert state.raw_version is not None
-    return _to_read(_files(raw, state, Tail(state.raw_version)), state)
+    """Return the state's files, which amount to the raw table, whichever it was, as of the version that the state covers."""
+    return _to_read(_files(raw, state, Tail(state.raw_version or 0)), state)
 
 
 def _open(raw: RawTable) -> DeltaTable:
@@ -226,20 +172,19 @@ def _rows(state: StateTable, *prefixes: str) -> int:
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
     table = _open(raw)
-    name = transaction_name(str(table.metadata().id))
-    state = _state(table, raw, location)
+    state = _begun(table, raw, location)
     late = 0
     if full and state.raw_version is not None and state.of(PURGED):
         # what landed since is judged by what was purged until now, before all is built anew
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(table, raw, location)
     if full:
-        done = _built(engine, raw, table, state, name=name, forgetting=forgetting)
+        done = _built(engine, raw, table, state, forgetting=forgetting)
     else:
-        done = _updated(engine, raw, table, state, name=name, forgetting=forgetting)
+        done = _updated(engine, raw, table, state, forgetting=forgetting)
     now = _state(table, raw, location)
     late += 0 if done.is_full else _rows(now, LATE) - _rows(state, LATE)
-    merged = _merged(engine, raw, now, name=name, horizon=forgetting.horizon)
+    merged = _merged(engine, raw, now, horizon=forgetting.horizon)
     if merged:
         now = _state(table, raw, location)
     facts, size = _rows(now, "") - _rows(now, LATE, COVERED), sum(file.size for file in now.files)
@@ -248,24 +193,34 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
 
 
 def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
-    state = open_state(location, raw.relation, raw_id=str(table.metadata().id))
+    state = checked(open_state(location, raw.relation, raw=table), table)
     if state is None:
         raise UsageError(f"{location}: the state was deleted while it was brought up to date; run the command again")
     return state
 
 
+def _begun(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
+    """The state, which says from here on whose it is."""
+    state = _state(table, raw, location)
+    if is_begun(location, table):
+        return state
+    begin(state, table)
+    return replace(_state(table, raw, location), is_earlier=state.is_earlier)
+
+
 def _updated(
-    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, name: str, forgetting: Forgetting
+    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, forgetting: Forgetting
 ) -> Materialization:
-    if state.raw_version is None:
-        why = "it was the state of another raw table, or of an older version" if state.files else ""
-        return _built(engine, raw, table, state, name=name, why=why, forgetting=forgetting)
+    if state.mark is None or state.raw_version is None:
+        why = "an earlier version of cdc-views kept it" if state.is_earlier else ""
+        return _built(engine, raw, table, state, why=why, forgetting=forgetting)
     tail = tail_of(table, after=state.raw_version)
     if tail.rebuild:
-        return _built(engine, raw, table, state, name=name, why=tail.rebuild, forgetting=forgetting)
+        return _built(engine, raw, table, state, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
         return Materialization(False, state.raw_version, 0)
-    if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, name=name):
+    mark = mark_after(state.mark, table)
+    if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, mark=mark):
         return Materialization(True, tail.version, tail.rows, merged="overlay")
     sources = Sources(raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED))
     write = StateWrite(
@@ -275,7 +230,7 @@ def _updated(
         RUN,
         digits_for(tail.rows),
         "",
-        (name, tail.version * STEPS),
+        (TRANSACTION, mark.number),
     )
     engine.write_state(write)
     return Materialization(True, tail.version, tail.rows)
@@ -290,14 +245,14 @@ def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
     return tail.rows >= AT_ONCE_SHARE * base_rows and most_bytes < REBASE_SHARE * base
 
 
-def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, name: str) -> bool:
+def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
     """Take what landed into the overlay in one commit, without a run between; False where no row of the base stays."""
     sources = _reaching(_files(raw, state, tail))
     if sources.split is None:
         return False
     digits = digits_for(_rows(state, *_SINCE_BASE) + (tail.rows or 0))
-    target = _settling(raw, state, name, files=_newly_settled(state, sources))
-    write = StateWrite(sources, state.location, target, OVERLAY, digits, _SINCE_BASE, (name, tail.version * STEPS))
+    target = _settling(raw, state, files=_newly_settled(state, sources))
+    write = StateWrite(sources, state.location, target, OVERLAY, digits, _SINCE_BASE, (TRANSACTION, mark.number))
     engine.write_state(write)
     return True
 
@@ -313,11 +268,11 @@ def _built(
     table: DeltaTable,
     state: StateTable,
     *,
-    name: str,
     why: str = "",
     forgetting: Forgetting,
 ) -> Materialization:
     check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
+    check_not_sole(state, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
@@ -329,30 +284,29 @@ def _built(
     if remembers:
         purged, late = _paths(memory, PURGED), _paths(memory, LATE)
         sources = replace(sources, state=memory.location, state_version=memory.version, purged=purged, late=late)
-    number = max(version * STEPS, (state.mark or 0) + 1)
+    mark = mark_after(state.mark, table)
     replaced = EVERYTHING if state.files else ""
     digits, horizon = digits_for(rows), forgetting.horizon
-    target = _settling(raw, state, name, files=active_files(table).values())
-    write = StateWrite(sources, state.location, target, BASE, digits, replaced, (name, number), horizon=horizon)
+    target = _settling(raw, state, files=active_files(table).values())
+    write = StateWrite(sources, state.location, target, BASE, digits, replaced, (TRANSACTION, mark.number), horizon=horizon)
     engine.write_state(write)
     return Materialization(True, version, rows, is_full=True, why=why)
 
 
-def _settling(raw: RawTable, state: StateTable, name: str, *, files: Iterable[str]) -> int:
+def _settling(raw: RawTable, state: StateTable, *, files: Iterable[str]) -> int:
     """Record how new base and overlay may become, of `files`, and return the state's version to build on."""
     newest = reach_of(files, raw.relation).newest
-    return record_settled(state.location, state.version, name, newest)
+    return record_settled(state.location, state.version, TRANSACTION, newest)
 
 
-def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, horizon: int | None) -> str:
+def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
     """Reduce runs, or all, where it is due; returns what was merged."""
-    mark, raw_version = state.mark, state.raw_version
+    mark = state.mark
     assert mark is not None
-    assert raw_version is not None
     due = _due(state)
     if not due:
         return ""
-    sources = _reaching(_files(raw, state, Tail(raw_version)))
+    sources = _reaching(_files(raw, state, Tail(mark.version)))
     if due == OVERLAY and sources.split is None:
         due = BASE  # no row of the base stays as it is
     if due == BASE:
@@ -363,8 +317,8 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, name: str, hori
     digits = digits_for(_rows(state, *letters))
     target = state.version
     if due != RUN:
-        target = _settling(raw, state, name, files=_newly_settled(state, sources))
-    write = StateWrite(sources, state.location, target, due, digits, letters, (name, mark + 1))
+        target = _settling(raw, state, files=_newly_settled(state, sources))
+    write = StateWrite(sources, state.location, target, due, digits, letters, (TRANSACTION, mark.following().number))
     engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
     return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]
 

@@ -1,34 +1,52 @@
-"""A state: the compacted raw table as a Delta table, and how far into the raw table it reaches.
+"""A state: the compacted raw table as a Delta table, and how far into which raw table it reaches.
 
-Every commit of a state that changes its facts records one transaction id, named after the raw table's Delta id, whose number
-is the raw version the state covers and a step: `version * STEPS + step`. Delta refuses two commits of one id at once, so a
-commit is a compare-and-swap, and there is no moment with rows and without their watermark.
+A state belongs to one raw table. It records that table's id when it begins. Every commit that changes its facts records a
+mark (see `identity`) under one transaction id. Delta refuses two commits of one id at once, so a commit is a
+compare-and-swap, and there is no moment with rows and without their watermark. A mark counts only for the raw table, and
+for the commit of it, that it names; a state that knows another one is never read beside this one, nor written over.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import checkpoints, delta_errors, recorded
+from cdc_views.landing.delta import append, checkpoints, delta_errors, recorded, recording
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.materialize.identity import (
+    Mark,
+    RawMismatchError,
+    entry_digest,
+    id_digest,
+    is_continued,
+    path_of,
+    why_not_continued,
+)
 from cdc_views.materialize.settled import settled_of
+from cdc_views.materialize.tail import DROPPED
 from cdc_views.plan.compact import PART
 from cdc_views.relation import LAYOUT_VERSION, Relation
 
-STEPS = 1 << 20
-"""How many commits of a state may follow each other at one raw version."""
+_SPLIT = 3
+"""How `_part` splits a state; one split in another way is not read."""
+TRANSACTION = f"cdc-views:state:{_SPLIT}:mark"
+"""The transaction id of a state's marks."""
+_RAW = "cdc-views:state:raw"
+"""The transaction id under which a state keeps the digest of its raw table's id."""
+_SOLE = "cdc-views:state:sole"
+"""Recorded where a state holds facts that its raw table does not have."""
+_OTHER = "it is another Delta table"
+_EARLIER_STEPS = 1 << 20
+"""Of the marks of earlier versions, which were named after the raw table's id and knew no digest of its log."""
 _MARK = "cdc-views state"
 _STATISTICS = "delta.dataSkippingNumIndexedCols"
 """How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
 their footers; Spark computes them row by row."""
-_SPLIT = 3
-"""How `_part` splits a state; one split in another way is built anew, as that of another raw table would be."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -46,22 +64,32 @@ class File:
 class StateTable:
     """A state at one version.
 
-    `mark` is the transaction number, None where the state holds nothing of this raw table; `columns` are all that it
-    ever had.
+    Attributes:
+        location: Where it is.
+        version: Delta's.
+        mark: How far it reaches into its raw table; None where nothing says so, as before the first run.
+        files: The active ones.
+        columns: All that it ever had.
+        settled: What `settled_of` says.
+        mismatch: Why it does not belong to the raw table as that is now; empty where it does.
+        is_earlier: An earlier version of cdc-views kept it, and what raw holds tells whether it may be believed.
+        is_sole: It holds facts that its raw table does not have.
     """
 
     location: str
     version: int
-    mark: int | None
+    mark: Mark | None
     files: tuple[File, ...]
     columns: tuple[str, ...] = ()
     settled: int | None = None
-    """What `settled_of` says."""
+    mismatch: str = ""
+    is_earlier: bool = False
+    is_sole: bool = False
 
     @property
     def raw_version(self) -> int | None:
         """The version of the raw table that the state covers."""
-        return None if self.mark is None else self.mark // STEPS
+        return None if self.mark is None else self.mark.version
 
     def of(self, prefix: str) -> tuple[File, ...]:
         """Return the files of the base or of the runs."""
@@ -73,13 +101,8 @@ def state_schema(relation: Relation) -> pa.Schema:
     return relation.arrow_schema().append(pa.field(PART, pa.string()))
 
 
-def transaction_name(raw_id: str) -> str:
-    """Return the transaction id of states of the raw table whose Delta id is `raw_id`."""
-    return f"cdc-views:state:{_SPLIT}:{raw_id}"
-
-
-def create_state(location: str, relation: Relation) -> None:
-    """Create an empty state where there is none."""
+def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
+    """Create an empty state of `raw` where there is none."""
     if is_delta(location):
         return
     with delta_errors(location):
@@ -91,11 +114,17 @@ def create_state(location: str, relation: Relation) -> None:
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
             configuration={_STATISTICS: "0"} | checkpoints(every=10),
+            commit_properties=recording({_RAW: id_digest(raw)}),
         )
 
 
-def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable | None:
+def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
     """Return the state at its newest version, None where there is none.
+
+    Args:
+        location: Where it is.
+        relation: What its columns mean.
+        raw: The raw table, opened at its newest version; opened anew where the state reaches further by now.
 
     Raises `UsageError` where the table is no state, is another table's, or has a newer layout.
     """
@@ -110,8 +139,97 @@ def open_state(location: str, relation: Relation, *, raw_id: str) -> StateTable 
         File(root + unquote(a["path"]), str(a[f"partition.{PART}"]), int(a["size_bytes"]), int(a["num_records"] or 0))
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
-    name, columns = transaction_name(raw_id), tuple(field.name for field in table.schema().fields)
-    return StateTable(location, table.version(), recorded(table, name), files, columns, settled_of(table, name))
+    columns = tuple(field.name for field in table.schema().fields)
+    found = StateTable(location, table.version(), None, files, columns, is_sole=bool(recorded(table, _SOLE)))
+    return _believed(found, table, raw)
+
+
+def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
+    """The state with its mark, if that is one of `raw`, or with what speaks against it."""
+    known, number = recorded(table, _RAW), recorded(table, TRANSACTION)
+    if known is None:
+        return _earlier(found, table, raw)
+    mark = None if number is None else Mark.of(number)
+    if known != id_digest(raw) and not (mark and is_continued(raw, mark.version, mark.entry)):
+        return replace(found, mismatch=_OTHER) if mark or found.files else found
+    if mark is None:
+        return found
+    _catch_up(raw, mark.version)
+    why = why_not_continued(raw, mark.version, mark.entry)
+    return replace(found, mark=mark, settled=settled_of(table, TRANSACTION), mismatch=why)
+
+
+def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
+    """A state that an earlier version of cdc-views kept, which could not tell raw tables apart.
+
+    Where raw has all that ever landed, the state need not be believed, for it can be built again. Where events were
+    dropped, the state alone has them.
+    """
+    number = recorded(table, f"cdc-views:state:{_SPLIT}:{raw.metadata().id}")
+    if number is None:
+        return replace(found, mismatch=_OTHER) if found.files else found
+    version = number // _EARLIER_STEPS
+    _catch_up(raw, version)
+    why = why_not_continued(raw, version, 0)
+    mark = Mark(version, entry_digest(path_of(raw), version)) if recorded(raw, DROPPED) and not why else None
+    return replace(found, mark=mark, mismatch=why, is_earlier=True)
+
+
+def _catch_up(raw: DeltaTable, version: int) -> None:
+    """Open `raw` anew where a state covers more of it: another run took in what landed since it was opened."""
+    if raw.version() < version:
+        with delta_errors(raw.table_uri):
+            raw.update_incremental()
+
+
+def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
+    """Return the state; raises `RawMismatchError` where it does not belong to the raw table as that is now."""
+    if state is not None and state.mismatch:
+        name = raw.metadata().name
+        raise RawMismatchError(
+            f"{name}: its raw table {path_of(raw)} is not the one that the state in {state.location} was built from: "
+            f"{state.mismatch}; put that one back. If the raw table of now is right, see what differs with `cdc-views rebuild "
+            f"{name} --dry-run`, and take it with `cdc-views rebuild {name} --accept`; `--with-state` keeps what the state has"
+        )
+    return state
+
+
+def begin(state: StateTable, raw: DeltaTable) -> None:
+    """Record which raw table an empty state, or one that an earlier version kept, belongs to; and what it covers of it."""
+    with delta_errors(state.location):
+        table = DeltaTable(state.location, version=state.version)
+    numbers = {_RAW: id_digest(raw)}
+    if state.mark is not None:
+        numbers[TRANSACTION] = state.mark.number
+    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=numbers)
+
+
+def is_begun(location: str, raw: DeltaTable) -> bool:
+    """Whether the state at `location` says which raw table it belongs to, and that is `raw`."""
+    with delta_errors(location):
+        return recorded(DeltaTable(location), _RAW) == id_digest(raw)
+
+
+def id_of(location: str) -> str:
+    """Return Delta's id of the state at `location`."""
+    with delta_errors(location):
+        return str(DeltaTable(location).metadata().id)
+
+
+def note_sole(location: str) -> None:
+    """Record in a state that it holds facts which its raw table does not have."""
+    with delta_errors(location):
+        table = DeltaTable(location)
+    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_SOLE: 1})
+
+
+def is_built(location: str) -> bool:
+    """Whether the state at `location` was ever completed: a run that was killed leaves one that was not."""
+    if not is_delta(location):
+        return False
+    with delta_errors(location):
+        table = DeltaTable(location)
+    return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
 
 
 def _check(location: str, table: DeltaTable, relation: Relation) -> None:

@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.materialize.identity import entry_of, path_of
 
 RETENTION = "cdc-views retention"
 """The mark in the commit metadata of a commit that only drops raw events which a state covers."""
@@ -29,7 +30,6 @@ A file it adds holds the facts of one that it removes. It counts as data only wh
 """
 DROPPED = "cdc-views:dropped-through"
 """The transaction id under which a raw table keeps the instant (µs) before which events were dropped; 0: it is whole again."""
-_LOG_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def active_files(raw: DeltaTable) -> dict[str, str]:
 
 
 def _commit(raw: DeltaTable, version: int) -> _Commit | None:
-    path = Path(unquote(raw.table_uri.removeprefix("file://"))) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
+    path = entry_of(path_of(raw), version)
     if not path.is_file():
         return None
     adds, removes, mark = [], [], ""

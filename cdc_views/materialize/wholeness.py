@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.materialize.state import StateTable
 from cdc_views.materialize.tail import DROPPED
 
 
@@ -30,3 +31,13 @@ def check_whole(location: str, *, what: str) -> None:
         f"{location}: events that landed before {when} were dropped from raw, so {what} would be wrong: the state has only "
         "what won; restore their archive with `cdc-views maintain --restore-raw DIR`, or ask what state and newer events tell"
     )
+
+
+def check_not_sole(state: StateTable | None, *, what: str) -> None:
+    """Raise `UsageError` where `what` needs facts that a state has and its raw table has not."""
+    if state is not None and state.is_sole:
+        raise UsageError(
+            f"{state.location}: the state holds facts that raw does not have, since it was kept by `rebuild --with-state`, so "
+            f"{what} would be wrong; ask what state and newer events tell, or give the state's own facts up with "
+            "`cdc-views rebuild --accept`"
+        )

@@ -14,12 +14,14 @@ from deltalake import DeltaTable
 
 from cdc_views.engines.duckdb_types import is_same_type
 from cdc_views.landing.quarantine import waiting
-from cdc_views.materialize.state import STEPS, StateTable
+from cdc_views.materialize.identity import Mark
+from cdc_views.materialize.state import StateTable
 from cdc_views.plan.compact import LATE
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.relation import RawTable
 from cdc_views.severity import Severity
 
+KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
 _WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
 _OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")
 FILES = "files_are_whole"
@@ -30,7 +32,11 @@ _OVER = "seconds over the limit"
 
 
 def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> Iterator[Check]:
-    """Yield the checks of a state's or a serving table's log: watermarks only rise, and all changes are ours."""
+    """Yield the checks of a state's or a serving table's log: watermarks only rise, and all changes are ours.
+
+    `transaction` is the id of the marks that count now; those of earlier ones are ours as well.
+    """
+    ours = f"cdc-views:{what}:"
     back: list[str] = []
     foreign: list[str] = []
     highest = -1
@@ -38,14 +44,14 @@ def watermark(location: str, raw: RawTable, *, transaction: str, what: str) -> I
         marks = [int(a["txn"]["version"]) for a in actions if a.get("txn", {}).get("appId") == transaction]
         changes = [a for a in actions for kind in ("add", "remove") if a.get(kind, {}).get("dataChange")]
         if marks and marks[0] <= highest:
-            back.append(f"{what} version {version}: {marks[0] // STEPS} after {highest // STEPS}")
-        if changes and not marks:
+            back.append(f"{what} version {version}: {Mark.of(marks[0]).version} after {Mark.of(highest).version}")
+        if changes and not any(str(a.get("txn", {}).get("appId")).startswith(ours) for a in actions):
             operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "unknown")
             foreign.append(f"{what} version {version}: {operation}")
         highest = max([highest, *marks])
     newest = DeltaTable(raw.location).version()
-    if highest // STEPS > newest:
-        back.append(f"{what} covers raw version {highest // STEPS}, and raw has {newest}")
+    if highest >= 0 and (covers := Mark.of(highest).version) > newest:
+        back.append(f"{what} covers raw version {covers}, and raw has {newest}")
     yield _found(_WATERMARK, what, back)
     yield _found(_OURS, what, foreign)
 

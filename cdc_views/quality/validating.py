@@ -17,8 +17,9 @@ from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing import exists, open_raw
 from cdc_views.lateness import lateness_seconds, purged_through, state_of
 from cdc_views.materialize import sources_of
+from cdc_views.materialize.identity import RawMismatchError
 from cdc_views.materialize.run import at_rest
-from cdc_views.materialize.state import StateTable, state_schema, transaction_name
+from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.materialize.wholeness import dropped_through
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.where import parse_where
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
 
-_DROPPED = "events were dropped from raw: what is left of it does not tell"
+_DROPPED = "the state holds events that raw does not: what raw has does not tell"
 _READ = Check("rows", "the tests that read rows")
 
 
@@ -92,10 +93,15 @@ def validate_table(
     raw = raw_of(table)
     if table.project.is_remote:
         return _remote(table, raw, engine=engine, clock=clock, start=start, drawn=(sample, seed))
-    check_landed(table)
+    try:
+        check_landed(table)
+        state = state_of(table)
+    except RawMismatchError as error:
+        unknown = replace(bookkeeping.KNOWN, broken=1, where=(str(error),))
+        return Report(table.name, engine or "", clock, None, time.monotonic() - start, (unknown,))
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
-        run = _Run(table, opened, raw, state_of(table), clock, present, sample)
+        run = _Run(table, opened, raw, state, clock, present, sample)
         checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
         name = opened.name
     return Report(table.name, name, clock, version, time.monotonic() - start, checks)
@@ -151,16 +157,17 @@ def _read(run: _Run, sources: Sources | None, *, seed: int) -> Iterator[Check]:
 def _kept(run: _Run) -> Iterator[Check]:
     """Logs, files and types of what is kept."""
     relation = run.raw.relation
+    yield bookkeeping.KNOWN
     yield bookkeeping.files(run.raw.location, "raw")
     if run.state is None:
         return
-    raw_id = str(open_raw(run.raw).metadata().id)
-    yield from bookkeeping.watermark(run.state.location, run.raw, transaction=transaction_name(raw_id), what="state")
+    yield from bookkeeping.watermark(run.state.location, run.raw, transaction=TRANSACTION, what="state")
     yield bookkeeping.files(run.state.location, "state")
     yield bookkeeping.types(run.state.location, state_schema(relation), "state")
     location = serving_location(run.table)
     if location is not None:
-        yield from bookkeeping.watermark(location, run.raw, transaction=serving_transaction(raw_id), what="serving")
+        transaction = serving_transaction(id_of(run.state.location))
+        yield from bookkeeping.watermark(location, run.raw, transaction=transaction, what="serving")
         yield bookkeeping.files(location, "serving")
         yield bookkeeping.types(location, serving_schema(relation), "serving")
 
@@ -187,7 +194,7 @@ def _replicas(run: _Run) -> Check:
     factor = run.table.config.replication_factor
     if factor is None or factor == 1 or run.table.config.raw.format.value != "cassandra-mutation":
         return check.skipped("the project file gives no replication_factor above 1, or events name no replica")
-    if dropped_through(run.raw.location) is not None:
+    if _lacks_events(run):
         return check.skipped(_DROPPED)
     report = run.table.replicas()
     lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.standing.value}" for node in report.nodes if node.lacking)
@@ -218,7 +225,12 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
 def _why_unsampled(run: _Run, sources: Sources | None) -> str:
     if sources is None or run.state is None:
         return "there is no state: the view is computed from raw each time"
-    return _DROPPED if dropped_through(run.raw.location) is not None else ""
+    return _DROPPED if _lacks_events(run) else ""
+
+
+def _lacks_events(run: _Run) -> bool:
+    """Whether the state holds facts that raw has not: they were dropped from it, or raw was taken while it lacked them."""
+    return dropped_through(run.raw.location) is not None or (run.state is not None and run.state.is_sole)
 
 
 def _recomputed(run: _Run, sources: Sources, *, seed: int) -> Recomputed:
@@ -243,8 +255,7 @@ def _served(run: _Run, *, seed: int) -> Iterator[Check]:
     location = serving_location(run.table)
     if location is None or run.state is None:
         return
-    raw_id = str(open_raw(run.raw).metadata().id)
-    table = open_serving(location, run.raw.relation, raw_id=raw_id)
+    table = open_serving(location, run.raw.relation, state_id=id_of(run.state.location))
     yield from serving.counted(table, run.raw.relation)
     yield serving.compared(run.engine, table, run.state, at_rest(run.raw, run.state), seed=seed)
 

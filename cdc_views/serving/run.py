@@ -17,7 +17,7 @@ from cdc_views.facts import FactKind
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.materialize.buckets import digest, only
 from cdc_views.materialize.run import at_rest, digits_for
-from cdc_views.materialize.state import STEPS, StateTable, open_state
+from cdc_views.materialize.state import StateTable, checked, id_of, open_state
 from cdc_views.materialize.tail import tail_of
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
@@ -96,12 +96,12 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
 def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
     with delta_errors(raw.location):
         table = DeltaTable(raw.location)
-    raw_id = str(table.metadata().id)
-    state = open_state(state_location, raw.relation, raw_id=raw_id)
-    if state is None or state.raw_version is None:
+    state = checked(open_state(state_location, raw.relation, raw=table), table)
+    if state is None or state.mark is None:
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
-    serving = open_serving(location, raw.relation, raw_id=raw_id)
-    note = _note(serving, raw, state, now=now)
+    state_id = id_of(state.location)
+    serving = open_serving(location, raw.relation, state_id=state_id)
+    note = _note(serving, raw, state_id, now=now)
     finest = digits_for(sum(file.rows for file in state.files))
     due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
     if not due.parts and not due.why:
@@ -109,7 +109,8 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
         return Served(False, serving.raw_version, note.clock, serving.rows)
     if due.why:
         note = replace(note, digits=finest)
-    number = max(state.raw_version * STEPS, (serving.mark if serving.mark is not None else -1) + 1)
+    is_again = serving.mark is not None and serving.mark.version >= state.mark.version
+    mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
     write = ServingWrite(
         of_buckets(at_rest(raw, state), state, due.parts),
         note.clock,
@@ -117,18 +118,16 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
         serving.version,
         note.digits,
         due.parts,
-        (transaction_name(raw_id), number),
+        (transaction_name(state_id), mark.number),
         note.text(),
     )
     engine.write_serving(write)
-    rows = open_serving(location, raw.relation, raw_id=raw_id).rows
-    return Served(True, state.raw_version, note.clock, rows, len(due.parts), due.why)
+    rows = open_serving(location, raw.relation, state_id=state_id).rows
+    return Served(True, state.mark.version, note.clock, rows, len(due.parts), due.why)
 
 
-def _note(serving: ServingTable, raw: RawTable, state: StateTable, *, now: int) -> Note:
+def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
     """What a commit of now would say."""
-    with delta_errors(state.location):
-        state_id = str(DeltaTable(state.location).metadata().id)
     clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
     return Note(clock, setting_of(raw.relation), state_id, digits)
 
@@ -136,7 +135,7 @@ def _note(serving: ServingTable, raw: RawTable, state: StateTable, *, now: int) 
 def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
     """What landed since the serving table's version of raw, or has expired since it was written."""
     if serving.raw_version is None:
-        return _Due(why="it held nothing of this raw table")
+        return _Due(why="it held nothing of this state")
     if serving.note is None:
         return _Due(why="nobody knows as of when it is")
     if serving.note.state != note.state:

@@ -1,7 +1,8 @@
 """A serving table as a Delta table: what it holds, of what, and evaluated when.
 
-As with a state, every commit records one transaction id: the raw version and a step, so that a commit is a
-compare-and-swap. What else the next run must know is a note in the commit's metadata.
+As with a state, every commit records a mark under one transaction id, so that a commit is a compare-and-swap. That id is
+named after the state: rows of another state, or of an earlier one, tell nothing about how far these reach. What else the
+next run must know is a note in the commit's metadata.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cdc_views.engines.serving import order_of, serving_schema
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.materialize.state import STEPS
+from cdc_views.materialize.identity import Mark
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.relation import Relation
@@ -63,13 +64,13 @@ class Note:
 class ServingTable:
     """A serving table at one version.
 
-    `mark` is the transaction number, None where it holds nothing of this raw table; `note` is the newest, None where
+    `mark` is how far it reaches into raw, None where it holds nothing of this state; `note` is the newest, None where
     there is none to be found; `soonest` is the least `_changes_at` (None: never) of each file, with its bucket.
     """
 
     location: str
     version: int
-    mark: int | None
+    mark: Mark | None
     note: Note | None
     rows: int
     soonest: tuple[tuple[str, int | None], ...]
@@ -77,16 +78,16 @@ class ServingTable:
     @property
     def raw_version(self) -> int | None:
         """The version of the raw table that its rows show."""
-        return None if self.mark is None else self.mark // STEPS
+        return None if self.mark is None else self.mark.version
 
     def expired(self, now: int) -> set[str]:
         """Return the buckets that hold a row which expiry has changed until `now`."""
         return {part for part, at in self.soonest if at is not None and at <= now}
 
 
-def transaction_name(raw_id: str) -> str:
-    """Return the transaction id of serving tables of the raw table whose Delta id is `raw_id`."""
-    return f"cdc-views:serving:{raw_id}"
+def transaction_name(state_id: str) -> str:
+    """Return the transaction id of serving tables of the state whose Delta id is `state_id`."""
+    return f"cdc-views:serving:of:{state_id}"
 
 
 def setting_of(relation: Relation) -> str:
@@ -126,7 +127,7 @@ def _with_statistics(relation: Relation) -> list[str]:
     return [*plain, CHANGES_AT]
 
 
-def open_serving(location: str, relation: Relation, *, raw_id: str) -> ServingTable:
+def open_serving(location: str, relation: Relation, *, state_id: str) -> ServingTable:
     """Return the serving table at its newest version; raises `UsageError` where it is another table's, or none of ours."""
     with delta_errors(location):
         table = DeltaTable(location)
@@ -141,9 +142,9 @@ def open_serving(location: str, relation: Relation, *, raw_id: str) -> ServingTa
         actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         soonest = tuple((str(action[f"partition.{PART}"]), _soonest(location, action)) for action in actions)
         rows = sum(int(action["num_records"] or 0) for action in actions)
-        return ServingTable(
-            location, table.version(), recorded(table, transaction_name(raw_id)), _newest_note(table), rows, soonest
-        )
+        number = recorded(table, transaction_name(state_id))
+        mark = None if number is None else Mark.of(number)
+        return ServingTable(location, table.version(), mark, _newest_note(table), rows, soonest)
 
 
 def _newest_note(table: DeltaTable) -> Note | None:

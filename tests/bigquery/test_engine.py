@@ -233,15 +233,6 @@ def test_what_works_on_delta_tables_alone_exits_2(
     assert not server.store.requests
 
 
-def test_commands_of_a_warehouse_say_when_there_is_none(tmp_path: Path, capsys: Captured) -> None:
-    from tiny_project import make_project
-
-    make_project(tmp_path)
-    code = main(["status", "--project", str(tmp_path / "cdc_views.yml")])
-    assert code == 2
-    assert "engine bigquery" in capsys.readouterr().err
-
-
 def test_a_newer_layout_is_refused(server: Served, tmp_path: Path) -> None:
     loaded = project(tmp_path, server.url)
     loaded.table("shop.orders").apply()

@@ -172,7 +172,8 @@ def test_relational_events_in_typed_columns_show_the_rows_that_landing_them_show
         write_project(found("public.t_types", "postgres_schema.sql", "debezium"))
         shown = run.query("public.t_types")
         assert repr(shown) == repr(expected)
-        shutil.rmtree("landed")
+        for folder in ("landed", "warehouse"):
+            shutil.rmtree(folder)
         seen += repr(shown)
     assert "'infinity'" in seen
     assert "-0043-03-15" in seen

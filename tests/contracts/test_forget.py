@@ -269,7 +269,8 @@ def test_events_without_a_date_wait_until_somebody_says_so(run: CommandLine) -> 
 
 
 def test_a_found_table_is_not_touched_and_its_rows_are_held_back(run: CommandLine) -> None:
-    shutil.rmtree("raw")
+    for folder in ("raw", "warehouse"):
+        shutil.rmtree(folder)
     write_project(table(NAME, "schema.cql", FORMAT, raw={"layout": "as-found", "table": "found"}))
     events = [{"value": mutation(n, state=SECRET if n == 6 else None)} for n in range(10)]
     write_deltalake("found", as_records(events))

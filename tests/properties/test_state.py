@@ -25,6 +25,7 @@ from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.materialize import materialize, run, sources_of
+from cdc_views.materialize.identity import RawMismatchError
 from cdc_views.oracle import latest_rows
 from cdc_views.types import ListOf, MapOf, SetOf, Udt
 
@@ -194,14 +195,20 @@ def test_events_deleted_from_raw_leave_the_state(duckdb_engine: DuckDbEngine, tm
     growing.check(duckdb_engine)
 
 
-def test_a_dropped_and_recreated_raw_table_has_a_state_of_its_own(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+def test_a_state_of_another_raw_table_is_neither_read_nor_written_over(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
     growing = Growing(tmp_path, UNSHARED, cases=5, seed=SEED)
     growing.land(20)
     materialize(duckdb_engine, growing.raw, growing.state)
     other = Growing(tmp_path / "other", UNSHARED, cases=6, seed=SEED + 1)
     other.state = growing.state
     other.land(30)
-    assert sources_of(other.raw, other.state) is None
+    with pytest.raises(RawMismatchError, match="another Delta table"):
+        sources_of(other.raw, other.state)
+    for full in (False, True):
+        with pytest.raises(RawMismatchError, match="another Delta table"):
+            materialize(duckdb_engine, other.raw, other.state, full=full)
+    growing.check(duckdb_engine)
+    other.state = str(tmp_path / "another state")
     assert materialize(duckdb_engine, other.raw, other.state).is_full
     other.check(duckdb_engine)
 

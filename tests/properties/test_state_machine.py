@@ -23,6 +23,7 @@ from test_state import UNSHARED
 
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.materialize import materialize, run, sources_of
+from cdc_views.materialize.identity import RawMismatchError
 from cdc_views.oracle import latest_rows
 from cdc_views.serving import serve
 
@@ -115,11 +116,14 @@ class Warehouse(RuleBasedStateMachine):
 
     @rule()
     def recreate_raw(self) -> None:
-        """Raw is dropped, and made again with half of what it had."""
+        """Raw is dropped, and made again with half of what it had: its state is refused, and a new one begun."""
         self.raws += 1
         self.kept.landed = self.kept.landed[::2]
         self.kept.raw = land(Path(self._folder.name), self.kept.subject.relation, self.kept.landed, name=f"raw{self.raws}")
-        self.at_rest = False
+        if Path(self.kept.state).exists():
+            with pytest.raises(RawMismatchError, match="another Delta table"):
+                materialize(self._engine, self.kept.raw, self.kept.state, full=True)
+        self.switch_generation()
 
     @rule()
     def serve_again(self) -> None:

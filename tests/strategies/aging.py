@@ -58,8 +58,7 @@ class Aging:
 
     @property
     def state(self) -> StateTable:
-        raw_id = str(DeltaTable(self.raw.location).metadata().id)
-        state = open_state(self.location, self.raw.relation, raw_id=raw_id)
+        state = open_state(self.location, self.raw.relation, raw=DeltaTable(self.raw.location))
         assert state is not None
         return state
 

@@ -59,7 +59,8 @@ def _texts(engine: DuckDbEngine, rows: pa.Table, columns: Sequence[str]) -> Text
 
 def opened(location: str, raw: RawTable) -> ServingTable:
     """Return the serving table as the next run finds it."""
-    return open_serving(location, raw.relation, raw_id=str(DeltaTable(raw.location).metadata().id))
+    note = open_serving(location, raw.relation, state_id="").note
+    return open_serving(location, raw.relation, state_id="" if note is None else note.state)
 
 
 def assert_serves(

@@ -1,0 +1,130 @@
+"""Which raw table of a project's table was seen last, so that another one, or none, in its place is noticed.
+
+A folder that is not mounted, a mistyped path and a restored backup look like a table in which less has landed. The record
+lies in the warehouse: Delta's id of the raw table, and a version that it surely has. It is a lower bound: who lands or
+materializes raises it, and who only reads compares.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from cdc_views.errors import EngineError
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.raw_table import is_delta
+from cdc_views.materialize.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
+from cdc_views.materialize.state import is_built
+from cdc_views.project.paths import default_raw_table, is_url
+
+if TYPE_CHECKING:
+    from cdc_views.table import Table
+
+_FOLDER = "_cdc_views/raw"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRaw:
+    """A raw table as it was seen: Delta's id, a version, and the digest of that version's log entry (0: unknown)."""
+
+    id: str
+    version: int
+    entry: int
+
+    @classmethod
+    def of(cls, raw: DeltaTable) -> KnownRaw:
+        """Return what `raw` is at the version it is open at."""
+        return cls(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
+
+
+def check_known(table: Table) -> None:
+    """Raise `RawMismatchError` where the raw table is gone, is another one, or lacks commits that were seen.
+
+    A raw table in a warehouse that is not on this machine is not looked at.
+    """
+    if table.project.is_remote:
+        return
+    location, known = table.location, _read(table)
+    if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
+        return  # its log has that very commit: Delta need not be asked
+    raw = None
+    if is_delta(location):
+        with delta_errors(location):
+            raw = DeltaTable(location)
+    if raw is None:
+        if known is not None or (trace := _trace(table)):
+            what = f"version {known.version} of it was seen" if known is not None else f"{trace} is there, which was made from it"
+            raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_remedy(table)}")
+    elif known is not None and (why := _mismatch(raw, known)):
+        raise RawMismatchError(f"{table.name}: its raw table {location} is not the one seen last: {why}; {_remedy(table)}")
+
+
+def remember(table: Table) -> None:
+    """Record the raw table as it is now; nothing where it is not there, or not on this machine."""
+    if table.project.is_remote or not is_delta(table.location):
+        return
+    with delta_errors(table.location):
+        known = KnownRaw.of(DeltaTable(table.location))
+    if known == _read(table):
+        return
+    file = _file(table)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(f".{os.getpid()}")
+    with beside.open("w", encoding="ascii") as written:
+        written.write(json.dumps(asdict(known)) + "\n")
+        written.flush()
+        os.fsync(written.fileno())
+    beside.replace(file)
+
+
+def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
+    if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
+        return "it is another Delta table"
+    return why_not_continued(raw, known.version, known.entry)
+
+
+def _remedy(table: Table) -> str:
+    return (
+        "put it back: mount its disk, or correct `raw.table` in the project file. If the raw table of now is right, or one is "
+        f"to begin empty, take it with `cdc-views rebuild {table.name} --accept`; `--with-state` keeps what the state has"
+    )
+
+
+def _trace(table: Table) -> str:
+    """What was made from a raw table before there were records of it; empty for nothing."""
+    from cdc_views.raw_places import forgotten_file, generations_of, serving_location
+
+    generations = generations_of(table)
+    for number in generations.numbers:
+        if is_built(location := generations.location(number)):
+            return f"state {location}"
+    serving = serving_location(table)
+    if serving is not None and is_delta(serving):
+        return f"serving table {serving}"
+    forgotten = forgotten_file(table)
+    return f"the file of forgotten keys {forgotten}" if forgotten.exists() else ""
+
+
+def _file(table: Table) -> Path:
+    """One file for what we land and one for what others do: who changes `layout` means another raw table."""
+    name = default_raw_table(table.name).removeprefix("raw/")
+    return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_found else ''}.json"
+
+
+def _read(table: Table) -> KnownRaw | None:
+    if is_url(table.project.config.warehouse):
+        return None
+    file = _file(table)
+    try:
+        return KnownRaw(**json.loads(file.read_text("ascii")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise EngineError(
+            f"{file}: is damaged; it says which raw table {table.name} has. If {table.location} is the right one, delete the file"
+        ) from error

@@ -1,0 +1,123 @@
+"""Which raw table, and which of its commits, a state reaches to.
+
+A version number says too little: a raw table that was restored from a backup, or made anew, has the same numbers for
+other events. So a state records its raw table's Delta id when it begins, and each of its commits records a *mark*: the raw
+version that it covers, a digest of that version's entry in raw's log, and a step that tells commits at one version apart.
+A mark is one integer, because Delta commits integers together with rows, and Spark commits just one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from cdc_views.errors import EngineError
+from cdc_views.landing.delta import ConflictError
+
+_STEP_BITS = 11
+_ENTRY_BITS = 22
+_VERSION_SHIFT = _STEP_BITS + _ENTRY_BITS
+_ID_BITS = 63
+_MOST = (1 << _ID_BITS) - 1
+_LOG_DIGITS = 20
+
+
+class RawMismatchError(EngineError):
+    """The raw table is not the one, or no continuation of the one, that a state or a landing knows; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a state reaches.
+
+    Attributes:
+        version: The raw version that it covers.
+        entry: Digest of that version's log entry; 0 where nobody could read it.
+        step: Which commit of the state at that version this is.
+    """
+
+    version: int
+    entry: int
+    step: int = 0
+
+    @property
+    def number(self) -> int:
+        """The mark as Delta keeps it; grows with the version, then with the step.
+
+        Raises `EngineError` where a version or a step has no place in it.
+        """
+        if self.step >> _STEP_BITS:
+            raise EngineError(
+                f"the state was written {self.step:,} times at version {self.version} of its raw table, and no further commit "
+                "can be told from these; build a new one with `cdc-views rebuild`"
+            )
+        number = (self.version << _VERSION_SHIFT) | (self.entry << _STEP_BITS) | self.step
+        if number > _MOST:
+            raise EngineError(f"version {self.version} of the raw table is beyond what a state can record")
+        return number
+
+    @classmethod
+    def of(cls, number: int) -> Mark:
+        """Return the mark that Delta keeps as `number`.
+
+        >>> Mark.of(Mark(7, 123, 2).number)
+        Mark(version=7, entry=123, step=2)
+        """
+        entry = (number >> _STEP_BITS) & ((1 << _ENTRY_BITS) - 1)
+        return cls(number >> _VERSION_SHIFT, entry, number & ((1 << _STEP_BITS) - 1))
+
+    def following(self) -> Mark:
+        """Return the mark of the next commit at the same raw version."""
+        return Mark(self.version, self.entry, self.step + 1)
+
+
+def mark_after(mark: Mark | None, raw: DeltaTable) -> Mark:
+    """Return the mark of a commit that covers `raw` at the version it is open at, in a state whose newest is `mark`."""
+    if mark is not None and mark.version >= raw.version():
+        if mark.version > raw.version():
+            raise ConflictError(f"{raw.table_uri}: another run covers version {mark.version} already")
+        return mark.following()
+    return Mark(raw.version(), entry_digest(path_of(raw), raw.version()))
+
+
+def id_digest(raw: DeltaTable) -> int:
+    """Return the number by which a state knows its raw table: a digest of its Delta id."""
+    return int.from_bytes(sha256(str(raw.metadata().id).encode()).digest()[:8], "big") & _MOST
+
+
+def entry_digest(location: str, version: int) -> int:
+    """Return a digest, above 0, of a version's log entry; 0 where it is gone, or `location` is no path on a local disk."""
+    try:
+        content = entry_of(location, version).read_bytes()
+    except OSError:
+        return 0
+    return int.from_bytes(sha256(content).digest()[:8], "big") % ((1 << _ENTRY_BITS) - 1) + 1
+
+
+def entry_of(location: str, version: int) -> Path:
+    """Return the path of a version's log entry, which may be gone."""
+    return Path(location) / "_delta_log" / f"{version:0{_LOG_DIGITS}d}.json"
+
+
+def path_of(table: DeltaTable) -> str:
+    """Return the path of a table on a local disk."""
+    return unquote(table.table_uri.removeprefix("file://"))
+
+
+def why_not_continued(raw: DeltaTable, version: int, entry: int) -> str:
+    """Return why `raw`, at its newest version, does not continue the log that had `entry` at `version`; empty where it does."""
+    if raw.version() < version:
+        return f"it ends at version {raw.version()}, and had version {version}: it was restored from a backup, or its log was cut"
+    now = entry_digest(path_of(raw), version)
+    if now and entry and now != entry:
+        return f"its version {version} is another commit than before: it was restored from a backup and went on from there"
+    return ""
+
+
+def is_continued(raw: DeltaTable, version: int, entry: int) -> bool:
+    """Whether `raw` surely has `entry` at `version`, though its id may have changed: it was replaced in place, in one log."""
+    return entry != 0 and raw.version() >= version and entry_digest(path_of(raw), version) == entry

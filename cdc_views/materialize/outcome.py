@@ -1,0 +1,63 @@
+"""What a run of `materialize` is asked, and what it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Materialization:
+    """What one call did.
+
+    Attributes:
+        is_new: Whether the state changed.
+        raw_version: The version of the raw table that the state covers now; None where a warehouse keeps both.
+        facts: Raw facts that were read; None where the raw table's log does not say.
+        is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
+        merged: `""`, `runs` (several became one), `overlay` (they became part of it) or `base` (all became the new base).
+        state_facts: Facts in the state now.
+        state_bytes: Bytes of its files.
+        told: The line for people where there is more to tell than of the state.
+        late: Raw facts that landed too late, all or in part, and were put into quarantine (rule M2).
+    """
+
+    is_new: bool
+    raw_version: int | None
+    facts: int | None
+    is_full: bool = False
+    why: str = ""
+    merged: str = ""
+    state_facts: int = 0
+    state_bytes: int = 0
+    told: str = ""
+    late: int = 0
+
+    def line(self) -> str:
+        """One line for people."""
+        if self.told:
+            return self.told
+        if not self.is_new:
+            return f"state is up to date with raw version {self.raw_version}"
+        what = "built" if self.is_full else "brought up to date"
+        read = "" if self.facts is None else f" from {self.facts:,} raw facts"
+        why = f" ({self.why})" if self.why else ""
+        size = f"{self.state_facts:,} facts, {self.state_bytes / 1e6:,.1f} MB"
+        late = f"; {self.late:,} facts landed too late and are in quarantine" if self.late else ""
+        return f"state {what}{read} to raw version {self.raw_version}{why}: {size}{late}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """Rule M2, fixed for a run.
+
+    Attributes:
+        horizon: Seconds since the epoch: what ended at or before it leaves a new base. None: nothing leaves.
+        memory: Another state of the same raw table; what it has purged and put into quarantine counts for this one.
+    """
+
+    horizon: int | None = None
+    memory: str = ""
+
+
+NOTHING = Forgetting()
+"""Forget nothing: the default."""
