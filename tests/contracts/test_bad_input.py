@@ -115,7 +115,7 @@ def refused(answer: Answer, expected: str, code: int = 2) -> None:
         ("  ", "--where is empty"),
         ("id = 'x'", "cannot be evaluated: DuckDB: Conversion Error"),
         ("state > 3", "cannot be evaluated: DuckDB: Binder Error"),
-        ("id::nope = 1", "cannot be evaluated: DuckDB: Catalog Error"),
+        ("id::nope = 1", "casts to nope"),
         ("(" * 2000 + "1" + ")" * 2000 + " = 1", "nested too deeply"),
     ],
 )
