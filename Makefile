@@ -8,6 +8,11 @@ BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 
+# not targets called by `$(MAKE)`: a recipe line that has it runs under `make -n`, with all else that stands on it
+LINT := $(BIN)/ruff check . && $(BIN)/mypy --no-error-summary && \
+  { $(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; false; }; }
+BENCH_STATE := $(BIN)/python tests/bench/state.py --engine duckdb && $(BIN)/python tests/bench/state.py --engine spark
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast test-live test-live-bigquery test-long lint bench bench-state bench-producers services services-stop docs reference clean lock
 
@@ -44,7 +49,7 @@ test: $(STAMP) ## everything that runs without a server (what CI runs): Spark's 
 	@PYTHONPATH=tests $(BIN)/python -m services.fetch & fetch=$$!; \
 	  JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/python -m pytest -q -m "spark and not slow and not live" \
 	    $$(grep -rl --include='test_*.py' 'mark\.spark' tests) > .spark.log 2>&1 & spark=$$!; \
-	  $(MAKE) --no-print-directory lint > .lint.log 2>&1 & lint=$$!; \
+	  { $(LINT); } > .lint.log 2>&1 & lint=$$!; \
 	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 -m "not spark and not slow and not live" tests; others=$$?; \
 	  wait $$fetch; wait $$lint; lint=$$?; wait $$spark; spark=$$?; \
 	  test $$lint -eq 0 || { echo "linters:"; cat .lint.log; }; \
@@ -68,17 +73,14 @@ test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulate
 	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers tests/bigquery
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
+	@$(LINT)
 
 bench: $(BENCH_STAMP) ## 6 M raw rows: exact views against a full scan, per engine and strategy; then bench-state
 	@$(BIN)/python tests/bench/run.py
-	@$(MAKE) --no-print-directory bench-state
+	@$(BENCH_STATE)
 
 bench-state: $(BENCH_STAMP) ## what a state costs to keep and to read, on each engine
-	@$(BIN)/python tests/bench/state.py --engine duckdb
-	@$(BIN)/python tests/bench/state.py --engine spark
+	@$(BENCH_STATE)
 
 bench-producers: $(BENCH_STAMP) ## events per second and memory of each producer, beside a bare reader
 	@for script in tests/bench/produce_*.py; do $(BIN)/python $$script || exit $$?; done

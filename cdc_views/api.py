@@ -48,10 +48,10 @@ class Project:
 
     def table(self, name: str) -> Table:
         """Return the table of exactly that name; raises `UsageError` with a suggestion."""
-        for table in self.tables:
-            if table.name == name:
-                return table
-        known = [table.name for table in self.tables]
+        for config in self.config.tables:
+            if config.name == name:
+                return Table(self, config)
+        known = [config.name for config in self.config.tables]
         raise UsageError(f"{self.file}: has no table {name!r}{did_you_mean(name, known)}")
 
     def select(self, names: Sequence[str]) -> tuple[Table, ...]:

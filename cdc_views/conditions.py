@@ -1,22 +1,26 @@
-"""Which functions a user's `--where` may call: those that compute on the row's values and nothing else.
+"""The one check of conditions that users write: `--where`, data tests, and the rules of contracts.
 
-A condition comes from whoever runs a query, and engines have functions that read files, the environment or the
-session (`read_text`, `getenv`, `current_setting`; Spark's `reflect` runs any Java method). What is not listed is refused.
+A condition may come from somebody else's file, and engines can do more than compute: read files, the environment or
+settings (`SUMMARIZE 'file'`, `read_text`, `getenv`; Spark's `reflect` runs any Java method). So syntax, functions and
+types are listed; what is not listed is refused, in whichever dialect it would be printed.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
 from cdc_views.errors import UsageError
 
 _NAMES = (
-    "and or xor case if coalesce ifnull nvl nullif greatest least cast try_cast typeof lower lcase upper ucase length len "
-    "char_length character_length octet_length bit_length strlen trim ltrim rtrim substring substr left right replace "
+    "collate and or xor case if coalesce ifnull nvl nullif greatest least cast try_cast typeof lower lcase upper ucase length "
+    "len char_length character_length octet_length bit_length strlen trim ltrim rtrim substring substr left right replace "
     "translate concat concat_ws starts_with startswith prefix ends_with endswith suffix contains strpos str_position instr "
     "position regexp_like regexp_matches regexp_full_match regexp_extract regexp_replace split str_split string_split "
     "split_part pad lpad rpad reverse ascii unicode ord chr initcap strip_accents hex unhex to_hex encode decode to_base64 "
@@ -32,55 +36,165 @@ _NAMES = (
     "array_has_all array_contains_all array_overlaps array_size array_length cardinality array_position list_position "
     "list_extract array_extract element_at list_distinct array_distinct list_sort array_sort sort_array list_sum list_min "
     "list_max list_filter list_transform filter transform array_filter array_transform map map_keys map_values "
-    "map_contains_key map_extract map_from_arrays struct struct_pack struct_extract row json_extract json_extract_scalar "
+    "map_contains_key map_extract map_from_arrays to_map struct struct_pack struct_extract row json_extract json_extract_scalar "
     "json_extract_string json_extract_path json_array_length json_type json_keys json_contains json_valid json_exists "
     "parse_json "
 )
 ALLOWED = frozenset(_NAMES.split())
-"""Names in lower case: as users write them, and as sqlglot calls those it knows by another name."""
+"""Functions, in lower case: as users write them, and as sqlglot calls those it knows by another name."""
+
+_CLASSES = (
+    "Paren Tuple Column Identifier Dot Literal Boolean Null Var Not Neg EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is "
+    "In Between Like ILike SimilarTo Glob Escape Any All Add Sub Mul Div IntDiv Mod DPipe BitwiseAnd BitwiseOr "
+    "BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift AtTimeZone Interval DataType DataTypeParam "
+    "ColumnDef Bracket Slice Lambda PropertyEQ JSONPath JSONPathRoot JSONPathKey JSONPathSubscript"
+)
+_SYNTAX = frozenset(_CLASSES.split())
+"""Classes of a syntax tree beside functions."""
+
+_TYPE_NAMES = (
+    "BOOLEAN TINYINT SMALLINT INT BIGINT INT128 UTINYINT USMALLINT UINT UBIGINT UINT128 FLOAT DOUBLE DECIMAL BIT TEXT "
+    "CHAR VARCHAR BINARY VARBINARY BLOB DATE TIME TIMETZ TIMESTAMP TIMESTAMPTZ TIMESTAMPNTZ TIMESTAMP_S TIMESTAMP_MS "
+    "TIMESTAMP_NS DATETIME INTERVAL UUID JSON ARRAY LIST STRUCT MAP"
+)
+_TYPES = frozenset(_TYPE_NAMES.split())
+"""Types that a value may be cast to; another name would be looked up in the engine's catalogue."""
+
+MOST_LETTERS = 10_000
+"""How long a text a condition may ask for (`lpad`), and how long a list by its type."""
+_NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OPENING = "SELECT 1 WHERE ("
 
 
-def check_condition(text: str | None) -> None:
-    """Raise `UsageError` for a condition that is empty, closes a bracket it did not open, or calls what is not `ALLOWED`.
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One boolean expression in DuckDB's dialect that computes on the values of a row and does nothing else.
 
-    What is otherwise no single expression passes: reading it is `plan.where`'s, which says what is wrong.
+    There is no unchecked one: whoever builds it checks it.
+
+    Attributes:
+        text: As it was written.
+        called: What messages call it.
+        tree: Its syntax, without comments, over the names that the user wrote.
+
+    Raises:
+        UsageError: It is empty, no expression, several, or holds what is not listed here.
     """
-    if text is None:
-        return
-    if not text.strip():
-        raise UsageError("--where is empty; give a condition, or leave it out for all rows")
-    try:
-        tokens = sqlglot.tokenize(text, read="duckdb")
-        trees = sqlglot.parse(f"SELECT 1 WHERE ({text}\n)", read="duckdb")
-    except SqlglotError:
-        return
-    except RecursionError as error:
-        raise UsageError("--where is nested too deeply; give a shorter condition") from error
-    if _least_depth([token.token_type for token in tokens]) < 0:
-        raise UsageError(f"--where {text!r} closes a bracket that it did not open; give one expression")
-    for tree in trees:
-        if tree is not None:
-            _check_tree(text, tree.args.get("where") or tree)
+
+    text: str
+    called: str = "--where"
+    tree: exp.Expr = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tree", _Check(self.text, self.called).tree())
+
+    def sql(self) -> str:
+        """Return it in DuckDB's dialect, without comments, on one line."""
+        return str(self.tree.unnest().sql(dialect="duckdb", comments=False))
 
 
-def _least_depth(tokens: list[TokenType]) -> int:
-    steps = ((token is TokenType.L_PAREN) - (token is TokenType.R_PAREN) for token in tokens)
+def checked(text: str | None) -> Condition | None:
+    """Return the condition of a `--where`; None where there is none."""
+    return None if text is None else Condition(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    text: str
+    called: str
+
+    def error(self, why: str, *, quotes: bool = True) -> UsageError:
+        return UsageError(f"{self.called} {self.text!r} {why}" if quotes else f"{self.called} {why}")
+
+    def tree(self) -> exp.Expr:
+        if not self.text.strip():
+            raise self.error("is empty; give a condition, or leave it out for all rows", quotes=False)
+        tree = self._parsed()
+        nodes = list(tree.walk())
+        for node in nodes:
+            node.pop_comments()
+            if isinstance(node, exp.Func):
+                self._check_call(node)
+        for node in nodes:
+            if not isinstance(node, exp.Func):
+                self._check_syntax(node)
+        return tree
+
+    def _parsed(self) -> exp.Expr:
+        try:
+            tokens = sqlglot.tokenize(self.text, read="duckdb")
+            if _least_depth(token.token_type for token in tokens) < 0:
+                raise self.error("closes a bracket that it did not open; give one expression")
+            trees = sqlglot.parse(f"{_OPENING}{self.text}\n)", read="duckdb")
+        except ParseError as error:
+            raise self.error(f"is not a SQL expression: {_what_is_wrong(self.text, error)}") from error
+        except SqlglotError as error:
+            raise self.error("is not a SQL expression: a quote or a comment is not closed") from error
+        except RecursionError as error:
+            raise self.error("is nested too deeply; give a shorter condition", quotes=False) from error
+        found = [tree for tree in trees if tree is not None]
+        if len(found) != 1 or not isinstance(found[0], exp.Select) or _parts(found[0]) != {"expressions", "where"}:
+            raise self.error('is not one expression; give a single condition such as "amount > 10"')
+        tree: exp.Expr = found[0].args["where"].this
+        return tree
+
+    def _check_call(self, call: exp.Func) -> None:
+        names = {call.name.lower()} if isinstance(call, exp.Anonymous) else {name.lower() for name in call.sql_names()}
+        if isinstance(call, (exp.AggFunc, exp.Columns)) or not names & ALLOWED:
+            raise self.error(
+                f"calls {min(names)}, which is not among the functions a condition may call: "
+                "only those that compute on the row's values, as lower, date_trunc or list_contains"
+            )
+        if isinstance(call, exp.Pad) and not _is_small(call.expression):
+            raise self.error(f"pads a text to what is no number up to {MOST_LETTERS:,}; give such a number")
+        if isinstance(call.parent, exp.Dot) and call.arg_key == "expression":
+            raise self.error(f"calls {min(names)} with a dot; write {min(names)}(value)")
+
+    def _check_syntax(self, node: exp.Expr) -> None:
+        name = type(node).__name__
+        if isinstance(node, exp.Star):
+            raise self.error("holds a *; name the columns")
+        if name not in _SYNTAX:
+            what = "query" if isinstance(node, (exp.Query, exp.Subquery)) else name.lower()
+            raise self.error(f"holds a {what}; only an expression over one row works here")
+        if isinstance(node, exp.DataType):
+            self._check_type(node)
+        elif isinstance(node, exp.Var) and not _WORD.fullmatch(node.name):
+            raise self.error(f"holds {node.name!r}, which is no word")
+        elif isinstance(node, exp.Literal) and not node.is_string and not _NUMBER.fullmatch(node.name):
+            raise self.error(f"holds {node.name!r}, which is no number")
+
+    def _check_type(self, node: exp.DataType) -> None:
+        kind = node.this
+        if not isinstance(kind, exp.DataType.Type) or kind.name not in _TYPES:
+            raise self.error(f"casts to {node.sql(dialect='duckdb')}, which is not among the types that a condition may cast to")
+        if not all(_is_small(literal) for literal in node.find_all(exp.Literal)):
+            raise self.error(f"casts to a type of a size above {MOST_LETTERS:,}")
+
+
+def _is_small(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Literal) and node.is_int and int(node.name) <= MOST_LETTERS
+
+
+def _least_depth(kinds: Iterable[TokenType]) -> int:
+    steps = ((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
     return min(accumulate(steps), default=0)
 
 
-def _check_tree(text: str, tree: exp.Expr) -> None:
-    for call in tree.find_all(exp.Func):
-        names = _names(call)
-        if not names & ALLOWED:
-            raise UsageError(
-                f"--where {text!r} calls {min(names)}, which is not among the functions a condition may call: "
-                "only those that compute on the row's values, as lower, date_trunc or list_contains"
-            )
-    if tree.find(exp.Star) is not None and tree.find(exp.Query) is None:
-        raise UsageError(f"--where {text!r} holds a *; name the columns")
+def _parts(select: exp.Select) -> set[str]:
+    return {name for name, value in select.args.items() if value}
 
 
-def _names(call: exp.Func) -> set[str]:
-    if isinstance(call, exp.Anonymous):
-        return {call.name.lower()}
-    return {name.lower() for name in call.sql_names()}
+def _what_is_wrong(text: str, error: ParseError) -> str:
+    """Where reading stopped, in the user's own text: the parser's words are about its classes."""
+    (first, *_) = error.errors or [{}]
+    line, found = first.get("line"), first.get("highlight")
+    lines = text.split("\n")
+    if line is None or not found:
+        return "it cannot be read"
+    if line > len(lines):
+        return "something is missing at its end"
+    column = first["col"] - len(found) - (len(_OPENING) if line == 1 else 0) + 1
+    where = f"column {column}" if len(lines) == 1 else f"line {line}, column {column}"
+    return f"it cannot be read at {found!r} ({where})"

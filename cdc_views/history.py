@@ -146,13 +146,13 @@ def history_of(
         UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
-    from cdc_views.conditions import check_condition
+    from cdc_views.conditions import checked
     from cdc_views.engines.base import Read
     from cdc_views.raw_places import readable
     from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
     from cdc_views.retention import check_raw_is_whole
 
-    check_condition(where)
+    checked(where)
     check_raw_is_whole(table, what="the versions of a row")
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)

@@ -9,8 +9,8 @@ from cdc_views.codec.times import parse_micros
 from cdc_views.errors import UsageError
 
 _SECONDS = re.compile(r"[+-]?\d+\Z")
-_SPAN = range(-(1 << 42), 1 << 42)
-"""Seconds whose microseconds fit 63 bits with room to spare: 139,000 years to either side."""
+_SPAN = range(-(1 << 42), 253_402_300_800)
+"""To the end of the year 9999: today's milliseconds, read as seconds, are in the year 58,000."""
 
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Seconds of each unit that a span may have."""
@@ -39,7 +39,10 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
             "epoch seconds (1795251600) or ISO 8601 (2026-11-21T09:00:00Z) was expected"
         ) from error
     if seconds not in _SPAN:
-        raise UsageError(f"{option} is {instant!r}, out of range; note that it is in seconds, not milli- or microseconds")
+        raise UsageError(
+            f"{option} is {instant!r}, out of range: after the year 9999 or long before history; "
+            "note that it is in seconds, not milli- or microseconds"
+        )
     return seconds
 
 

@@ -196,7 +196,7 @@ class Table:
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
-        from cdc_views.conditions import check_condition
+        from cdc_views.conditions import checked
         from cdc_views.materializing import sources_for
         from cdc_views.raw_places import readable
         from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
@@ -204,7 +204,7 @@ class Table:
         from cdc_views.result import Result
         from cdc_views.retention import check_raw_is_whole
 
-        check_condition(where)
+        checked(where)
         options = {"where": where, "limit": checked_limit(limit), "strategy": strategy_of(self, strategy)}
         options |= (bounds := bounds_of(self, landed=landed_as_of, written=written_as_of))
         wanted = columns_of(self, columns)

@@ -6,6 +6,7 @@ A row arrives as JSON texts by column; what differs between the formats is only 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.exporting import Exported
 
 _UNBOUNDED = 1_000_000
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""What a terminal or an editor acts upon: DEL, C1 controls, marks of direction, line separators. JSON has them in texts."""
 
 __all__ = ["JsonRow", "as_json_rows", "check_format", "print_rows"]
 
@@ -44,7 +47,8 @@ def print_exported(done: Exported, *, format: str) -> None:
 
 
 def _object(columns: Sequence[str], row: JsonRow) -> str:
-    return "{" + ", ".join(f"{quote(name)}: {row[name]}" for name in columns) + "}"
+    line = "{" + ", ".join(f"{quote(name)}: {row[name]}" for name in columns) + "}"
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def _print_jsonl(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
@@ -62,10 +66,14 @@ def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """RFC 4180; null is nothing and an empty text `""`."""
-    sys.stdout.write(",".join(_csv_field(name) for name in columns) + "\r\n")
+    """RFC 4180; null is nothing and an empty text `""`.
+
+    Exact in a file or a pipe: CSV has no escapes. A terminal would act on control characters, so there they are escaped.
+    """
+    shown = _one_line if sys.stdout.isatty() else str
+    sys.stdout.write(",".join(_csv_field(shown(name)) for name in columns) + "\r\n")
     for row in rows:
-        fields = ["" if row[name] == "null" else _csv_field(_plain(row[name])) for name in columns]
+        fields = ["" if row[name] == "null" else _csv_field(shown(_plain(row[name]))) for name in columns]
         sys.stdout.write(",".join(fields) + "\r\n")
 
 

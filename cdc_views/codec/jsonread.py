@@ -13,6 +13,7 @@ from typing import Any
 from cdc_views.codec.comparable import comparable
 from cdc_views.codec.serialized import java_inet
 from cdc_views.codec.times import parse_date, parse_duration, parse_micros, parse_time
+from cdc_views.codec.wholes import check_exponent, whole_of_decimal
 from cdc_views.errors import MalformedEventError
 from cdc_views.types import (
     EMPTY,
@@ -30,10 +31,20 @@ from cdc_views.types import (
 )
 
 _NOT_A_NUMBER = float("nan")
+_LONG = 4_000
 
 
-def _integer_token(token: str) -> int | float:
+def _integer_token(token: str) -> int | float | Decimal:
+    if len(token) > _LONG:  # only what wants a varint makes a whole number of it
+        return Decimal(token)
     return -0.0 if token == "-0" else int(token)
+
+
+def _decimal_token(token: str) -> Decimal:
+    try:
+        return Decimal(token)
+    except InvalidOperation as error:
+        raise ValueError(f"the exponent of {token[:40]} is beyond all that is read") from error
 
 
 def _refuse_constant(token: str) -> Any:
@@ -50,7 +61,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=Decimal, parse_int=_integer_token, parse_constant=_refuse_constant, object_pairs_hook=_unique
+    parse_float=_decimal_token, parse_int=_integer_token, parse_constant=_refuse_constant, object_pairs_hook=_unique
 )
 
 
@@ -154,7 +165,7 @@ def _integer(bits: int | None) -> Callable[[Any], int]:
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
             raise ValueError("an integer was expected")
-        number = int(value)
+        number = whole_of_decimal(value) if isinstance(value, Decimal) else int(value)
         if number != value:
             raise ValueError("an integer was expected")
         if bits is not None and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
@@ -218,7 +229,7 @@ def _micros(value: Any) -> int:
 
 
 def _decimal(value: Any) -> Decimal:
-    return Decimal(0) if value == 0 and isinstance(value, float) else Decimal(_number(value))
+    return check_exponent(Decimal(0) if value == 0 and isinstance(value, float) else Decimal(_number(value)))
 
 
 _TEXT_TOKENS = frozenset(

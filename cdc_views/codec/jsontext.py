@@ -16,6 +16,7 @@ from typing import Any
 
 from cdc_views.codec.jsonread import from_json, parse_json
 from cdc_views.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
+from cdc_views.codec.wholes import digits_of
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
 __all__ = ["JsonRow", "from_json", "java_double", "parse_json", "quote", "to_json"]
@@ -124,5 +125,6 @@ _PRINT: dict[Kind, Callable[[Any], str]] = {
     Kind.UUID: lambda value: f'"{value}"',
     Kind.TIMEUUID: lambda value: f'"{value}"',
     Kind.INET: quote,
-    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.COUNTER, Kind.VARINT), str),
+    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.COUNTER), str),
+    Kind.VARINT: digits_of,
 }

@@ -28,6 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.codec.times import duration_text, parse_duration
+from cdc_views.codec.wholes import digits_of, whole_of
 from cdc_views.naming import physical_name
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
@@ -87,7 +88,9 @@ def to_physical(kind: LogicalType, value: Any) -> Any:
 def _scalar(kind: Kind, value: Any) -> Any:
     if kind is Kind.DURATION:
         return duration_text(value)
-    if kind in (Kind.UUID, Kind.TIMEUUID, Kind.DECIMAL, Kind.VARINT, Kind.INET):
+    if kind is Kind.VARINT:
+        return digits_of(value)
+    if kind in (Kind.UUID, Kind.TIMEUUID, Kind.DECIMAL, Kind.INET):
         return str(value)
     return value
 
@@ -98,7 +101,7 @@ def from_stored_text(kind: Kind, text: str) -> Any:
         case Kind.DECIMAL:
             return Decimal(text)
         case Kind.VARINT:
-            return int(text)
+            return whole_of(text)
         case Kind.UUID | Kind.TIMEUUID:
             return uuid.UUID(text)
         case Kind.DURATION:

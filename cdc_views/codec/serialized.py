@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cdc_views.codec.wholes import digits_of, whole_of
 from cdc_views.errors import MalformedEventError
 from cdc_views.types import (
     EMPTY,
@@ -199,14 +200,14 @@ def _write_varint(value: int) -> bytes:
 
 def _write_decimal(value: decimal.Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
-    unscaled = int("".join(map(str, digits)) or "0")
+    unscaled = whole_of("".join(map(str, digits)) or "0")
     return struct.pack(">i", -int(exponent)) + _write_varint(-unscaled if sign else unscaled)
 
 
 def _read_decimal(data: bytes) -> decimal.Decimal:
     (scale,) = struct.unpack_from(">i", data)
     unscaled = int.from_bytes(data[4:], "big", signed=True)
-    return decimal.Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    return decimal.Decimal((int(unscaled < 0), tuple(map(int, digits_of(abs(unscaled)))), -scale))
 
 
 def java_inet(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:

@@ -105,8 +105,9 @@ def _none_of(column: str, values: list[Any]) -> Said:
         return Untold("a list of texts, whole numbers and booleans was expected")
     listed = condition_of(DataTest.model_validate({"column": column, "one_of": kept})) if kept else None
     not_null = condition_of(DataTest.model_validate({"column": column, "not_null": True}))
-    parts = [f"NOT ({not_null} AND ({listed}))"] if listed else []
-    return {"holds": " AND ".join(parts + ([f"{not_null}"] if None in values else []))}
+    assert not_null is not None
+    parts = [f"NOT ({not_null.text} AND ({listed.text}))"] if listed else []
+    return {"holds": " AND ".join(parts + ([not_null.text] if None in values else []))}
 
 
 def _of_option(column: Element, option: str, value: Any) -> Said:

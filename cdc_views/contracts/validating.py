@@ -11,7 +11,7 @@ from cdc_views.contracts.comparing import Verdict, compare
 from cdc_views.contracts.document import Contract
 from cdc_views.contracts.rules import rules_for
 from cdc_views.quality.checks import MOST_PLACES, Check, Report
-from cdc_views.quality.conditions import condition_of, test_name
+from cdc_views.quality.conditions import is_of_rows, test_name
 from cdc_views.quality.validating import validate_table
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def validate_with(contract: Contract, table: Table, **options: Any) -> Report:
 def with_tests(table: Table, tests: Sequence[DataTest]) -> Table:
     """Return the table with more data tests, each but once and under a name of its own."""
     kept = list(table.config.tests)
-    taken = {test_name(test) for test in kept if condition_of(test) is not None}
+    taken = {test_name(test) for test in kept if is_of_rows(test)}
     for test in tests:
         if test in kept:
             continue
-        if condition_of(test) is not None:
+        if is_of_rows(test):
             names = (test_name(test) if n == 1 else f"{test_name(test)}.{n}" for n in count(1))
             name = next(name for name in names if name not in taken)
             taken.add(name)

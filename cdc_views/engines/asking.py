@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdc_views.conditions import Condition
 from cdc_views.engines.base import Read
 from cdc_views.plan.build import Ask
 from cdc_views.plan.where import parse_where
@@ -14,7 +15,7 @@ def ask_of(read: Read) -> Ask:
         read.raw.relation,
         as_of=read.as_of,
         columns=read.columns,
-        where=parse_where(schema, read.where) if read.where else None,
+        where=parse_where(schema, Condition(read.where)) if read.where else None,
         limit=read.limit,
         landed_as_of=read.landed_as_of,
         written_as_of=read.written_as_of,

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
+from cdc_views.engines.duckdb_connections import connect, connect_locked, files_of
 from cdc_views.engines.duckdb_serving import write_serving
 from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
 from cdc_views.engines.duckdb_tables import REGISTERED, asked, from_clause, tables_of
@@ -35,7 +36,8 @@ class DuckDbEngine:
     def __init__(self, database: Path | None = None) -> None:
         """Connect; the file is created by the first `apply`, and held only while it lasts (DuckDB locks it)."""
         self._database = database
-        self._connection = _connect(":memory:")
+        self._open: duckdb.DuckDBPyConnection | None = None
+        self._locked: tuple[frozenset[str], duckdb.DuckDBPyConnection] | None = None
 
     def __enter__(self) -> DuckDbEngine:
         return self
@@ -45,22 +47,29 @@ class DuckDbEngine:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """The open connection, for callers that run SQL of their own."""
-        return self._connection
+        """The open connection, for callers that run SQL of their own, without a word of a user's in it."""
+        if self._open is None:
+            self._open = connect()
+        return self._open
 
     def read(self, read: Read) -> pa.Table:
-        """See `Engine.read`."""
+        """See `Engine.read`; a condition is evaluated where only the files of this read can be read."""
         snapshot = _pinned(read)
-        return self.run(_sql_over(snapshot, read, is_pretty=False), snapshot)
+        sql = _sql_over(snapshot, read, is_pretty=False)
+        connection = self.connection if read.where is None else self._reading(snapshot, read.sources)
+        return _rows(connection, sql, snapshot)
 
     def run(self, sql: str, snapshot: Snapshot) -> pa.Table:
-        """Return the rows of `sql`; raises `EngineError` with DuckDB's words."""
-        try:
-            if snapshot.arrow is not None:
-                self._connection.register(REGISTERED, snapshot.arrow)
-            return self._connection.sql(sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
+        """Return the rows of `sql`, in which no condition of a user is; raises `EngineError` with DuckDB's words."""
+        return _rows(self.connection, sql, snapshot)
+
+    def _reading(self, snapshot: Snapshot, sources: Sources | None) -> duckdb.DuckDBPyConnection:
+        """The locked connection to the files of a read; kept, since reads of the same files follow each other."""
+        files = frozenset((*snapshot.files, *files_of(sources)))
+        if self._locked is None or self._locked[0] != files:
+            self._close_locked()
+            self._locked = files, connect_locked(sorted(files))
+        return self._locked[1]
 
     def sql(self, read: Read) -> str:
         """See `Engine.sql`."""
@@ -68,24 +77,26 @@ class DuckDbEngine:
 
     def write_state(self, write: StateWrite) -> None:
         """See `Engine.write_state`."""
-        write_state(self._connection, write, tables=self._tables(write.sources))
+        write_state(self.connection, write, tables=self._tables(write.sources))
 
     def write_serving(self, write: ServingWrite) -> None:
         """See `Engine.write_serving`."""
-        write_serving(self._connection, write, tables=self._tables(write.sources))
+        write_serving(self.connection, write, tables=self._tables(write.sources))
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
-        """See `Engine.rows`."""
-        tables = self._tables(sources)
+        """See `Engine.rows`; where conditions of data tests are among it, as in `read`."""
+        snapshot = snapshot_of_sources(sources)
+        tables = _all_tables(sources, snapshot)
         renderer = Renderer(dialect("duckdb"), table=tables[Source.ALL], tables=tables)
-        return self.run(renderer.sql(prune(lower(plan, strategy="aggregate"))), Snapshot(sources.raw_version))
+        sql = renderer.sql(prune(lower(plan, strategy="aggregate")))
+        return _rows(self._reading(snapshot, sources), sql, snapshot)
 
     def _tables(self, sources: Sources) -> dict[Source, str]:
-        """What stands after FROM for each part of `sources`."""
+        """What stands after FROM for each part of `sources`, on the connection that writes."""
         snapshot = snapshot_of_sources(sources)
         if snapshot.arrow is not None:
-            self._connection.register(REGISTERED, snapshot.arrow)
-        return tables_of(sources, from_clause(snapshot, sources.raw), drops_empty=True)
+            self.connection.register(REGISTERED, snapshot.arrow)
+        return _all_tables(sources, snapshot)
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; the view reads the files of the snapshot of now, whose version its comment names."""
@@ -93,7 +104,7 @@ class DuckDbEngine:
         if snapshot.arrow is not None:
             raise EngineError(f"{view.raw.location} holds no files that a view could name; land events, or use `query`")
         statement = _view_statement(view, snapshot)
-        with _for_views(self._connection, self._database) as connection:
+        with _for_views(self, self._database) as connection:
             try:
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(view.schema).sql(dialect='duckdb')}")
                 connection.execute(statement)
@@ -102,28 +113,38 @@ class DuckDbEngine:
         return statement
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close what is open."""
+        self._close_locked()
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _close_locked(self) -> None:
+        if self._locked is not None:
+            self._locked[1].close()
+            self._locked = None
 
 
-def _connect(database: str) -> duckdb.DuckDBPyConnection:
+def _rows(connection: duckdb.DuckDBPyConnection, sql: str, snapshot: Snapshot) -> pa.Table:
     try:
-        connection = duckdb.connect(database)
-        connection.execute("SET TimeZone = 'UTC'")
-        # a state's files do not change, and parsing the footers of 150 again is a twentieth of a read
-        connection.execute("SET parquet_metadata_cache = true")
+        if snapshot.arrow is not None:
+            connection.register(REGISTERED, snapshot.arrow)
+        return connection.sql(sql).to_arrow_table()
     except duckdb.Error as error:
-        raise EngineError(f"DuckDB cannot open {database}: {error}") from error
-    return connection
+        raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
+
+
+def _all_tables(sources: Sources, snapshot: Snapshot) -> dict[Source, str]:
+    return tables_of(sources, from_clause(snapshot, sources.raw), drops_empty=True)
 
 
 @contextmanager
-def _for_views(memory: duckdb.DuckDBPyConnection, database: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+def _for_views(engine: DuckDbEngine, database: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
     if database is None:
-        yield memory
+        yield engine.connection
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    connection = _connect(str(database))
+    connection = connect(str(database))
     try:
         yield connection
     finally:

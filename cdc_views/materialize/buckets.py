@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type
+from cdc_views.conditions import Condition
 from cdc_views.engines.base import Sources
 from cdc_views.materialize.state import StateTable
 from cdc_views.naming import physical_name
@@ -75,7 +76,7 @@ def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
 
     Only `column = literal` counts, of columns whose stored form is the literal: whole numbers, and texts.
     """
-    condition = on_partition(schema, parse_where(schema, where))
+    condition = on_partition(schema, parse_where(schema, Condition(where)))
     if condition is None or any(is_bytes(column) for column in schema.partition):
         return None
     found = dict(_equalities(condition.tree.unnest()))

@@ -1,38 +1,25 @@
-"""A user's `--where`: one boolean expression over the view's columns, in DuckDB's dialect."""
+"""A user's condition over the view's columns, as an expression of a plan."""
 
 from __future__ import annotations
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
-from cdc_views.errors import UnknownColumnError, UsageError
+from cdc_views.conditions import Condition
+from cdc_views.errors import UnknownColumnError
 from cdc_views.naming import physical_name
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
 from cdc_views.schema import TableSchema
 from cdc_views.types import RESHAPED_KINDS, Scalar
 
-_REFUSED = (exp.Query, exp.Subquery, exp.AggFunc, exp.Window, exp.Command, exp.Placeholder, exp.Parameter)
 
-
-def parse_where(schema: TableSchema, text: str) -> UserSql:
+def parse_where(schema: TableSchema, condition: Condition) -> UserSql:
     """Return the expression with the user's column names replaced by physical ones.
 
-    A name matches exactly, or without regard to case where that is unambiguous. Raises `UsageError` for anything
-    but one scalar expression (no queries, aggregates or windows), `UnknownColumnError` for an unknown name.
+    A name matches exactly, or without regard to case where that is unambiguous. Raises `UnknownColumnError` for an
+    unknown name.
     """
-    try:
-        trees = [tree for tree in sqlglot.parse(f"SELECT 1 WHERE ({text}\n)", read="duckdb") if tree is not None]
-    except SqlglotError as error:
-        raise UsageError(f"--where {text!r} is not a SQL expression: {_first_line(error)}") from error
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select) or set(_parts(trees[0])) != {"expressions", "where"}:
-        raise UsageError(f'--where {text!r} is not one expression; give a single condition such as "amount > 10"')
-    condition = trees[0].args["where"].this
-    for refused in _REFUSED:
-        if condition.find(refused) is not None:
-            raise UsageError(f"--where {text!r} holds a {refused.__name__.lower()}; only an expression over one row works here")
-    return UserSql(condition.transform(lambda node: _resolved(schema, node)))
+    return UserSql(condition.tree.transform(lambda node: _resolved(schema, node)))
 
 
 def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
@@ -53,14 +40,6 @@ def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
     for column in condition.find_all(exp.Column):
         column.set("this", exp.to_identifier(plain[column.name], quoted=True))
     return UserSql(condition)
-
-
-def _parts(select: exp.Select) -> list[str]:
-    return [name for name, value in select.args.items() if value]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 def _resolved(schema: TableSchema, node: exp.Expression) -> exp.Expression:

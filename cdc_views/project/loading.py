@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -62,22 +63,26 @@ def _place(problem: Any) -> tuple[str | int, ...]:
 
 def _message(problem: Any, marked: MarkedYaml, path: Path) -> str:
     place = _place(problem)
-    dotted = _dotted(place)
-    prefix = f"{path}:{marked.line(place)}: "
+    return f"{path}:{marked.line(place)}: {_told(problem, place, partial(marked.without_secrets, path=place))}"
+
+
+def _told(problem: Any, place: tuple[str | int, ...], hidden: Callable[[str], str]) -> str:
+    """What is wrong; whatever quotes the file goes through `hidden`."""
+    dotted, found = _dotted(place), hidden(repr(problem["input"]))
     match problem["type"]:
         case "extra_forbidden":
             known = _known_keys(place)
-            return f"{prefix}unknown key {place[-1]!r}{_under(place[:-1])}{did_you_mean(str(place[-1]), known)}"
+            return f"unknown key {place[-1]!r}{_under(place[:-1])}{did_you_mean(str(place[-1]), known)}"
         case "missing":
-            return f"{prefix}key {place[-1]!r} is missing{_under(place[:-1])}"
+            return f"key {place[-1]!r} is missing{_under(place[:-1])}"
         case "enum":
             known = _enum_values(place)
-            return f"{prefix}{dotted} is {problem['input']!r}, which there is not{did_you_mean(str(problem['input']), known)}"
+            return f"{dotted} is {found}, which there is not{did_you_mean(str(problem['input']), known)}"
         case "value_error":
-            found = f"{dotted} is {problem['input']!r}; " if isinstance(problem["input"], str) else ""
-            return f"{prefix}{found}{problem['ctx']['error']}"
-    shown = "empty" if problem["input"] is None else repr(problem["input"])
-    return f"{prefix}{dotted} is {shown}; {_EXPECTED.get(problem['type']) or _lowered(problem['msg'])}"
+            named = f"{dotted} is {found}; " if isinstance(problem["input"], str) else ""
+            return f"{named}{hidden(str(problem['ctx']['error']))}"
+    shown = "empty" if problem["input"] is None else found
+    return f"{dotted} is {shown}; {_EXPECTED.get(problem['type']) or hidden(_lowered(problem['msg']))}"
 
 
 _EXPECTED = {

@@ -18,22 +18,58 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
+_PARTS = re.compile(r"[./:@]")
+_SHORTEST_PART = 3
 _MOST_VALUES = 1_000_000
 """More than any project has; aliases of aliases can name many more."""
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A variable that the file refers to, and its value."""
+
+    name: str
+    value: str
+
+    def hide(self, text: str) -> str:
+        """Return `text` with `${name}` in place of the value, however a message writes it: escaped, in part, folded."""
+        value = self.value
+        spellings = {value, repr(value)[1:-1], repr("'" + value)[2:-1], value.strip(), value.strip("/")}
+        spellings |= {part for part in _PARTS.split(value) if len(part) >= _SHORTEST_PART}
+        for spelling in sorted(spellings - {""}, key=len, reverse=True):
+            alone = len(spelling) < _SHORTEST_PART  # as a text of its own: in any word it would garble the message
+            pattern = rf"(?<=['\"]){re.escape(spelling)}(?=['\"])" if alone else re.escape(spelling)
+            text = re.sub(pattern, lambda _: f"${{{self.name}}}", text, flags=re.IGNORECASE)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedYaml:
-    """A document, and the 1-based line of each of its values and keys."""
+    """A document, the 1-based line of each of its values and keys, and what `${…}` references were filled in with."""
 
     document: Any
     lines: Mapping[Path, int] = field(default_factory=dict)
+    filled: Mapping[Path, tuple[Reference, ...]] = field(default_factory=dict)
 
     def line(self, path: Path) -> int:
         """Return the line of the value at `path`, or of the nearest part of the document around it."""
+        return self.lines.get(self._nearest(path), 1)
+
+    def _nearest(self, path: Path) -> Path:
         while path and path not in self.lines:
             path = path[:-1]
-        return self.lines.get(path, 1)
+        return path
+
+    def without_secrets(self, text: str, path: Path) -> str:
+        """Return what is said of the value at `path`, with references in place of what they, or others inside it, stand for.
+
+        What comes from the environment may be a secret that stands in the wrong place.
+        """
+        around = self._nearest(path)
+        inside = {reference for place, found in self.filled.items() if place[: len(around)] == around for reference in found}
+        for reference in sorted(inside, key=lambda each: (-len(each.value), each.name)):
+            text = reference.hide(text)
+        return text
 
 
 def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -> MarkedYaml:
@@ -51,7 +87,7 @@ def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         reader = _Reader(loader, where, environment)
-        return MarkedYaml(reader.value(node, ()) if node else None, reader.lines)
+        return MarkedYaml(reader.value(node, ()) if node else None, reader.lines, reader.filled)
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, where) from error
     except yaml.YAMLError as error:
@@ -77,6 +113,7 @@ class _Reader:
     where: str
     environment: Mapping[str, str] | None
     lines: dict[Path, int] = field(default_factory=dict)
+    filled: dict[Path, tuple[Reference, ...]] = field(default_factory=dict)
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         if len(self.lines) > _MOST_VALUES:
@@ -87,7 +124,7 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
         found = self.loader.construct_object(node)
-        return self._filled(_whole(found), node) if isinstance(found, str) else found
+        return self._filled(_whole(found), node, path) if isinstance(found, str) else found
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         self.loader.flatten_mapping(node)
@@ -102,7 +139,7 @@ class _Reader:
             found[key] = self.value(value_node, place)
         return found
 
-    def _filled(self, text: str, node: yaml.Node) -> str:
+    def _filled(self, text: str, node: yaml.Node, path: Path) -> str:
         environment = self.environment
         if environment is None:
             return text
@@ -114,6 +151,7 @@ class _Reader:
                 raise ConfigError(f"{place}: ${{{name}}} is no reference; the name of an environment variable was expected")
             if name not in environment:
                 raise ConfigError(f"{place}: ${{{name}}} refers to an environment variable that is not set; set {name}")
+            self.filled[path] = (*self.filled.get(path, ()), Reference(name, environment[name]))
             return environment[name]
 
         return _REFERENCE.sub(value_of, text)

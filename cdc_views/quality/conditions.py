@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdc_views.conditions import Condition
+
 if TYPE_CHECKING:
     from cdc_views.project.models import DataTest
 
@@ -16,8 +18,22 @@ def test_name(test: DataTest) -> str:
 test_name.__test__ = False  # type: ignore[attr-defined]  # not one for pytest
 
 
-def condition_of(test: DataTest) -> str | None:
-    """Return the condition that no row may break; None for a test that is not about rows."""
+def condition_of(test: DataTest) -> Condition | None:
+    """Return the condition that no row may break; None for a test that is not about rows.
+
+    Raises:
+        UsageError: What the test asks for is no condition.
+    """
+    text = _text_of(test)
+    return None if text is None else Condition(text, called=f"the condition of data test {test_name(test)!r}:")
+
+
+def is_of_rows(test: DataTest) -> bool:
+    """Whether a test is a condition on rows, sound or not."""
+    return _text_of(test) is not None
+
+
+def _text_of(test: DataTest) -> str | None:
     column = '"' + (test.column or "").replace('"', '""') + '"'
     if test.not_null:
         return f"{column} IS NOT NULL"

@@ -212,13 +212,13 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
     """The conditions of the project file's data tests, by name."""
     found = {}
     for test in table.config.tests:
-        text = condition_of(test)
-        if text is None:
+        condition = condition_of(test)
+        if condition is None:
             continue
         name = test_name(test)
         if name in found:
             raise ConfigError(f"{table.name}: two data tests are called {name!r}; give each a `name` of its own")
-        found[name] = (parse_where(table.schema, text), test.severity)
+        found[name] = (parse_where(table.schema, condition), test.severity)
     return found
 
 

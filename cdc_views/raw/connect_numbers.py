@@ -9,12 +9,13 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+from cdc_views.codec.wholes import digits_of, whole_of
 from cdc_views.raw.connect_hints import Binary, Decimals, Hints
 from cdc_views.raw.connect_times import whole_number
 from cdc_views.types import INTEGER_BITS, Kind, LogicalType, Scalar
 
 _EXACT = decimal.Context(prec=2000, traps=[decimal.InvalidOperation, decimal.Inexact])
-_INTEGER = re.compile(r"-?\d{1,2000}", re.ASCII)
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?", re.ASCII)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}", re.ASCII)
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
@@ -50,7 +51,7 @@ def _integer(value: Any, hints: Hints) -> int:
     if isinstance(value, str) and hints.semantic == "Decimal" and hints.declared and hints.declared.type == "bytes":
         return whole_number(_unscaled(value, scale=hints.declared.scale or 0))
     if isinstance(value, str) and _INTEGER.fullmatch(value):
-        return int(value)
+        return whole_of(value)
     raise ValueError("an integer was expected")
 
 
@@ -108,7 +109,7 @@ def _unscaled(text: Any, *, scale: int) -> Decimal:
     if not data:
         raise ValueError("the unscaled value has no bytes")
     number = int.from_bytes(data, "big", signed=True)
-    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
+    return Decimal((int(number < 0), tuple(map(int, digits_of(abs(number)))), -scale))
 
 
 def float_value(kind: Kind, value: Any) -> float:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from cdc_views.codec.times import NANOS_A_SECOND, PG_INFINITY, parse_date, parse_duration, parse_micros, parse_time
+from cdc_views.codec.wholes import whole_of_decimal
 from cdc_views.raw.connect_hints import Hints, Unit
 from cdc_views.types import Kind
 
@@ -34,7 +35,6 @@ _INFINITIES = {
 """What `infinity` and `-infinity` of PostgreSQL come as, in µs. Source: Debezium 3.6 events; pgjdbc, `PGStatement`."""
 _INFINITIES_IN_MILLIS = {(abs(micros) // 1000) * (1 if micros > 0 else -1): named for micros, named in _INFINITIES.items()}
 
-_MOST_DIGITS = 1000
 _LEAST_MICROS = 10**14
 _LAST_DAY_IN_MILLIS = range(253_402_214_400_000, 253_402_300_800_000)
 _A_DAY_IN_MILLIS = 86_400_000
@@ -135,8 +135,8 @@ def _whole(value: Any) -> int:
 
 def whole_number(value: float | Decimal) -> int:
     """Return a number without a fraction as int; raises ValueError. An exponent cannot make it build a huge one."""
-    if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() > _MOST_DIGITS):
-        raise ValueError("it is too large")
+    if isinstance(value, Decimal):
+        return whole_of_decimal(value)
     number = int(value)
     if number != value:
         raise ValueError("a whole number was expected")

@@ -15,6 +15,7 @@ The format is known by the file's suffix and content:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from cdc_views.errors import SchemaError
@@ -83,4 +84,10 @@ def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
         raise SchemaError(f"the schema file is not UTF-8 (byte {error.start})", where=str(path)) from error
     except OSError as error:
         raise SchemaError(f"the schema file cannot be read: {error.strerror}", where=str(path)) from error
+    return _parsed(text, path, keyspace, tuple(key_columns))
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, path: Path, keyspace: str, key_columns: tuple[str, ...]) -> Catalog:
+    """Parse a file once for all of its tables; by its text, so that a file that changed is never taken for the old one."""
     return read_text(text, path=path, keyspace=keyspace, key_columns=key_columns)

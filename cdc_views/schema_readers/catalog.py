@@ -43,7 +43,7 @@ class Catalog:
         """
         found = self._find(full_name)
         if found in self.refused:
-            raise self.refused[found]
+            raise self.refused[found].with_traceback(None)  # a catalogue outlives one use
         if found not in self.tables:
             raise self._missing(full_name)
         if found == full_name:
@@ -52,7 +52,7 @@ class Catalog:
         return replace(self.tables[found], keyspace=keyspace, name=name)
 
     def _find(self, full_name: str) -> str:
-        if full_name in self.names:
+        if full_name in self.tables or full_name in self.refused:
             return full_name
         fitting = [name for name in self.names if full_name.endswith(f".{name}")]
         if not fitting and not self.names_keyspaces:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cdc_views.conditions import Condition
 from cdc_views.describing import ROLES, compares_as_keys, grain, never_null
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.errors import UnsupportedError
@@ -92,14 +93,15 @@ def _audits(table: Table) -> Iterator[str]:
     never = [quoted(column.name) for column in schema.row_key if never_null(schema, column)]
     yield f"not_null(columns := ({', '.join(never)}))"
     for test in table.config.tests:
-        if condition_of(test) is not None:
-            yield _audit(test)
+        condition = condition_of(test)
+        if condition is not None:
+            yield _audit(test, condition)
 
 
-def _audit(test: DataTest) -> str:
+def _audit(test: DataTest, condition: Condition) -> str:
     """One test of rows; a warning does not block the run."""
     suffix = "" if test.severity is Severity.ERROR else "_non_blocking"
-    return f"forall{suffix}(criteria := (({condition_of(test)})))"
+    return f"forall{suffix}(criteria := (({condition.sql()})))"
 
 
 def _check(table: str, *, query: str, model: str) -> None:

@@ -147,6 +147,57 @@ def test_environment_variables_are_filled_in_and_must_be_set(tmp_path: Path) -> 
     assert "is no reference" in mistake(tmp_path, FULL.replace("./warehouse", "${a b}"))
 
 
+_SECRETS = ["hunter2secret", "it's \\ \"hunter2\"", "Hunter2/Secret/", "a.hunter2.b", " hunter2 "]
+_TWO = "  - {name: 'a.${PW}', schema: s, raw: {format: debezium}}\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("engine: spark ", "engine: ${PW}", 2),
+        ("engine: spark ", "engine: s${PW}park", 2),
+        ("engine: spark ", "engine: [spark, ['${PW}']]", 2),
+        ("format: cassandra-mutation", "format: ${PW}", 8),
+        ("layout: canonical", "layout: ${PW}", 9),
+        ("replication_factor: 3", "replication_factor: ${PW}", 11),
+        ("view: {name: orders, strategy: auto}", "view: ${PW}", 12),
+        ("strategy: auto", "strategy: '${PW}'", 12),
+        ("lateness: 10d", "lateness: '${PW}'", 13),
+        ("lateness: 10d", "serving: {name: '-${PW}'}", 13),
+        ('"*/15 * * * *"', "'${PW}'", 13),
+        ('"*/15 * * * *"', '"${PW} * * * *"', 13),
+        ('"decimal(18,2)"', "'${PW}'", 15),
+        ('"decimal(18,2)"', '"decimal(${PW},2)"', 15),
+        ("not_null: true", "not_null: '${PW}'", 14),
+        ("not_null: true", "holds: '${PW}'", 14),
+        ("not_null: true", "fresh_within: '${PW}'", 14),
+        ("not_null: true", "one_of: [{a: '${PW}'}]", 14),
+        ("{waive: {note: we never read it}}", "'${PW}'", 16),
+        ("{waive: {note: we never read it}}", "{waive: {note: [{k: '${PW}'}]}}", 16),
+        ("tables:\n", "bigquery: {dataset_raw: '${PW}'}\ntables:\n", 4),
+        ("tables:\n", "tables:\n  - ${PW}\n", 5),
+        ("tables:\n", f"tables:\n{_TWO}{_TWO}", 1),
+    ],
+)
+def test_no_message_shows_what_a_reference_stands_for(tmp_path: Path, old: str, new: str, line: int) -> None:
+    assert old in FULL
+    for secret in _SECRETS:
+        message = mistake(tmp_path, FULL.replace(old, new, 1), PW=secret)
+        assert f"cdc_views.yml:{line}: " in message
+        assert "hunter2" not in message.casefold()
+
+
+def test_a_reference_is_shown_as_it_is_written(tmp_path: Path) -> None:
+    message = mistake(tmp_path, FULL.replace("engine: spark ", "engine: x-${PW}"), PW="hunter2")
+    assert "engine is 'x-${PW}', which there is not" in message
+    assert "${PW}" not in mistake(tmp_path, FULL.replace("engine: spark ", "engine: x"), PW="x")
+
+
+def test_a_short_secret_does_not_garble_the_message(tmp_path: Path) -> None:
+    message = mistake(tmp_path, FULL.replace("engine: spark ", "engine: ${PW}"), PW="e")
+    assert "engine is '${PW}', which there is not; " in message
+
+
 def test_two_tables_may_share_neither_name_raw_table_nor_view(tmp_path: Path) -> None:
     again = FULL[FULL.index("  - name") :]
     assert "table 'shop.orders' occurs twice" in mistake(tmp_path, FULL + again)

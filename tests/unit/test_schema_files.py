@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cdc_views import schema_readers
+from cdc_views.api import Project
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schema_readers import read_catalog, read_schema, read_schemas
+from cdc_views.schema_readers import Catalog, read_catalog, read_schema, read_schemas
+from cdc_views.schema_readers.formats import read_text
 
 CQL = "CREATE TABLE t (k int, v list<int>, PRIMARY KEY ((k)));"
 AVRO = '{"type": "record", "name": "t", "primaryKey": ["k"], "fields": [{"name": "k", "type": "int"}]}'
@@ -116,3 +121,36 @@ def test_reading_cql_loads_neither_sqlglot_nor_yaml() -> None:
         "sys.exit(bool({'sqlglot', 'yaml'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["s.cql", "s.sql"])
+def test_a_file_is_parsed_once_for_all_its_tables_and_again_once_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    parsed: list[str] = []
+
+    def read(text: str, **given: Any) -> Catalog:
+        parsed.append(text)
+        return read_text(text, **given)
+
+    monkeypatch.setattr(schema_readers, "read_text", read)
+    tables = [f"shop.t{number}" for number in range(50)]
+    path = _file(tmp_path, name=name, text=" ".join(f"CREATE TABLE {table} (a int PRIMARY KEY);" for table in tables))
+    config = [{"name": table, "schema": name, "raw": {"format": "cassandra-mutation"}} for table in tables]
+    project_file = _file(tmp_path, name="p.yml", text=json.dumps({"name": "p", "engine": "duckdb", "tables": config}))
+    project = Project.load(project_file)
+    assert [table.schema.full_name for table in project.tables] == tables
+    assert all(table.fidelity() for table in project.tables)
+    assert len(parsed) == 1
+    # as large, and maybe within one tick of the file system's clock
+    path.write_text(path.read_text().replace("(a int", "(b int"))
+    assert [column.name for column in project.table("shop.t0").schema.columns] == ["b"]
+    assert len(parsed) == 2
+
+
+def test_a_table_that_is_refused_is_refused_each_time_with_the_same_words(tmp_path: Path) -> None:
+    path = _file(tmp_path, name="s.cql", text=f"{CQL} CREATE TABLE n (k int PRIMARY KEY, c counter);")
+    for _ in range(3):
+        with pytest.raises(UnsupportedError, match="counter") as refused:
+            read_schema(path, table="ks.n")
+        assert len(refused.traceback) < 6

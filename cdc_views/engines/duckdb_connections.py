@@ -1,0 +1,58 @@
+"""Connections to DuckDB: one for what we write ourselves, and one for users' conditions, which may read some files only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import duckdb
+
+from cdc_views.engines.base import Sources
+from cdc_views.engines.duckdb_types import literal
+from cdc_views.errors import EngineError
+
+IN_MEMORY = ":memory:"
+_COMMON = (
+    "SET TimeZone = 'UTC'",
+    # a state's files do not change, and parsing the footers of 150 again is a twentieth of a read
+    "SET parquet_metadata_cache = true",
+)
+_LOCK = (
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+
+
+def connect(database: str = IN_MEMORY) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database, which is created if it is not there; raises `EngineError`."""
+    return _connect(database, _COMMON)
+
+
+def connect_locked(files: Iterable[str]) -> duckdb.DuckDBPyConnection:
+    """Return a connection that reads these files and tables registered with it, and nothing else there is.
+
+    It opens no other file and no network, loads no extension, and its settings cannot be changed: what a condition
+    must not do (`cdc_views.conditions`) is not there to be done.
+    """
+    allowed = f"SET allowed_paths = [{', '.join(map(literal, files))}]"
+    return _connect(IN_MEMORY, (*_COMMON, allowed, *_LOCK))
+
+
+def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnection:
+    try:
+        connection = duckdb.connect(database)
+        for setting in settings:
+            connection.execute(setting)
+    except duckdb.Error as error:
+        raise EngineError(f"DuckDB cannot open {database}: {error}") from error
+    return connection
+
+
+def files_of(sources: Sources | None) -> tuple[str, ...]:
+    """Return all files that a read of `sources` may name."""
+    if sources is None:
+        return ()
+    covered = (sources.covered,) if sources.covered else ()
+    return (*sources.files, *sources.purged, *sources.late, *covered)
