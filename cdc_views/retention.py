@@ -9,7 +9,6 @@ that the next one writes anew.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -254,8 +253,7 @@ def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAct
     elif not written(file, path, kept):
         return
     count = int(pq.read_metadata(path).num_rows)
-    stats = json.dumps(statistics(path, count))
-    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=stats)
+    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
 def _is_forgotten(table: Table, fact: Fact, forgotten: Forgotten) -> bool:

@@ -16,14 +16,17 @@ from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import DICTIONARY_BYTES, delta_errors, recording
+from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, delta_errors, recording
+from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Source
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 
 _BATCH_ROWS = 100_000
-_FILES = WriterProperties(compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES)
+_FILES = WriterProperties(
+    compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
+)
 """The fastest to read: a state is read more often than written."""
 Schemas = dict[str, pa.Schema]
 """What files have, by path."""
@@ -115,7 +118,8 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
     name, number = write.transaction
     with delta_errors(write.target):
         target, recorded = DeltaTable(write.target, version=write.version), recording({name: number})
-        more: dict[str, Any] = {"mode": "append"}
+        more: dict[str, Any] = {"mode": "append", "post_commithook_properties": hooks(target.table_uri)}
         if write.replaced:
-            more = {"mode": "overwrite", "predicate": replaced_by(write)}
+            more |= {"mode": "overwrite", "predicate": replaced_by(write)}
         write_deltalake(target, rows, schema_mode="merge", commit_properties=recorded, writer_properties=_FILES, **more)
+        sum_up(target)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import checkpoints, delta_errors, recorded
+from cdc_views.landing.delta import delta_errors, log_settings, recorded
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.settled import settled_of
 from cdc_views.plan.compact import PART
@@ -24,9 +24,6 @@ from cdc_views.relation import LAYOUT_VERSION, Relation
 STEPS = 1 << 20
 """How many commits of a state may follow each other at one raw version."""
 _MARK = "cdc-views state"
-_STATISTICS = "delta.dataSkippingNumIndexedCols"
-"""How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
-their footers; Spark computes them row by row."""
 _SPLIT = 3
 """How `_part` splits a state; one split in another way is built anew, as that of another raw table would be."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
@@ -90,7 +87,7 @@ def create_state(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
-            configuration={_STATISTICS: "0"} | checkpoints(every=10),
+            configuration=log_settings(checkpoint_every=10),
         )
 
 
