@@ -257,7 +257,8 @@ def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAct
 
 
 def _is_forgotten(table: Table, fact: Fact, forgotten: Forgotten) -> bool:
-    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"))[1])
+    now = time.time_ns() // 1000
+    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
