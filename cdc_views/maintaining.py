@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from cdc_views.erasing.rewriting import without_bounds
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.digests import note_missing
 from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.materialize.state import open_state
@@ -119,6 +120,7 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
         if not dry_run:
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
             table.create_checkpoint()
+            note_missing(table)
     return Upkeep(what, location, merged, len(paths), size, entries)
 
 

@@ -36,6 +36,7 @@ from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError,
 from cdc_views.facts import Fact
 from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
+from cdc_views.landing.digests import note_commit
 from cdc_views.landing.lander import micros
 from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
@@ -236,6 +237,7 @@ def restore_raw(table: Table, archive: Path) -> int:
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):
         raw.create_write_transaction(actions, mode="append", schema=raw.schema(), commit_properties=marked)
+        note_commit(raw)
     return rows
 
 

@@ -13,6 +13,7 @@ from cdc_views.engines.duckdb_types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.digests import note_commit
 from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan import names
 from cdc_views.plan.expiry import LIFT, SHIFT
@@ -61,3 +62,4 @@ def _commit(write: ServingWrite, rows: pa.RecordBatchReader) -> None:
             target, rows, mode="overwrite", commit_properties=properties, post_commithook_properties=after, **what
         )
         sum_up(target)
+        note_commit(target)

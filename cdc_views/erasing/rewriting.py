@@ -23,6 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.digests import note_commit
 
 Change = Callable[[pa.Table], pa.Table]
 """Rows into the rows to keep; the same object where all are kept as they are."""
@@ -100,6 +101,7 @@ def _commit(table: DeltaTable, actions: list[Any], properties: CommitProperties)
         table.create_write_transaction(
             actions, mode="append", schema=table.schema(), partition_by=parts or None, commit_properties=properties
         )
+        note_commit(table)
 
 
 def batches(file: Path) -> Iterator[pa.Table]:

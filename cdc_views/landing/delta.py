@@ -10,6 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError
+from cdc_views.landing.digests import note_commit
 from cdc_views.landing.log_upkeep import hooks, sum_up
 
 ATTEMPTS = 20
@@ -110,6 +111,7 @@ def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transact
             post_commithook_properties=hooks(table.table_uri),
         )
         sum_up(table)
+        note_commit(table)
 
 
 def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
@@ -119,6 +121,7 @@ def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, trans
         write_deltalake(
             table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties, writer_properties=RAW_FILES
         )
+        note_commit(table)
 
 
 def recording(transactions: Mapping[str, int]) -> CommitProperties:

@@ -20,6 +20,8 @@ from deltalake import DeltaTable, PostCommitHookProperties
 LOG = "_delta_log"
 SHARE = 100
 """One commit is about a hundred times as long to read by itself as an action in a checkpoint."""
+MOST_COMMITS = 400
+"""After so many at last: they take a tenth of a second to read."""
 IN_USE_SECONDS = 3600.0
 """How old what is replaced must be: a reader that has begun may still want it."""
 _USUAL = 100
@@ -41,7 +43,7 @@ def sum_up(table: DeltaTable) -> None:
         return
     version, actions = _last_checkpoint(log)
     every = int(dict(table.metadata().configuration).get(_INTERVAL, _USUAL))
-    if table.version() - version >= max(every, actions // SHARE):
+    if table.version() - version >= max(every, min(actions // SHARE, MOST_COMMITS)):
         table.create_checkpoint()
         for path in superseded(log):
             remove(path)
