@@ -22,6 +22,7 @@ from cdc_views.materialize import NOTHING, Forgetting
 from cdc_views.materialize.state import StateTable, checked, open_state
 from cdc_views.plan import names
 from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.readable import readable
 from cdc_views.relation import RawTable, Relation
 from cdc_views.relation_read import facts_of, key_of
 from cdc_views.schema import Column
@@ -112,7 +113,7 @@ def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
     """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
     purged = purged_through(raw.relation, state)
     for file in state.of(LATE):
-        yield from _parts_of(raw.relation, pq.ParquetFile(file.path).read(), purged)
+        yield from _parts_of(raw.relation, _read(file.path), purged)
 
 
 def _remote_parts(table: Table) -> list[LatePart]:
@@ -139,7 +140,7 @@ def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, .
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
     """Return the largest write time that each partition has purged, by the identity of its key (rule K1)."""
-    return {known: at for file in state.of(PURGED) for known, at in _through(relation, pq.ParquetFile(file.path).read())}
+    return {known: at for file in state.of(PURGED) for known, at in _through(relation, _read(file.path))}
 
 
 def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
@@ -163,9 +164,14 @@ def latest_expiry(files: tuple[str, ...]) -> int | None:
 
 
 def _largest_rank(file: str) -> int | None:
-    stored = pq.ParquetFile(file).read(columns=[f"{names.LIVE}.rank"])
+    stored = _read(file, [f"{names.LIVE}.rank"])
     found: int | None = pc.max(pc.struct_field(stored[names.LIVE], "rank")).as_py()
     return found
+
+
+def _read(file: str, columns: list[str] | None = None) -> pa.Table:
+    with readable(file):
+        return pq.ParquetFile(file).read(columns=columns)
 
 
 def _completed(stored: pa.Table, relation: Relation) -> pa.Table:

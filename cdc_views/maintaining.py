@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
+from cdc_views.erasing.rewriting import without_bounds
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.digests import note_missing
+from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-from cdc_views.materialize.state import is_built
-from cdc_views.raw_places import generations_of
+from cdc_views.materialize.state import id_of, is_built, open_state
+from cdc_views.raw_places import generations_of, state_location
+from cdc_views.serving.table import noted_at, open_serving
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
 LEAST_HOURS = 1
 """Files younger than this may be part of a commit that another process is making."""
 USUAL_HOURS = 168
+_NEWEST = 1 << 62
+"""Above every version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Upkeep:
         merged: Small files that became larger ones; None in a dry run, which cannot know.
         removed: Files that no reader needs, and their bytes.
         bytes: See `removed`.
+        log_entries: Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`.
     """
 
     what: str
@@ -42,6 +49,7 @@ class Upkeep:
     merged: int | None
     removed: int
     bytes: int
+    log_entries: int = 0
 
 
 def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
@@ -49,7 +57,7 @@ def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run:
 
     State merges its files by itself, and a serving table has one a bucket. Generations of state before the previous one
     are deleted. No event is lost: what is removed was replaced by files that hold the same, and Delta's versions before are
-    no longer to be had.
+    no longer to be had. Nor are their log entries, but those of raw that a state or a serving table has not covered yet.
 
     Raises `UsageError` for a retention that could take files from a run that is going on.
     """
@@ -66,9 +74,10 @@ def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run:
 
 def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
     if not table.is_found:
+        floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
         for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
             if is_delta(location):
-                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run)
+                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=floors[what])
     generations = generations_of(table)
     kept = generations.before(is_built)
     for number in generations.numbers:
@@ -79,20 +88,49 @@ def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
         elif number < generations.current:
             yield _gone(location, dry_run=dry_run)
     if table.serving_location is not None and is_delta(table.serving_location):
-        yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run)
+        floor = noted_at(table.serving_location)
+        yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
 
 
-def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool) -> Upkeep:
+def covered_by_all(table: Table) -> int:
+    """Return the version of raw from which on its log is needed: what the states and the serving table that lags most covers."""
+    raw = table.raw
+    if not is_delta(raw.location):
+        return _NEWEST
+    with delta_errors(raw.location):
+        opened = DeltaTable(raw.location)
+    generations = generations_of(table)
+    states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
+    covered = [state.raw_version for state in states if state is not None]
+    if table.serving_location is not None and is_delta(table.serving_location) and is_delta(state_location(table)):
+        state_id = id_of(state_location(table))
+        covered.append(open_serving(table.serving_location, raw.relation, state_id=state_id).raw_version)
+    return min((version for version in covered if version is not None), default=_NEWEST)
+
+
+def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
     with delta_errors(location):
+        entries = _trimmed(Path(location) / LOG, floor=floor, hours=hours, dry_run=dry_run)
         table = DeltaTable(location)
         merged = None
         if not dry_run:
             merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
+            without_bounds(table)
         paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
         size = sum(_size(Path(location) / path) for path in paths)
         if not dry_run:
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
-    return Upkeep(what, location, merged, len(paths), size)
+            table.create_checkpoint()
+            note_missing(table)
+    return Upkeep(what, location, merged, len(paths), size, entries)
+
+
+def _trimmed(log: Path, *, floor: int, hours: int, dry_run: bool) -> int:
+    begins = beginning(log, floor=floor, seconds=hours * 3600)
+    old = [*([] if begins is None else before(log, begins)), *superseded(log)]
+    for path in [] if dry_run else old:
+        remove(path)
+    return len(set(old))
 
 
 def _size(path: Path) -> int:

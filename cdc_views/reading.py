@@ -40,7 +40,7 @@ def blaming_files(location: str) -> Iterator[None]:
 
     try:
         yield
-    except (ArrowException, FileNotFoundError) as error:
+    except (ArrowException, OSError) as error:  # Arrow raises OSError for a damaged footer, too
         raise EngineError(f"raw table {location} cannot be read: {error}") from error
 
 

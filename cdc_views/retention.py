@@ -9,7 +9,6 @@ that the next one writes anew.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -37,6 +36,7 @@ from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError,
 from cdc_views.facts import Fact
 from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
+from cdc_views.landing.digests import note_commit
 from cdc_views.landing.lander import micros
 from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
@@ -243,6 +243,7 @@ def restore_raw(table: Table, archive: Path) -> int:
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):
         raw.create_write_transaction(actions, mode="append", schema=raw.schema(), commit_properties=marked)
+        note_commit(raw)
     return rows
 
 
@@ -260,12 +261,12 @@ def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAct
     elif not written(file, path, kept):
         return
     count = int(pq.read_metadata(path).num_rows)
-    stats = json.dumps(statistics(path, count))
-    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=stats)
+    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
 def _is_forgotten(table: Table, fact: Fact, forgotten: Forgotten) -> bool:
-    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"))[1])
+    now = time.time_ns() // 1000
+    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from cdc_views.cli.quarantined import warn_of_late
 from cdc_views.errors import UsageError
 
 _DIFFERENCES = ("key", "column", "before", "after")
-_UPKEEP = ("table", "what", "location", "merged", "removed", "bytes")
+_UPKEEP = ("table", "what", "location", "merged", "removed", "bytes", "log_entries")
 
 
 def rebuild(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,6 +13,8 @@ from cdc_views.engines.duckdb_types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.digests import note_commit
+from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan import names
 from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.nodes import Source
@@ -53,7 +56,10 @@ def _commit(write: ServingWrite, rows: pa.RecordBatchReader) -> None:
     properties = CommitProperties(custom_metadata={NOTE: write.note}, app_transactions=[Transaction(name, number)])
     with delta_errors(write.target):
         target = DeltaTable(write.target, version=write.version)
-        if write.replaced is None:
-            write_deltalake(target, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties)
-        else:
-            write_deltalake(target, rows, mode="overwrite", predicate=write.replaced, commit_properties=properties)
+        what: dict[str, Any] = {"schema_mode": "overwrite"} if write.replaced is None else {"predicate": write.replaced}
+        after = hooks(target.table_uri)
+        write_deltalake(
+            target, rows, mode="overwrite", commit_properties=properties, post_commithook_properties=after, **what
+        )
+        sum_up(target)
+        note_commit(target)

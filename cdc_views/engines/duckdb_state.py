@@ -16,14 +16,19 @@ from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import DICTIONARY_BYTES, delta_errors, recording
+from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, delta_errors, recording
+from cdc_views.landing.digests import note_commit
+from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Source
+from cdc_views.readable import readable
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 
 _BATCH_ROWS = 100_000
-_FILES = WriterProperties(compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES)
+_FILES = WriterProperties(
+    compression="LZ4_RAW", dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
+)
 """The fastest to read: a state is read more often than written."""
 Schemas = dict[str, pa.Schema]
 """What files have, by path."""
@@ -69,10 +74,10 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
     base, overlay = set(sources.base), set(sources.overlay)
     of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
     wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
-    tail = set(sources.tail)
     for file in dict.fromkeys(wanted):
         if file not in known:
-            known[file] = _schema_of(file, is_of_state=file not in tail)
+            with readable(file):
+                known[file] = pq.read_schema(file)
     schemas = [known[file] for file in wanted]
     columns: dict[str, pa.Field] = {}
     for field in sources.raw.relation.arrow_schema():
@@ -81,14 +86,6 @@ def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Sche
         if found:
             columns[field.name] = (others or found)[0]
     return pa.schema(list(columns.values()))
-
-
-def _schema_of(file: str, *, is_of_state: bool) -> pa.Schema:
-    try:
-        return pq.read_schema(file)
-    except (FileNotFoundError, pa.ArrowException) as error:
-        remedy = "build the state anew with `materialize --full`" if is_of_state else "restore this file of the raw table"
-        raise EngineError(f"{file} is gone or damaged; {remedy}") from error
 
 
 def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tables: Mapping[Source, str]) -> None:
@@ -115,7 +112,9 @@ def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
     name, number = write.transaction
     with delta_errors(write.target):
         target, recorded = DeltaTable(write.target, version=write.version), recording({name: number})
-        more: dict[str, Any] = {"mode": "append"}
+        more: dict[str, Any] = {"mode": "append", "post_commithook_properties": hooks(target.table_uri)}
         if write.replaced:
-            more = {"mode": "overwrite", "predicate": replaced_by(write)}
+            more |= {"mode": "overwrite", "predicate": replaced_by(write)}
         write_deltalake(target, rows, schema_mode="merge", commit_properties=recorded, writer_properties=_FILES, **more)
+        sum_up(target)
+        note_commit(target)

@@ -188,7 +188,8 @@ class _Forgetting:
                 needles.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
         for place in places:
             facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
-        add(forgotten_file(self.table), self.key, forgotten=self.now, through=latest_written(facts))
+        through, ahead = latest_written(facts, self.table.format.order, now=self.now)
+        add(forgotten_file(self.table), self.key, forgotten=self.now, through=through, ahead=ahead)
         return needles
 
     def _events(self) -> Attributed:
@@ -329,12 +330,12 @@ class _Forgetting:
 
 
 def lift(table: Table, *, key: Mapping[str, Any] | str, now: datetime) -> None:
-    """Let later events of a forgotten key land again, also those whose source does not say when they happened."""
+    """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
     known = ErasedKey.parse(table.schema, key)
     entry = Forgotten.read(forgotten_file(table)).entry(known)
     if entry is None:
         raise UnsupportedError(f"{table.name}: that key was not forgotten", remedy="forget it first, or check the key")
-    add(forgotten_file(table), known, forgotten=entry.forgotten, through=entry.through, is_lifted=True)
+    add(forgotten_file(table), known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
 
 
 def _rows_of(place: Place, key: ErasedKey) -> pa.Table:

@@ -10,12 +10,15 @@ member         meaning
                in the environment, `CDC_VIEWS_FORGET_SECRET`
 `scope`        `row` or `partition`
 `forgotten`    when, µs since the epoch
-`through`      the largest write time among the facts that were removed, null where there were none
-`is_lifted`    whether what cannot be dated is landed again
+`through`      the largest write time among the facts that were removed, null where there were none; of write times
+               in µs, among those not more than a day after `forgotten`
+`ahead`        the largest of the others, which a wrong clock made, null where there were none
+`is_lifted`    whether what was not removed is landed again: what cannot be dated, what is older than `forgotten`
 =============  ============================================================================================
 
-Which facts are older: by write time in µs, those not later than `forgotten` and `through`. By log position, which is
-no clock, those not later than `through`, and all of an event that the source dates before `forgotten` or not at all.
+Which facts are older: by write time in µs, those not later than `forgotten` and `through`. And those that are from the
+future when they land, and not later than `ahead`: copies of what was removed. By log position, which is no clock, those
+not later than `through`, and all of an event that the source dates before `forgotten` or not at all.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -43,6 +46,23 @@ _CHECK = b"cdc-views forget"
 _ROW, _PARTITION = "row", "partition"
 
 
+AHEAD = 86_400 * 1_000_000
+"""How far (µs) a client's clock may be ahead before its write times count as wrong; as `not_from_the_future` has it."""
+_BEFORE_ALL = -(1 << 127)
+
+
+@dataclass(frozen=True, slots=True)
+class Older:
+    """The write times that count as older than a forgetting: up to `through`, and after `future` up to `ahead`."""
+
+    through: int
+    future: int = 0
+    ahead: int = _BEFORE_ALL
+
+    def __contains__(self, written: int) -> bool:
+        return written <= self.through or self.future < written <= self.ahead
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is known of one forgotten key; see the module for the members."""
@@ -52,18 +72,23 @@ class Entry:
     forgotten: int
     through: int | None = None
     is_lifted: bool = False
+    ahead: int | None = None
 
     def merged(self, later: Entry) -> Entry:
         """Both, where the same key was forgotten twice."""
-        through = max((t for t in (self.through, later.through) if t is not None), default=None)
-        return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through)
+        through, ahead = _larger(self.through, later.through), _larger(self.ahead, later.ahead)
+        return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through, ahead=ahead)
 
-    def limit(self, order: WriteOrder, *, happened: int | None) -> int | None:
-        """The largest write time that counts as older; None where all do. `happened` is the event's date in µs."""
+    def older(self, order: WriteOrder, *, happened: int | None, now: int) -> Older | None:
+        """What counts as older; None where all does. `happened` is the event's date, `now` when it lands, in µs."""
         if order is WriteOrder.MICROS:
-            return max(self.forgotten, self.through or self.forgotten)
+            # what an earlier version wrote has no `ahead`
+            near = self.through if self.through is not None and self.through <= self.forgotten + AHEAD else None
+            ahead = _larger(self.ahead, None if near == self.through else self.through)
+            through = near if self.is_lifted else _larger(near, self.forgotten)
+            return Older(_BEFORE_ALL if through is None else through, now + AHEAD, _BEFORE_ALL if ahead is None else ahead)
         is_newer = self.is_lifted or (happened is not None and happened > self.forgotten)
-        return (-1 if self.through is None else self.through) if is_newer else None
+        return Older(_BEFORE_ALL if self.through is None else self.through) if is_newer else None
 
     def reason(self) -> str:
         """What quarantine says of an event that is held back."""
@@ -124,7 +149,15 @@ class Forgotten:
         return row.merged(whole) if row and whole else row or whole
 
 
-def add(file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False) -> None:
+def add(
+    file: Path,
+    key: ErasedKey,
+    *,
+    forgotten: int,
+    through: int | None,
+    is_lifted: bool = False,
+    ahead: int | None = None,
+) -> None:
     """Remember a key, in one step; a run that is killed leaves the file as it was or whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     secret = read_secret(file.parent) or _made_secret(file.parent)
@@ -136,6 +169,7 @@ def add(file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_l
         "forgotten": forgotten,
         "through": through,
         "is_lifted": is_lifted,
+        "ahead": ahead,
     }
     _replace(file, before + json.dumps(line) + "\n", mode=0o644)
 
@@ -154,38 +188,50 @@ def read_secret(folder: Path) -> bytes | None:
         raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
 
 
-def newer_part(fact: Fact, *, than: int) -> Fact | None:
-    """Return what a fact says that was written after `than`; None where that is nothing."""
+def newer_part(fact: Fact, *, than: Older) -> Fact | None:
+    """Return what a fact says that is not older; None where that is nothing."""
 
     def kept(cells: Mapping[str, Cell]) -> dict[str, Cell]:
-        return {name: cell for name, cell in cells.items() if cell.written > than}
+        return {name: cell for name, cell in cells.items() if cell.written not in than}
 
     elements = {name: _newer_elements(part, than) for name, part in fact.elements.items()}
     newer = replace(
         fact,
-        liveness=fact.liveness if fact.liveness and fact.liveness.written > than else None,
-        deletion=fact.deletion if fact.deletion and fact.deletion.written > than else None,
+        liveness=fact.liveness if fact.liveness and fact.liveness.written not in than else None,
+        deletion=fact.deletion if fact.deletion and fact.deletion.written not in than else None,
         cells=kept(fact.cells),
         elements={name: part for name, part in elements.items() if part.deletion or part.cells},
     )
     return newer if newer.liveness or newer.deletion or newer.cells or newer.elements else None
 
 
-def _newer_elements(elements: Elements, than: int) -> Elements:
-    deletion = elements.deletion if elements.deletion and elements.deletion.written > than else None
-    return Elements(deletion, tuple((path, cell) for path, cell in elements.cells if cell.written > than))
+def _newer_elements(elements: Elements, than: Older) -> Elements:
+    deletion = elements.deletion if elements.deletion and elements.deletion.written not in than else None
+    return Elements(deletion, tuple((path, cell) for path, cell in elements.cells if cell.written not in than))
 
 
-def latest_written(facts: Sequence[Fact]) -> int | None:
-    """Return the largest write time in facts; None where there is none."""
-    found: list[int] = []
+def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
+    """Return the largest write time in facts, and the largest of those from the future, which do not count for the first.
+
+    Positions of a log are never from the future. None where there is none.
+    """
+    found = list(_written(facts))
+    limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)
+    past, future = [at for at in found if at <= limit], [at for at in found if at > limit]
+    return max(past, default=None), max(future, default=None)
+
+
+def _written(facts: Sequence[Fact]) -> Iterator[int]:
     for fact in facts:
-        found += [part.written for part in (fact.liveness, fact.deletion) if part]
-        found += [cell.written for cell in fact.cells.values()]
+        yield from (part.written for part in (fact.liveness, fact.deletion) if part)
+        yield from (cell.written for cell in fact.cells.values())
         for elements in fact.elements.values():
-            found += [cell.written for _, cell in elements.cells]
-            found += [elements.deletion.written] if elements.deletion else []
-    return max(found, default=None)
+            yield from (cell.written for _, cell in elements.cells)
+            yield from [elements.deletion.written] if elements.deletion else []
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((at for at in (one, other) if at is not None), default=None)
 
 
 def _hash(secret: bytes, text: bytes) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import append, delta_errors
+from cdc_views.landing.digests import FOLDER, note_missing
 
 ORPHANED_AFTER = 3600.0
 """Seconds after which a file that no log entry names belongs to no writer any more."""
@@ -50,6 +51,7 @@ def vacuum_all(location: str) -> tuple[int, int]:
         append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_MARK: int(time.time())})
         table = DeltaTable(location)
         table.create_checkpoint()
+        note_missing(table)
     abandoned = [file for file in unreferenced(table) if time.time() - file.stat().st_mtime > ORPHANED_AFTER]
     for file in abandoned:
         file.unlink(missing_ok=True)
@@ -68,11 +70,11 @@ def begin_log_at(location: str, version: int) -> int:
 
 
 def unreferenced(table: DeltaTable) -> Iterator[Path]:
-    """Yield the files in a table's folder that are no part of the version it is open at, nor of its log."""
+    """Yield the files in a table's folder that are no part of the version it is open at, nor of its log or its digests."""
     root = Path(unquote(table.table_uri.removeprefix("file://")))
     known = active_files(table)
     for path in sorted(root.rglob("*")):
-        if path.is_file() and LOG not in path.relative_to(root).parts and str(path) not in known:
+        if path.is_file() and not {LOG, FOLDER} & set(path.relative_to(root).parts) and str(path) not in known:
             yield path
 
 

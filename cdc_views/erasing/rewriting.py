@@ -7,21 +7,23 @@ deltalake's write Arrow types that pyarrow cannot filter by.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.digests import note_commit
 
 Change = Callable[[pa.Table], pa.Table]
 """Rows into the rows to keep; the same object where all are kept as they are."""
@@ -56,12 +58,50 @@ def rewrite(
     if not actions:
         return False
     properties = CommitProperties({"comment": mark}, app_transactions=list(transactions) or None)
+    _commit(table, actions, properties)
+    return True
+
+
+def without_bounds(table: DeltaTable) -> int:
+    """Copy each file of which the log has values, so that it has none of the copy; returns how many files those were.
+
+    A copy, lest a file that somebody else removes meanwhile comes back: the removal of the old one tells. Raises
+    `ConflictError` there.
+    """
+    if _has_vectors(table):
+        return 0
+    known = pa.table(table.get_add_actions(flatten=True))
+    bounds = [name for name in known.column_names if name.startswith(("min.", "max."))]
+    told = known.select(["path", *bounds]).to_pylist()
+    wanted = {action["path"] for action in told if any(action[name] is not None for name in bounds)}
+    root = Path(unquote(table.table_uri.removeprefix("file://")))
+    files = pa.table(table.get_add_actions()).to_pylist()
+    actions = [action for file in files if file["path"] in wanted for action in _copied(root, file)]
+    if actions:
+        _commit(table, actions, CommitProperties({"comment": "cdc-views without bounds"}))
+    return len(wanted)
+
+
+def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
+    """A file as it is under a new name, its modification time kept, and the removal of the old one: no change of data."""
+    path = PurePosixPath(unquote(file["path"]))
+    name, parts = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
+    shutil.copyfile(root / path, root / name)
+    made, size, rows = file["modification_time"], file["size_bytes"], file["num_records"]
+    at = int(made.timestamp() * 1000) if isinstance(made, datetime) else int(made)
+    yield AddAction(name, size, parts, at, data_change=False, stats=statistics(rows))
+    yield RemoveAction(
+        str(path), data_change=False, deletion_timestamp=int(time.time() * 1000), size=size, partition_values=parts
+    )
+
+
+def _commit(table: DeltaTable, actions: list[Any], properties: CommitProperties) -> None:
     parts = list(table.metadata().partition_columns)
     with delta_errors(table.table_uri):
         table.create_write_transaction(
             actions, mode="append", schema=table.schema(), partition_by=parts or None, commit_properties=properties
         )
-    return True
+        note_commit(table)
 
 
 def batches(file: Path) -> Iterator[pa.Table]:
@@ -90,14 +130,13 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
     """The new file, if any row is kept, and the removal of the old one."""
     now = int(time.time() * 1000)
-    path = PurePosixPath(file["path"])
+    path = PurePosixPath(unquote(file["path"]))
     name = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet"))
     parts = dict(file.get("partition") or {})
-    rows = written(root / unquote(str(path)), root / unquote(name), change)
+    rows = written(root / path, root / name, change)
     if rows:
-        size = (root / unquote(name)).stat().st_size
-        stats = json.dumps(statistics(root / unquote(name), rows))
-        yield AddAction(name, size, parts, now, data_change=not is_seen, stats=stats)
+        size = (root / name).stat().st_size
+        yield AddAction(name, size, parts, now, data_change=not is_seen, stats=statistics(rows))
     yield RemoveAction(str(path), data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
@@ -115,24 +154,17 @@ def written(old: Path, new: Path, change: Change) -> int:
     return count
 
 
-def statistics(file: Path, rows: int) -> dict[str, Any]:
-    """Return what Delta's log says of a file: how many rows, and the bounds of whole numbers and texts."""
-    schema = pq.read_schema(file)
-    names = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
-    content = pq.ParquetFile(file).read(columns=names)
-    bounds = {name: pc.min_max(content[name]).as_py() for name in names}
-    known = {name: bound for name, bound in bounds.items() if bound["min"] is not None}
-    return {
-        "numRecords": rows,
-        "minValues": {name: bound["min"] for name, bound in known.items()},
-        "maxValues": {name: bound["max"] for name, bound in known.items()},
-        "nullCount": {name: content[name].null_count for name in names},
-    }
+def statistics(rows: int) -> str:
+    """Return what Delta's log says of a file: how many rows, and nothing of what is in them."""
+    return json.dumps({"numRecords": rows})
+
+
+def _has_vectors(table: DeltaTable) -> bool:
+    return "deletionVectors" in (table.protocol().reader_features or [])
 
 
 def _check_vectors(table: DeltaTable) -> None:
-    features = table.protocol().reader_features or []
-    if "deletionVectors" in features:
+    if _has_vectors(table):
         raise UnsupportedError(
             f"{table.table_uri}: has deletion vectors, which somebody else wrote",
             remedy="purge them (REORG … APPLY (PURGE)) and disable them",

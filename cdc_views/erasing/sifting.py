@@ -15,14 +15,14 @@ NOT_KEPT = b""
 
 
 def sifted(
-    forgotten: Forgotten, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine
+    forgotten: Forgotten, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
 ) -> tuple[list[Fact], str]:
-    """Return what of an event's facts may land, and why the rest may not; empty where there is no rest."""
+    """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""
     kept: list[Fact] = []
     reason = ""
     for fact in facts:
         entry = forgotten.over(schema, fact)
-        newer = fact if entry is None else _newer(entry, fact, format=format, event=event)
+        newer = fact if entry is None else _newer(entry, fact, format=format, event=event, now=now)
         if newer is not None:
             kept.append(newer)
         if newer is not fact and newer != fact:
@@ -30,10 +30,10 @@ def sifted(
     return kept, reason
 
 
-def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine) -> Fact | None:
+def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, now: int) -> Fact | None:
     try:
         happened = format.happened(event)
     except MalformedEventError:
         happened = None
-    limit = entry.limit(format.order, happened=happened)
-    return None if limit is None else newer_part(fact, than=limit)
+    older = entry.older(format.order, happened=happened, now=now)
+    return None if older is None else newer_part(fact, than=older)

@@ -46,7 +46,7 @@ class Decoder:
         if self.forgotten is None or not self.holds_back:
             return facts, ""
         event = _source_line(content, line, offset)
-        return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event)
+        return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event, now=self.landed_at)
 
     @property
     def holds_back(self) -> bool:

@@ -3,29 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError
+from cdc_views.landing.digests import note_commit
+from cdc_views.landing.log_upkeep import hooks, sum_up
 
 ATTEMPTS = 20
 """How often work is begun anew when other writers keep committing first."""
 
 DICTIONARY_BYTES = 16 << 10
 """Size at which a column's dictionary is given up: those of write times and other values that are all different only cost."""
-RAW_FILES = WriterProperties(compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES)
+BOUND_BYTES = 64
+"""How much of a long text a file's footer keeps as its least or greatest; deltalake, told of any property, keeps all."""
+RAW_FILES = WriterProperties(
+    compression="ZSTD",
+    compression_level=1,
+    dictionary_page_size_limit=DICTIONARY_BYTES,
+    statistics_truncate_length=BOUND_BYTES,
+)
 """A quarter of the bytes of Snappy's for changes of whole rows, whose cells share a write time, and no slower to write."""
 
 
-def checkpoints(*, every: int) -> dict[str, str]:
-    """Return the setting of a new table by which its log is summed up after so many commits.
+_NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
+"""Delta keeps the least and greatest of so many columns, each as long as it is, of every file in its log, and anew in each
+checkpoint. Files are chosen by their footers here, so the log has how many rows a file holds, and nothing of them."""
+
+
+_ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
+"""Whoever writes a checkpoint removes entries that are a month old, also those that a state has not covered yet."""
+
+
+def log_settings(*, checkpoint_every: int) -> dict[str, str]:
+    """Return the settings of a new table by which its log holds no values and is summed up after so many commits.
 
     By itself deltalake does so after 100, which take longer to read than all else before a read.
     """
-    return {"delta.checkpointInterval": str(every)}
+    return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
+
+
+def raw_log_settings() -> dict[str, str]:
+    """Return the settings of raw tables and quarantines: as `log_settings`, and `maintain` alone removes entries."""
+    return {**log_settings(checkpoint_every=20), **_ENTRIES_STAY}  # rarer than of a state: raw has more files to name
+
+
+def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
+    """Return a raw table or a quarantine to append to; one that an earlier version made lacks settings, which it gets."""
+    return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY})
+
+
+def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
+    """Return the table once it has these settings, at the version it is open at, or at its newest where it had not.
+
+    A setting is a commit without data. A writer that had begun before it is told of a conflict, and begins anew.
+    """
+    if settings.items() <= dict(table.metadata().configuration).items():
+        return table
+    with delta_errors(table.table_uri):
+        with suppress(CommitFailedError):  # somebody else has just set it, or sets something else: next time
+            table.alter.set_table_properties(dict(settings))
+        return DeltaTable(table.table_uri)
 
 
 class ConflictError(TransientError):
@@ -61,8 +102,16 @@ def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transact
     with delta_errors(table.table_uri):
         properties = recording(transactions)
         write_deltalake(
-            table, rows, mode="append", schema_mode="merge", commit_properties=properties, writer_properties=RAW_FILES
+            table,
+            rows,
+            mode="append",
+            schema_mode="merge",
+            commit_properties=properties,
+            writer_properties=RAW_FILES,
+            post_commithook_properties=hooks(table.table_uri),
         )
+        sum_up(table)
+        note_commit(table)
 
 
 def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
@@ -72,6 +121,7 @@ def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, trans
         write_deltalake(
             table, rows, mode="overwrite", schema_mode="overwrite", commit_properties=properties, writer_properties=RAW_FILES
         )
+        note_commit(table)
 
 
 def recording(transactions: Mapping[str, int]) -> CommitProperties:

@@ -65,10 +65,12 @@ def land(
         TransientError: Other writers kept committing first.
     """
     with opened(files) as found:
-        create_raw(raw, format_name=format.name)
-        decoder = Decoder(raw, format, micros(now), forgotten)
-        reports = tuple(_Landing(Batches(decoder, file, batch_rows), progress or no_progress).run() for file in found)
-        return LandingReport(raw.relation.schema.full_name, reports)
+        table: DeltaTable | None = create_raw(raw, format_name=format.name)
+        decoder, reports = Decoder(raw, format, micros(now), forgotten), []
+        for file in found:
+            reports.append(_Landing(Batches(decoder, file, batch_rows), progress or no_progress, table).run())
+            table = None  # others may have landed while this one did
+        return LandingReport(raw.relation.schema.full_name, tuple(reports))
 
 
 def micros(now: datetime) -> int:
@@ -79,10 +81,11 @@ def micros(now: datetime) -> int:
 
 @dataclass(slots=True)
 class _Landing:
-    """One file being landed."""
+    """One file being landed; `newest` is the raw table if it has just been opened."""
 
     batches: Batches
     progress: Progress
+    newest: DeltaTable | None = None
     report: FileReport = field(init=False)
 
     @property
@@ -105,7 +108,7 @@ class _Landing:
         raise TransientError(f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again")
 
     def _land_rest(self) -> None:
-        table = create_raw(self.decoder.raw, format_name=self.decoder.format.name)
+        table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
         place = locate(table, self.file)
         self.report = replace(self.report, skipped_bytes=place.landed.size - self.report.landed_bytes)
         line = next(iter(self.file.lines(place.landed)), None)

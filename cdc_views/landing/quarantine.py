@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
+from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, with_raw_log_settings
 from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
@@ -76,7 +76,7 @@ def create_quarantine(raw: RawTable) -> DeltaTable:
     if not is_delta(location):
         name = raw.relation.schema.full_name
         create(location, COLUMNS, name=f"{name} (quarantine)", description="cdc-views quarantine; layout 1")
-    return open_quarantine(raw)
+    return with_raw_log_settings(open_quarantine(raw))
 
 
 def open_quarantine(raw: RawTable) -> DeltaTable:

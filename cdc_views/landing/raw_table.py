@@ -13,11 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
-from cdc_views.landing.delta import ConflictError, checkpoints, delta_errors, recording
+from cdc_views.landing.delta import ConflictError, delta_errors, raw_log_settings, recording, with_raw_log_settings
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
-CHECKPOINTS = checkpoints(every=20)
-"""Rarer than a state's: a raw table has more files, all of which each names."""
+_SETTINGS = raw_log_settings()
 _MARK = "cdc-views raw table"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+); format (?P<format>[\w-]+)")
 _PERCENT_CODE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -50,11 +49,11 @@ def is_delta(location: str) -> bool:
 
 
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
-    """Return the raw table, created empty if it is not there; see `open_raw` for what is checked."""
+    """Return the raw table, created empty if it is not there, to land into; see `open_raw` for what is checked."""
     if not exists(raw):
         description = _description(raw, format_name)
         create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
-    return open_raw(raw, format_name=format_name)
+    return with_raw_log_settings(open_raw(raw, format_name=format_name))
 
 
 def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:
@@ -66,7 +65,7 @@ def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, 
             mode="overwrite",
             name=raw.relation.schema.full_name,
             description=_description(raw, format_name),
-            configuration=CHECKPOINTS,
+            configuration=_SETTINGS,
             commit_properties=recording(transactions),
         )
     return open_raw(raw, format_name=format_name)
@@ -87,7 +86,7 @@ def create(location: str, schema: pa.Schema, *, name: str, description: str) -> 
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
         with delta_errors(location):
-            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=CHECKPOINTS)
+            DeltaTable.create(location, schema, mode="ignore", name=name, description=description, configuration=_SETTINGS)
     except ConflictError:
         if not is_delta(location):
             raise

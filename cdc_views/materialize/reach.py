@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.facts import FactKind
 from cdc_views.plan.names import FROM, KIND, TO, shown_as
+from cdc_views.readable import readable
 from cdc_views.relation import Relation
 
 _TABLE = FactKind.TABLE.value
@@ -58,7 +59,8 @@ def reach_of(paths: Iterable[str], relation: Relation) -> Reach:
 def _reach(path: str, keys: Container[str]) -> Reach:
     if "://" in path:
         return UNKNOWN
-    footer = pq.read_metadata(path)
+    with readable(path):
+        footer = pq.read_metadata(path)
     leaves = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
     # of a column that was dropped too: it may come back
     written = [index for leaf, index in leaves.items() if leaf.split(".")[0] not in keys and is_written(leaf)]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import append, checkpoints, delta_errors, recorded, recording
+from cdc_views.landing.delta import append, delta_errors, log_settings, recorded, recording
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import (
     Mark,
@@ -44,9 +44,6 @@ _OTHER = "it is another Delta table"
 _EARLIER_STEPS = 1 << 20
 """Of the marks of earlier versions, which were named after the raw table's id and knew no digest of its log."""
 _MARK = "cdc-views state"
-_STATISTICS = "delta.dataSkippingNumIndexedCols"
-"""How many columns Delta keeps statistics of in its log: none of a state's, whose files are chosen by `_part` and by
-their footers; Spark computes them row by row."""
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
 
@@ -113,7 +110,7 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}; order {relation.order.value}",
-            configuration={_STATISTICS: "0"} | checkpoints(every=10),
+            configuration=log_settings(checkpoint_every=10),
             commit_properties=recording({_RAW: id_digest(raw)}),
         )
 

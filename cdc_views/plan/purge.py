@@ -1,7 +1,7 @@
 """What may leave a state, and what the state remembers of it (rule M2).
 
-A tombstone, a deletion or an expired cell leaves once the server's time it carries, and the lateness after it, have
-passed. In a base deletions are applied, so nothing it still has was hidden by one that goes. What it keeps instead is
+A tombstone, a deletion or an expired cell leaves once the server's time it carries, its write time, and the lateness after
+both have passed. In a base deletions are applied, so nothing it still has was hidden by one that goes. What it keeps instead is
 one fact of kind `purged` a partition: the largest write time that left (`_live.written`), at or below which whatever
 lands later is late. Nothing here is a clock's: the horizon is an argument.
 """
@@ -80,7 +80,7 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The fact without what leaves; no row where nothing stays that it says."""
     columns = _columns(request, kind)
-    kept = dict(sifted(node.output(), columns, Others(Ended(horizon))))
+    kept = dict(sifted(node.output(), columns, Others(Ended(horizon, request.relation.order))))
     aged = Select(f"{node.name}_staying", node.grain, node, tuple((n, kept.get(n, col(n))) for n in node.output()))
     own = names.OWN_DELETED if names.OWN_DELETED in kept else names.DELETED
     says = [names.LIVE, own, *(physical_name(column.name) for column in columns)]
@@ -91,7 +91,7 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The partition of each fact that something leaves from, with the largest write time of that."""
     columns, have = _columns(request, kind), node.output()
-    leaves = greatest(have, columns, Ended(horizon))
+    leaves = greatest(have, columns, Ended(horizon, request.relation.order))
     latest = greatest(have, columns, ExpiredBy(horizon), of=RANK)
     values = (*_partition(request.relation), (THROUGH, leaves), (_LATEST, latest))
     aged = Select(f"{node.name}_leaving", f"{kind.value} fact", node, values)

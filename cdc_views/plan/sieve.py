@@ -31,12 +31,14 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, now_rank
+from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import Column
 from cdc_views.types import Udt
 
 DELETION, CELLS, AT = "deletion", "cells", "at"
 Instant = int | Expr
 """Seconds since the epoch."""
+_SECOND = 1_000_000
 
 
 class Sieve(Protocol):
@@ -108,18 +110,25 @@ class Ended:
     """Tombstones, deletions and expired parts whose server's time is at or before `horizon`, in seconds (rule M2).
 
     The horizon is a constant, or an expression that is one for a whole run. A server's time of 0 means that the source
-    had none (relational sources without clocks): it never passes.
+    had none (relational sources without clocks): it never passes. Nor does a part written after the horizon, by a clock
+    that was ahead: all that is written until then would be late. `order` says whether write times tell that.
     """
 
     horizon: Instant
+    order: WriteOrder
 
     def marked(self, part: Expr) -> Expr:
         """See `Sieve`."""
-        return either(self._dated(Field(part, RANK)), expired(part, by=self.horizon))
+        return self._written(part, either(self._dated(Field(part, RANK)), expired(part, by=self.horizon)))
 
     def deletion(self, part: Expr) -> Expr:
         """See `Sieve`."""
-        return self._dated(Field(part, AT))
+        return self._written(part, self._dated(Field(part, AT)))
+
+    def _written(self, part: Expr, ended: Expr) -> Expr:
+        if self.order is not WriteOrder.MICROS:
+            return ended
+        return Call(Op.AND, (ended, Call(Op.LE, (Field(part, WRITTEN), _micros(self.horizon)))))
 
     def _dated(self, at: Expr) -> Expr:
         return Call(Op.AND, (Call(Op.GT, (at, Lit(0))), Call(Op.LE, (at, instant(self.horizon)))))
@@ -162,6 +171,11 @@ class ExpiredBy:
 def instant(value: Instant) -> Expr:
     """Return an instant as an expression."""
     return value if isinstance(value, Expr) else Lit(value)
+
+
+def _micros(value: Instant) -> Expr:
+    """Seconds as write times have them."""
+    return Call(Op.MUL, (value, Lit(_SECOND))) if isinstance(value, Expr) else Lit(value * _SECOND)
 
 
 def expired(part: Expr, *, by: Instant) -> Expr:

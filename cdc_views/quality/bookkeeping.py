@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.engines.duckdb_types import is_same_type
+from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
 from cdc_views.materialize.identity import Mark
 from cdc_views.materialize.state import StateTable
@@ -26,8 +27,15 @@ _WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier ver
 _OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")
 FILES = "files_are_whole"
 _FILES = Check(FILES, "each file of the log is there, with as many bytes and rows as the log says", unit="files")
+UNCHANGED = "files_are_as_written"
+_UNCHANGED = Check(UNCHANGED, "no file's bytes have changed since it was written", unit="files")
 _TYPES = Check("types_as_the_schema_says", "each stored column has the type that the schema gives it", unit="columns")
 
+_REMEDIES = {
+    "raw": "put this file back from a backup, or land its events anew",
+    "state": "build the state anew: `cdc-views materialize --full`",
+    "serving": "delete the serving table; the next `cdc-views materialize` writes it",
+}
 _OVER = "seconds over the limit"
 
 
@@ -70,10 +78,18 @@ def files(location: str, what: str) -> Check:
     return _found(_FILES, what, wrong)
 
 
+def as_written(location: str, what: str) -> Check:
+    """Return whether the bytes of a table's files have the digests that were noted; reads all of them."""
+    wrong, unknown = changed(location)
+    places = [f"{what}: {path} has changed since it was written; {_REMEDIES[what]}" for path in wrong]
+    note = f"{unknown:,} files have no digest yet; `cdc-views maintain` notes them" if unknown else ""
+    return replace(_found(_UNCHANGED, what, places), note=note)
+
+
 def _rows(path: Path) -> int:
     try:
         return int(pq.read_metadata(path).num_rows)
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError, ValueError):  # whatever a damaged footer makes of itself
         return -1
 
 
@@ -188,4 +204,4 @@ def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-__all__ = ["Ages", "Limit", "ages", "files", "freshness", "late", "quarantine", "types", "watermark"]
+__all__ = ["Ages", "Limit", "ages", "as_written", "files", "freshness", "late", "quarantine", "types", "watermark"]

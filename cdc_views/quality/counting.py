@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
+from cdc_views.erasing.forgotten import AHEAD
 from cdc_views.facts import FactKind
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
@@ -17,6 +18,7 @@ from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Us
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.reduction import Split
+from cdc_views.plan.sieve import Every, greatest
 from cdc_views.quality.checks import Check
 from cdc_views.raw.base import WriteOrder
 from cdc_views.relation import Relation
@@ -25,9 +27,6 @@ from cdc_views.severity import Severity
 
 _SOUND = ("facts_are_known", "cells_have_write_times")
 """Checks without which the facts cannot be read one by one."""
-_AHEAD = 86_400
-"""Seconds that a client's clock may be ahead before its write times count as wrong."""
-
 
 Wanted = tuple[UserSql, Severity]
 
@@ -161,10 +160,11 @@ def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
         Counted(Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"), timeless),
     ]
     if relation.order is WriteOrder.MICROS:
-        limit = Lit((as_of + _AHEAD) * 1_000_000)
-        times = tuple(Field(cell, WRITTEN) for cell in _cells(relation))
-        last = Call(Op.GREATEST, times) if len(times) > 1 else times[0]
-        rule = "no write time is more than a day ahead of the clock: such cells would win until then"
+        limit = Lit(as_of * 1_000_000 + AHEAD)
+        columns = relation.schema.regulars + relation.schema.statics
+        have = (names.LIVE, names.DELETED, *(physical_name(column.name) for column in columns))
+        last = greatest(have, columns, Every())
+        rule = "no write time is more than a day ahead of the clock: such cells and deletions would win until then"
         found.append(
             Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))
         )

@@ -45,6 +45,7 @@ SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
 
 _DROPPED = "the state holds events that raw does not: what raw has does not tell"
+_OF_FILES = (bookkeeping.FILES, bookkeeping.UNCHANGED)
 _READ = Check("rows", "the tests that read rows")
 
 
@@ -127,13 +128,13 @@ def _remote(
 
 
 def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
-    sources = sources_of(run.raw, state_location(run.table)) if run.state is not None else None
     kept = list(_kept(run))
     yield from kept
-    if damaged := [check.name for check in kept if check.broken and check.name.startswith(bookkeeping.FILES)]:
+    if damaged := [check.name for check in kept if check.broken and check.name.startswith(_OF_FILES)]:
         # an engine would only fail at the file
         yield _READ.skipped(f"{', '.join(damaged)} must hold first")
         return
+    sources = sources_of(run.raw, state_location(run.table)) if run.state is not None else None
     yield from _landed(run)
     yield from _read(run, sources, seed=seed)
     yield from _served(run, seed=seed)
@@ -159,16 +160,19 @@ def _kept(run: _Run) -> Iterator[Check]:
     relation = run.raw.relation
     yield bookkeeping.KNOWN
     yield bookkeeping.files(run.raw.location, "raw")
+    yield bookkeeping.as_written(run.raw.location, "raw")
     if run.state is None:
         return
     yield from bookkeeping.watermark(run.state.location, run.raw, transaction=TRANSACTION, what="state")
     yield bookkeeping.files(run.state.location, "state")
+    yield bookkeeping.as_written(run.state.location, "state")
     yield bookkeeping.types(run.state.location, state_schema(relation), "state")
     location = serving_location(run.table)
     if location is not None:
         transaction = serving_transaction(id_of(run.state.location))
         yield from bookkeeping.watermark(location, run.raw, transaction=transaction, what="serving")
         yield bookkeeping.files(location, "serving")
+        yield bookkeeping.as_written(location, "serving")
         yield bookkeeping.types(location, serving_schema(relation), "serving")
 
 

@@ -8,7 +8,7 @@ next run must know is a note in the commit's metadata.
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from cdc_views.engines.duckdb_serving import NOTE
-from cdc_views.engines.serving import order_of, serving_schema
+from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.landing.delta import delta_errors, recorded, with_settings
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import Mark
 from cdc_views.plan.compact import PART
@@ -33,8 +33,9 @@ from cdc_views.sql.casts import casts_of
 LAYOUT_VERSION = 2
 """Of serving tables; another one is written anew."""
 _MARK = "cdc-views serving table"
-_STATS = "delta.dataSkippingStatsColumns"
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+\Z")
+_BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
+"""What Delta's log keeps the least and greatest of, a file: when rows change. Keys are all over each bucket, and a text is
+kept as long as it is; at dates beyond the year 262143 deltalake fails."""
 _LAST_COMMITS = 50
 """How far back to look for a commit of ours: those in between only keep the table's files in order."""
 
@@ -101,6 +102,8 @@ def create_serving(location: str, relation: Relation) -> None:
     """Create an empty serving table where there is none; raises `UsageError` where something else is."""
     place = Path(location)
     if not place.is_file() and is_delta(location):
+        with delta_errors(location):
+            with_settings(DeltaTable(location), _BOUNDS)
         return
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not (place / "_delta_log").is_dir()):
         raise UsageError(f"{location}: is no serving table of cdc-views, and one is to be written there; move it away")
@@ -112,19 +115,8 @@ def create_serving(location: str, relation: Relation) -> None:
             partition_by=[PART],
             name=relation.schema.full_name,
             description=f"{_MARK}; layout {LAYOUT_VERSION}",
-            configuration={_STATS: ",".join(_with_statistics(relation))},
+            configuration=_BOUNDS,
         )
-
-
-def _with_statistics(relation: Relation) -> list[str]:
-    """Columns whose statistics Delta's log keeps: `_changes_at`, and keys.
-
-    Not of every column: deltalake fails at dates beyond the year 262143.
-    """
-    shown = serving_schema(relation)
-    keys = [shown.field(name) for name in order_of(relation)[1:]]
-    plain = [f.name for f in keys if _PLAIN.match(f.name) and (pa.types.is_integer(f.type) or pa.types.is_string(f.type))]
-    return [*plain, CHANGES_AT]
 
 
 def open_serving(location: str, relation: Relation, *, state_id: str) -> ServingTable:
@@ -148,14 +140,25 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
 
 
 def _newest_note(table: DeltaTable) -> Note | None:
+    text = next((text for _, text in _notes(table)), "null")
+    try:
+        return Note(**json.loads(text))
+    except (ValueError, TypeError):
+        return None
+
+
+def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
+    """The notes of the last commits with their versions, the newest first."""
     for commit in table.history(_LAST_COMMITS):
         text = commit.get(NOTE) or commit.get("userMetadata")
         if text:
-            try:
-                return Note(**json.loads(text))
-            except (ValueError, TypeError):
-                return None
-    return None
+            yield int(commit["version"]), text
+
+
+def noted_at(location: str) -> int:
+    """Return the version of the newest note, which the log must keep; 0 where there is none."""
+    with delta_errors(location):
+        return next((version for version, _ in _notes(DeltaTable(location))), 0)
 
 
 def _soonest(location: str, action: dict[str, Any]) -> int | None:

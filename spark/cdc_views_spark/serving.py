@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
+from cdc_views.landing.digests import note_missing
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.expiry import LIFT, SHIFT
@@ -42,8 +43,10 @@ def write_serving(session: SparkSession, write: ServingWrite) -> None:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConflictError(f"{write.target}: another run committed first") from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    if recorded(DeltaTable(write.target), name) != number:
+    written = DeltaTable(write.target)
+    if recorded(written, name) != number:
         raise ConflictError(f"{write.target}: another run committed first")
+    note_missing(written)
 
 
 @contextmanager

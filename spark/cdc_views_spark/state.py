@@ -19,6 +19,7 @@ from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import ConflictError, recorded
+from cdc_views.landing.digests import note_missing
 from cdc_views.plan.compact import FEWER_DIGITS, PART, PLAIN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
@@ -129,8 +130,10 @@ def write_state(session: SparkSession, write: StateWrite) -> None:
         if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
             raise ConflictError(f"{write.target}: another run committed first") from error
         raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    if recorded(DeltaTable(write.target), name) != number:
+    written = DeltaTable(write.target)
+    if recorded(written, name) != number:
         raise ConflictError(f"{write.target}: another run committed first")
+    note_missing(written)
 
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:

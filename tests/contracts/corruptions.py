@@ -161,6 +161,18 @@ def cut(place: str) -> Change:
     return apply
 
 
+def flipped(place: str) -> Change:
+    """Flip one bit in the middle of a file."""
+
+    def apply(kept: Kept) -> None:
+        path = Path(sorted(DeltaTable(getattr(kept, place)).file_uris())[-1])
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+    return apply
+
+
 def deleted(place: str, condition: str) -> Change:
     """Delete rows as Delta would, by a commit of somebody else's."""
     return lambda kept: DeltaTable(getattr(kept, place)).delete(condition) and None
@@ -245,6 +257,7 @@ CORRUPTIONS = [
     # raw
     Corruption("a file of raw is gone", "files_are_whole.raw", removed("raw"), "is not there"),
     Corruption("a file of raw is cut", "files_are_whole.raw", cut("raw"), "bytes"),
+    Corruption("a bit of raw has flipped", "files_are_as_written.raw", flipped("raw"), "has changed since it was written"),
     Corruption("raw is older than the state", "watermark_never_goes_back.state", raw_is_older, "raw has"),
     Corruption("a replica is silent", "replica_coverage", without_node, "2 of 3 nodes"),
     Corruption("a replica lost an event", "replica_coverage", of_rows("raw", is_row, without), "lacks"),
@@ -258,6 +271,7 @@ CORRUPTIONS = [
     # state
     Corruption("a file of the state is gone", "files_are_whole.state", removed("state"), "is not there"),
     Corruption("a file of the state is cut", "files_are_whole.state", cut("state"), "bytes"),
+    Corruption("a bit of the state has flipped", "files_are_as_written.state", flipped("state"), "materialize --full"),
     Corruption("somebody deletes from the state", "only_our_commits.state", deleted("state", "_kind = 'row'"), "DELETE"),
     Corruption("a row is dropped", "sample_equals_oracle", of_rows("state", is_plain_cell, without), "the row is missing"),
     Corruption("a row is twice", "one_row_per_key", of_rows("state", is_plain_cell, twice)),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable, write_deltalake
+
+from cdc_views.landing.delta import append
 
 pytestmark = pytest.mark.heavy
 
@@ -135,3 +138,37 @@ def test_maintain_removes_only_what_nothing_reads(run: CommandLine, monkeypatch:
     assert run("rebuild", NAME, "--back").code == 0, "the generation before is kept"
     assert run.query(NAME) == before
     assert run("maintain", "--retention-hours", "0").code == 2
+
+
+def commits(folder: str, *, many: int) -> None:
+    """Commits without rows, and a log that is old."""
+    raw = DeltaTable(folder)
+    nothing = pa.schema(raw.schema().to_arrow()).empty_table()
+    for number in range(many):
+        append(raw, nothing, transactions={"x": number})
+    for entry in Path(folder, "_delta_log").iterdir():
+        os.utime(entry, (1, 1))
+
+
+def test_a_log_is_trimmed_but_for_what_the_state_has_not_covered(run: CommandLine) -> None:
+    raw = "raw/shop_orders"
+    covered = 1
+    commits(raw, many=50)
+    assert run("maintain", "--format", "jsonl").code == 0
+    assert Path(raw, "_delta_log", f"{covered:020}.json").exists(), "what landed since the state is read from the log"
+    before, done = run.query(NAME), run("materialize", "--format", "jsonl")
+    assert "state brought up to date to" in done.rows[0]["outcome"], "it is not built anew"
+    commits(raw, many=50)
+    assert run("rebuild", NAME).code == 0
+    planned = run("maintain", "--dry-run", "--format", "jsonl").rows
+    done = run("maintain", "--format", "jsonl")
+    trimmed = {row["what"]: row["log_entries"] for row in done.rows}
+    assert {row["what"]: row["log_entries"] for row in planned} == trimmed
+    assert trimmed["raw"] > 40, trimmed
+    assert not Path(raw, "_delta_log", f"{covered:020}.json").exists()
+    assert run.query(NAME) == before == run.query(NAME, "--raw-only")
+    run.land(NAME, mutation(60), format="cassandra-mutation", file="60.jsonl")
+    assert "brought up to date" in run("materialize", "--format", "jsonl").rows[0]["outcome"]
+    assert run("rebuild", NAME, "--back").code == 0
+    assert run.query(NAME) == run.query(NAME, "--raw-only")
+    assert run("validate").code == 0

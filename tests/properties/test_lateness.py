@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 from properties.test_state import UNSHARED, small_tables
+from strategies import histories as histories_module
 from strategies.aging import Aging
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, assert_same, one_spelled
@@ -33,6 +34,9 @@ SHARES = {0.4: 0.1, 0.05: 100, 0.3: 0.1, 0.06: 100}
 """Parts of the facts, and the share of the base at which runs are merged into it after each."""
 
 
+HORIZON = NOW * 1_000_000
+"""The write time (µs) of the horizon."""
+writes = histories_module._Mutations
 ALONE = Subject(table("alone", partition={"case": INT}, regulars={"v": INT, "w": TEXT}))
 """A partition is a row."""
 AGED = [*(s for s in SUBJECTS if s.name not in ("plain", "fields")), UNSHARED, ALONE]
@@ -92,6 +96,24 @@ def test_a_purged_state_and_its_tail_show_what_was_not_late(
     aging.check(duckdb_engine, how="built anew")
     assert aging.quarantined() == aging.late()
     assert aging.purged() == aging.ages.through
+
+
+def test_a_client_whose_clock_is_ahead_makes_nothing_late_but_what_is_old(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_tables(monkeypatch)
+    monkeypatch.setattr(run, "REBASE_SHARE", 0.1)
+    real = writes._tick
+    monkeypatch.setattr(writes, "_tick", lambda self: real(self) + self.rng.choice((0, HORIZON - self.base)))
+    aging = RandomAging(tmp_path, NARROW)
+    aging.draw(cases=max(6, CASES // 12))
+    for share in (0.4, 0.3, 0.2):
+        aging.land_some(share)
+        aging.run(duckdb_engine)
+        aging.check(duckdb_engine)
+    assert aging.ages.through, "something was purged"
+    assert max(aging.ages.through.values()) <= HORIZON
+    assert any(part.written > HORIZON for fact in aging.made.facts for part in fact.cells.values())
 
 
 def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,52 @@ def test_every_kind_of_deletion_leaves_and_is_remembered(aging: Aging, duckdb_en
     assert shown(aging, duckdb_engine) == [(1, None)]
 
 
+FUTURE = NOW * 1_000_000 + 1
+"""A write time (µs) just after the horizon, at which nothing can leave it."""
+GONE = {
+    "row": lambda at: at_server(WRITE.delete(1, 1, at=at), OLD),
+    "range": lambda at: at_server(WRITE.delete_range(1, at=at, start=OPEN, end=OPEN), OLD),
+    "partition": lambda at: at_server(WRITE.delete_partition(1, at=at), OLD),
+    "cell": lambda at: WRITE.update(1, 1, at=at, deleted_at=OLD, v=None),
+    "static": lambda at: WRITE.static(1, at=at, expiry=(5, OLD), s=3),
+    "expiry": lambda at: WRITE.insert(1, 1, at=at, expiry=(5, OLD), v=3),
+}
+
+
+def nothing_is_late(aging: Aging, engine: Engine, scope: str, *, written: int) -> None:
+    """Something ended by the server's clock, and was written later by the client's; then others write as ever."""
+    aging.land(GONE[scope](written), WRITE.insert(2, 1, at=10, v=1))
+    aging.materialize(engine)
+    assert aging.purged() == {}
+    aging.land(WRITE.insert(1, 1, at=11, v=7), WRITE.insert(1, 2, at=FUTURE - 1, v=8), WRITE.insert(1, 3, at=FUTURE, v=9))
+    for full in (False, True):
+        assert aging.materialize(engine, full=full).late == 0
+        shown(aging, engine)
+
+
+@pytest.mark.parametrize("written", [FUTURE, 4_102_444_800_000_000, 1_700_000_000_000_000_000], ids=["just", "2100", "ns"])
+@pytest.mark.parametrize("scope", GONE)
+def test_what_was_written_in_the_future_makes_nothing_late(
+    aging: Aging, duckdb_engine: DuckDbEngine, scope: str, written: int
+) -> None:
+    nothing_is_late(aging, duckdb_engine, scope, written=written)
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_nor_does_it_on_spark(aging: Aging, spark_engine: SparkEngine) -> None:
+    nothing_is_late(aging, spark_engine, "row", written=FUTURE)
+
+
+@pytest.mark.parametrize("scope", GONE)
+def test_it_leaves_once_its_write_time_has_passed_the_horizon_too(
+    aging: Aging, duckdb_engine: DuckDbEngine, scope: str
+) -> None:
+    aging.land(GONE[scope](FUTURE - 1))
+    aging.materialize(duckdb_engine)
+    assert list(aging.purged().values()) == [FUTURE - 1]
+
+
 @pytest.mark.parametrize("written", [1, -(1 << 62), (1 << 62)])
 def test_old_client_timestamps_alone_make_nothing_late(aging: Aging, duckdb_engine: DuckDbEngine, written: int) -> None:
     aging.land(WRITE.insert(1, 1, at=1 << 61, v=1), WRITE.insert(2, 1, at=1 << 61, v=1))

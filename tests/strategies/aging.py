@@ -37,7 +37,7 @@ class Aging:
     landings: int = 0
 
     def __post_init__(self) -> None:
-        self.ages = Ages(self.subject.schema)
+        self.ages = Ages(self.subject.schema, self.subject.order)
         self.raw = land(self.folder, self.subject.relation, [])
 
     @property

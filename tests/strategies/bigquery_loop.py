@@ -56,7 +56,7 @@ class Loop:
             overlap=self.overlap,
             buckets=3,
         )
-        self.ages, self.bench = Ages(self.subject.schema), Bench(self.engine)
+        self.ages, self.bench = Ages(self.subject.schema, self.subject.order), Bench(self.engine)
         self.bench.tables[RAW] = table_of(self.subject.relation.rows([], landed_at=0))
         self.bench.run(setup_script(self.subject.relation, self.merging))
 

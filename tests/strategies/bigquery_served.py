@@ -37,7 +37,7 @@ class ServedLoop(Loop):
     def __post_init__(self) -> None:
         from strategies.lateness import Ages
 
-        self.ages = Ages(self.subject.schema)
+        self.ages = Ages(self.subject.schema, self.subject.order)
         self.raw = RawTable(f"{SCHEME}{PLACE.raw_table(NAME)}", self.subject.relation)
         self.opened.apply(ViewDefinition("my-project.shop", NAME, self.raw))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ def silently(location: str | Path, change: Callable[[Rows], Rows | None], *, mos
             continue
         pq.write_table(pa.Table.from_pylist(rows, schema=stored.schema), path)
         _patch_log(Path(location), path, rows=len(rows))
+        shutil.rmtree(Path(location, "_digests"), ignore_errors=True)
         changed += 1
         if changed == most:
             break

@@ -14,6 +14,7 @@ from cdc_views.cells import Cell, Deletion, Liveness, latest_deletion, merge_cel
 from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.oracle import _in_range, path_type
+from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import TableSchema
 
 Identity = tuple[bytes, ...]
@@ -56,6 +57,7 @@ class Ages:
     """What has landed of a table, what of it counts, and what its partitions have purged."""
 
     schema: TableSchema
+    order: WriteOrder = WriteOrder.MICROS
     through: dict[Identity, int] = field(default_factory=dict)
     counted: list[Fact] = field(default_factory=list)
     late: list[Fact] = field(default_factory=list)
@@ -76,12 +78,14 @@ class Ages:
             if fact.kind is not FactKind.TABLE:
                 partitions.setdefault(identity(self.schema, fact), []).append(fact)
         for key, facts in partitions.items():
-            purged = [part.written for part in _winners(self.schema, facts) if _has_ended(part, horizon)]
+            purged = [part.written for part in _winners(self.schema, facts) if _has_ended(part, horizon, self.order)]
             if purged:
                 self.through[key] = max(*purged, self.through.get(key, purged[0]))
 
 
-def _has_ended(part: Cell | Liveness | Deletion, horizon: int) -> bool:
+def _has_ended(part: Cell | Liveness | Deletion, horizon: int, order: WriteOrder) -> bool:
+    if order is WriteOrder.MICROS and part.written > horizon * 1_000_000:
+        return False
     if isinstance(part, Liveness):
         return part.expires_at is not None and part.expires_at <= horizon
     if isinstance(part, Cell) and part.deleted_at is None:

@@ -1,0 +1,114 @@
+"""Delta's log kept small: checkpoints as often as they pay, and no more of them than are read.
+
+A checkpoint names every file of its version, and every transaction id. Written each so many commits, as Delta does, all
+together grow with the square of the commits. Here one is due once a share of what the last one says came since, so
+that they grow with the commits alone, and what reading replays stays a few of a hundred.
+
+On a local disk only: elsewhere Delta does as it is used to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from urllib.parse import unquote
+
+from deltalake import DeltaTable, PostCommitHookProperties
+
+LOG = "_delta_log"
+SHARE = 100
+"""One commit is about a hundred times as long to read by itself as an action in a checkpoint."""
+MOST_COMMITS = 400
+"""After so many at last: they take a tenth of a second to read."""
+IN_USE_SECONDS = 3600.0
+"""How old what is replaced must be: a reader that has begun may still want it."""
+_USUAL = 100
+_INTERVAL = "delta.checkpointInterval"
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_COMMIT = re.compile(r"(\d{20})\.json")
+_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def hooks(location: str) -> PostCommitHookProperties | None:
+    """Return what deltalake does after a commit to a table: nothing where `sum_up` is called instead."""
+    return None if _log_of(location) is None else _NOTHING_AFTER
+
+
+def sum_up(table: DeltaTable) -> None:
+    """Write a checkpoint of the version that a table is open at where one is due; call it after a commit."""
+    log = _log_of(table.table_uri)
+    if log is None:
+        return
+    version, actions = _last_checkpoint(log)
+    every = int(dict(table.metadata().configuration).get(_INTERVAL, _USUAL))
+    if table.version() - version >= max(every, min(actions // SHARE, MOST_COMMITS)):
+        table.create_checkpoint()
+        for path in superseded(log):
+            remove(path)
+
+
+def _last_checkpoint(log: Path) -> tuple[int, int]:
+    """Version of the last checkpoint, 0 for none, and how many actions it has."""
+    try:
+        told = json.loads((log / "_last_checkpoint").read_text("utf-8"))
+        return int(told["version"]), int(told["size"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, 0
+
+
+def superseded(log: Path) -> list[Path]:
+    """Return the checkpoints that no reader needs: all but the oldest, the newest two, and young ones.
+
+    Versions between are still to be had: from the oldest, by the commits since.
+    """
+    found = _numbered(log, _CHECKPOINT)
+    return [found[version] for version in sorted(found)[1:-2] if _age(found[version]) > IN_USE_SECONDS]
+
+
+def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
+    """Return the version that a log may begin at, which has a checkpoint; None where it may not begin later than now.
+
+    Args:
+        log: The folder.
+        floor: A version that must still be to be had, and those after it.
+        seconds: How old what goes must be.
+    """
+    commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
+    wanted = [v for v in checkpoints if v <= floor and v in commits and _age(commits[v]) > seconds]
+    best = max(wanted, default=None)
+    return best if best is not None and any(version < best for version in {*commits, *checkpoints}) else None
+
+
+def before(log: Path, version: int) -> list[Path]:
+    """Return the entries and checkpoints of versions before one."""
+    return [
+        path
+        for kind in (_COMMIT, _CHECKPOINT)
+        for number, path in sorted(_numbered(log, kind).items())
+        if number < version
+    ]
+
+
+def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
+    return {int(found[1]): path for path in log.iterdir() if (found := kind.fullmatch(path.name))}
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:  # somebody else removes what is old, too
+        return 0.0
+
+
+def remove(path: Path) -> None:
+    """Remove an entry or a checkpoint, which somebody else may do at once, and the checksum that Spark put beside it."""
+    path.unlink(missing_ok=True)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def _log_of(location: str) -> Path | None:
+    if "://" in location and not location.startswith("file://"):
+        return None
+    return Path(unquote(location.removeprefix("file://"))) / LOG
