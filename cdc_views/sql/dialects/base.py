@@ -17,7 +17,7 @@ from sqlglot import exp
 from cdc_views.errors import UnsupportedError
 from cdc_views.naming import held_name, physical_name
 from cdc_views.plan import expr as e
-from cdc_views.plan.nodes import Node
+from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
 from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.types import (
@@ -140,6 +140,10 @@ class Dialect:
     def finished(self, query: exp.Select) -> exp.Select:
         """Return the whole query, with what the dialect adds to it."""
         return query
+
+    def beside(self, scan: Scan) -> Sql | None:
+        """Return a table of one row that a scan is crossed with; None where the engine reads the scan right without."""
+        return None
 
     def bare_null(self, like: e.Expr) -> Sql:
         """Return the null that stands beside values of `like` in a UNION; see `types_bare_nulls`."""
