@@ -11,7 +11,7 @@ from cdc_views.naming import physical_name
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
 from cdc_views.schema import TableSchema
-from cdc_views.types import RESHAPED_KINDS, Scalar
+from cdc_views.types import Scalar, is_reshaped
 
 _REFUSED = (exp.Query, exp.Subquery, exp.AggFunc, exp.Window, exp.Command, exp.Placeholder, exp.Parameter)
 
@@ -41,7 +41,7 @@ def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
     Every fact of a partition has its key, so a scan may drop facts by them. Only keys that views show as they are
     stored qualify.
     """
-    as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and c.type.kind not in RESHAPED_KINDS]
+    as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and not is_reshaped(c.type)]
     plain = {view_key(c): physical_name(c.name) for c in as_stored}
     tree = where.tree.unnest()  # the parentheses that parsing put around it
     conjuncts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]

@@ -9,6 +9,7 @@ from sqlglot import exp
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.decimals import exact_if_spelled_out
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
@@ -93,6 +94,10 @@ class DuckDb(WindowDialect):
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`UNNEST` in the select list."""
         return exp.alias_(function("UNNEST", array), identifier(alias)), None
+
+    def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
+        """See `DecimalDialect.exact_decimal`."""
+        return exact_if_spelled_out(text, self.decimal_type(precision, scale), precision=precision, scale=scale)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Timestamps as TIMESTAMP WITH TIME ZONE, relational ones without, days as DATE, times as text (TIME is µs)."""
