@@ -104,7 +104,6 @@ class Scalar(LogicalType):
     def __str__(self) -> str:
         return self.kind.value
 
-
     @property
     def decimal_size(self) -> tuple[int, int] | None:
         """The (precision, scale) of the DECIMAL that views show; None of what they show as another type, or as text.

@@ -160,7 +160,7 @@ def _checked(table: Table, said: dict[str, Any]) -> DataTest | Untold:
         condition = condition_of(test)
         if condition is not None:
             check_condition(condition)
-            parse_where(table.schema, condition)
+            parse_where(table.relation.shown, condition)
     except ValidationError as error:
         return Untold(f"the project file would not take it ({error.errors()[0]['msg']})")
     except CdcViewsError as error:

@@ -10,6 +10,7 @@ from cdc_views.errors import UnknownColumnError, UsageError
 from cdc_views.naming import physical_name
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
+from cdc_views.plan.texts import NumberTextError, advice
 from cdc_views.schema import TableSchema
 from cdc_views.types import Scalar, is_reshaped
 
@@ -20,7 +21,8 @@ def parse_where(schema: TableSchema, text: str) -> UserSql:
     """Return the expression with the user's column names replaced by physical ones.
 
     A name matches exactly, or without regard to case where that is unambiguous. Raises `UsageError` for anything
-    but one scalar expression (no queries, aggregates or windows), `UnknownColumnError` for an unknown name.
+    but one scalar expression (no queries, aggregates or windows), and for a number's text compared with a number;
+    `UnknownColumnError` for an unknown name. `schema` has the types that views show.
     """
     try:
         trees = [tree for tree in sqlglot.parse(f"SELECT 1 WHERE ({text}\n)", read="duckdb") if tree is not None]
@@ -32,6 +34,8 @@ def parse_where(schema: TableSchema, text: str) -> UserSql:
     for refused in _REFUSED:
         if condition.find(refused) is not None:
             raise UsageError(f"--where {text!r} holds a {refused.__name__.lower()}; only an expression over one row works here")
+    if told := advice(schema, condition):
+        raise NumberTextError(f"--where {text!r}", told)
     return UserSql(condition.transform(lambda node: _resolved(schema, node)))
 
 

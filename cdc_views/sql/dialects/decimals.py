@@ -33,7 +33,9 @@ def fitting(precision: int, scale: int) -> str:
 
 def refusal(text: Sql, *, precision: int, scale: int) -> Sql:
     """Return SQL of what a text that does not fit is made, and the error says."""
-    said = exp.Literal.string(f" does not fit decimal({precision}, {scale}): update the schema file")
+    column = text.find(exp.Column)
+    whose = f" of {column.name}" if column is not None and not column.name.startswith("_") else ""
+    said = exp.Literal.string(f" does not fit decimal({precision}, {scale}){whose}: update the schema file")
     return exp.DPipe(this=text.copy(), expression=said)
 
 
