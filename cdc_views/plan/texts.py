@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from cdc_views.errors import UsageError
-from cdc_views.schema import TableSchema
+from cdc_views.schema import Column, TableSchema
 from cdc_views.types import INTEGER_BITS, Kind, Scalar
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -36,10 +36,12 @@ def advice(schema: TableSchema, condition: exp.Expr) -> str:
     """
     for texts, others in _sides(condition):
         for text in texts:
-            wanted = _cast(schema, text)
-            if wanted and any(other is text or _is_number(schema, other) for other in others):
-                name = text.name if _PLAIN.match(text.name) else exp.to_identifier(text.name, quoted=True).sql(dialect="duckdb")
-                return f"{text.name} is shown as text, since its type has no precision; write CAST({name} AS {wanted})"
+            column = _column(schema, text)
+            wanted = _cast(column)
+            if column is not None and wanted and any(other is text or _is_number(schema, other) for other in others):
+                name = column.name
+                name = name if _PLAIN.match(name) else exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
+                return f"{column.name} is shown as text, since its type has no precision; write CAST({name} AS {wanted})"
     return ""
 
 
@@ -55,9 +57,9 @@ def _sides(condition: exp.Expr) -> Iterator[tuple[list[exp.Expr], list[exp.Expr]
             yield parts[:1], parts[1:]
 
 
-def _cast(schema: TableSchema, node: exp.Expr) -> str:
+def _cast(column: Column | None) -> str:
     """The cast of a column shown as text though it is a number; empty for anything else."""
-    kind = _kind(schema, node)
+    kind = None if column is None else _scalar(column)
     return _CASTS.get(kind.kind, "") if kind is not None and kind.decimal_size is None else ""
 
 
@@ -66,14 +68,19 @@ def _is_number(schema: TableSchema, node: exp.Expr) -> bool:
         return not node.is_string
     if isinstance(node, exp.Cast):
         return node.to.this in exp.DataType.NUMERIC_TYPES
-    kind = _kind(schema, node)
+    column = _column(schema, node)
+    kind = None if column is None else _scalar(column)
     return isinstance(node, _COMPUTED) or (kind is not None and (kind.kind in _NUMBERS or kind.decimal_size is not None))
 
 
-def _kind(schema: TableSchema, node: exp.Expr) -> Scalar | None:
+def _scalar(column: Column) -> Scalar | None:
+    return column.type if isinstance(column.type, Scalar) else None
+
+
+def _column(schema: TableSchema, node: exp.Expr) -> Column | None:
     if not isinstance(node, exp.Column) or len(node.parts) > 1:
         return None
     same = [c for c in schema.columns if c.name == node.name] or [
         c for c in schema.columns if c.name.casefold() == node.name.casefold()
     ]
-    return same[0].type if len(same) == 1 and isinstance(same[0].type, Scalar) else None
+    return same[0] if len(same) == 1 else None

@@ -22,9 +22,7 @@ def fitting(precision: int, scale: int) -> str:
     With `E+` all digits stand before the point, and too many of them no engine takes. Without backslashes, which dialects
     escape in several ways.
     """
-    forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+"]
-    if scale >= _LEAST_EXPONENT:
-        forms.append("0([.]0+)?E-[0-9]+")
+    forms = [f"0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?", "[0-9.]+E[+][0-9]+", "0([.]0+)?E-[0-9]+"]
     for exponent in range(_LEAST_EXPONENT, scale + 1):
         more = f"([.][0-9]{{1,{scale - exponent}}})?" if scale > exponent else ""
         forms.append(f"[0-9]{more}E-{exponent}")
