@@ -103,7 +103,6 @@ class Project:
         finally:
             engine.close()
 
-
     @contextmanager
     def remote(self) -> Iterator[WarehouseEngine]:
         """Open the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""

@@ -4,7 +4,8 @@
 logical type                            Arrow type
 ======================================  =================================================
 integers, float, double, boolean, text  the same
-decimal, varint                         string, or what `columns:` of the project file asks for
+decimal of a declared size              decimal128 (`types.Scalar.decimal_size`)
+other decimals, varint                  string, or what `columns:` of the project file asks for
 timestamp, instant                      timestamp[ms, UTC], timestamp[us, UTC]
 datetime, date, time                    timestamp[us], date32, time64[ns] (relational time: string)
 uuid, timeuuid, inet, duration, json    string
@@ -81,7 +82,10 @@ def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) 
         return _overridden(name, values, wanted)
     if kind == Scalar(Kind.TIME) and all(value is None or value is EMPTY or 0 <= value < _NANOS_A_DAY for value in values):
         return pa.array([_plain(kind, value) for value in values], pa.int64()).cast(pa.time64("ns"))
-    return pa.array([_plain(kind, value) for value in values], friendly_type(kind))
+    try:
+        return pa.array([_plain(kind, value) for value in values], friendly_type(kind))
+    except _Misfit as error:
+        raise ConfigError(f"column {name!r}: {error}; update the schema file") from error
 
 
 def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
@@ -93,11 +97,11 @@ def _overridden(name: str, values: list[Any], wanted: str) -> pa.Array:
     try:
         if kind.this is exp.DataType.Type.DECIMAL:
             precision, scale = precision_and_scale(kind)
-            numbers = [None if value is None else _at_scale(name, value, scale, wanted) for value in kept]
+            numbers = [None if value is None else _of_size(value, (precision, scale)) for value in kept]
             return pa.array(numbers, pa.decimal128(precision, scale))
         texts = pa.array([None if value is None else str(value) for value in kept], pa.string())
         return texts.cast(_ARROW[kind.this])
-    except pa.ArrowException as error:
+    except (pa.ArrowException, _Misfit) as error:
         raise ConfigError(f"column {name!r}: a value does not fit {wanted} ({error}); widen it under `columns:`") from error
 
 
@@ -106,18 +110,25 @@ def override_type(kind: exp.DataType) -> pa.DataType:
     return pa.decimal128(*precision_and_scale(kind)) if kind.this is exp.DataType.Type.DECIMAL else _ARROW[kind.this]
 
 
-def _at_scale(name: str, value: Any, scale: int, wanted: str) -> Decimal:
-    exact = Context(prec=200, traps=[Inexact, InvalidOperation])
+class _Misfit(Exception):
+    """A number that has more digits than its type."""
+
+
+def _of_size(value: Any, size: tuple[int, int]) -> Decimal:
+    precision, scale = size
+    exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
     try:
         return Decimal(value).quantize(Decimal(1).scaleb(-scale), context=exact)
     except (Inexact, InvalidOperation) as error:
-        raise ConfigError(f"column {name!r}: {value} does not fit {wanted}; widen it under `columns:`") from error
+        raise _Misfit(f"{value} does not fit decimal({precision}, {scale})") from error
 
 
 def friendly_type(kind: LogicalType) -> pa.DataType:
     """Return the Arrow type of the table in the module's docstring."""
     match kind:
         case Scalar():
+            if kind.decimal_size is not None:
+                return pa.decimal128(*kind.decimal_size)
             return _FRIENDLY.get(kind.kind, arrow_type(kind))
         case ListOf() | SetOf() | VectorOf():
             return pa.list_(friendly_type(kind.element))
@@ -134,6 +145,8 @@ def _plain(kind: LogicalType, value: Any) -> Any:
     if value is None or value is EMPTY:
         return None
     match kind:
+        case Scalar() if kind.decimal_size is not None:
+            return _of_size(value, kind.decimal_size)
         case ListOf() | SetOf() | VectorOf():
             return [_plain(kind.element, item) for item in value]
         case MapOf():

@@ -53,6 +53,11 @@ class Relation:
     order: WriteOrder = WriteOrder.MICROS
 
     @property
+    def shown(self) -> TableSchema:
+        """The schema with the types that views show: a column of another is read out of the same stored values."""
+        return self.schema
+
+    @property
     def written(self) -> pa.DataType:
         """Arrow type of write times."""
         return pa.int64() if self.order is WriteOrder.MICROS else pa.decimal128(38, 0)

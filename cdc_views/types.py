@@ -28,7 +28,7 @@ any but text                  `EMPTY`, the serialized value of 0 bytes, which is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 
@@ -90,13 +90,33 @@ class LogicalType:
 
 @dataclass(frozen=True, slots=True)
 class Scalar(LogicalType):
-    """A type without parts. `scale` is that of a relational `numeric(p, s)`, None where values bring their own."""
+    """A type without parts.
+
+    `scale` and `precision` are those of a relational `numeric(p, s)`: None where values bring their own, `precision` also
+    where what declares the type does not say it.
+    """
 
     kind: Kind
     scale: int | None = None
+    precision: int | None = field(default=None, repr=False)
+    """Out of `repr`, by which states know the types of their keys: those of an earlier version did not know it."""
 
     def __str__(self) -> str:
         return self.kind.value
+
+    @property
+    def decimal_size(self) -> tuple[int, int] | None:
+        """The (precision, scale) of the DECIMAL that views show; None of what they show as another type, or as text.
+
+        A scale below 0 counts zeros before the point, one above the precision zeros after it.
+
+        >>> Scalar(Kind.DECIMAL, 2, 12).decimal_size, Scalar(Kind.DECIMAL, -2, 3).decimal_size, Scalar(Kind.DECIMAL).decimal_size
+        ((12, 2), (5, 0), None)
+        """
+        if self.kind is not Kind.DECIMAL or self.scale is None or self.precision is None:
+            return None
+        precision, scale = max(self.precision - min(self.scale, 0), self.scale), max(self.scale, 0)
+        return (precision, scale) if 0 < precision <= MOST_DIGITS and scale <= MOST_SCALE else None
 
 
 _FROZEN = "frozen"
@@ -223,6 +243,11 @@ def contains(kind: LogicalType, wanted: Kind) -> bool:
 _CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map", "tuple", "frozen", "vector", "varchar"})
 """Names a user type must quote, since CQL would read them as types of its own."""
 
+MOST_DIGITS = 38
+"""The most digits that the decimals of DuckDB, Spark, Arrow, Snowflake and Redshift hold."""
+MOST_SCALE = 37
+"""The most of them after the point, in Snowflake and Redshift."""
+
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
 """Width in bits of the fixed-width integers."""
 
@@ -230,10 +255,15 @@ TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 """Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
 
 RESHAPED_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
-"""Kinds that views show in another type than raw tables store (integers of ms, µs, ns or days)."""
+"""Kinds that views show in another type than raw tables store (integers of ms, µs, ns or days); see `is_reshaped`."""
 
 TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
 """Kinds stored as text in raw tables, in the form `query` prints."""
+
+
+def is_reshaped(kind: Scalar) -> bool:
+    """Whether views show values of `kind` in another type than raw tables store."""
+    return kind.kind in RESHAPED_KINDS or kind.decimal_size is not None
 
 
 def is_text(kind: LogicalType) -> bool:

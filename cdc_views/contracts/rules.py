@@ -158,7 +158,7 @@ def _checked(table: Table, said: dict[str, Any]) -> DataTest | Untold:
         test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})
         condition = condition_of(test)
         if condition is not None:
-            parse_where(table.schema, condition)
+            parse_where(table.relation.shown, condition)
     except ValidationError as error:
         return Untold(f"the project file would not take it ({error.errors()[0]['msg']})")
     except CdcViewsError as error:

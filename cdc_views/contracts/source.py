@@ -15,8 +15,6 @@ from cdc_views.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, 
 
 PROPERTY = "sourceSchema"
 """The custom property of a schema object."""
-_DIGITS = 38
-"""The precision written with a scale, which is all that is read of it."""
 
 
 def source_form(schema: TableSchema) -> dict[str, Any]:
@@ -41,15 +39,15 @@ def source_schema(form: Mapping[str, Any], *, where: str) -> TableSchema:
 
 
 def written(kind: LogicalType) -> str:
-    """Return a type as CQL writes it, a decimal with its scale.
+    """Return a type as CQL writes it, a decimal with its size.
 
     >>> from cdc_views.types import Kind
     >>> written(ListOf(Scalar(Kind.DECIMAL, 2), frozen=False))
-    'list<decimal(38, 2)>'
+    'list<decimal(*, 2)>'
     """
     match kind:
         case Scalar():
-            return str(kind) if kind.scale is None else f"{kind}({_DIGITS}, {kind.scale})"
+            return str(kind) if kind.scale is None else f"{kind}({kind.precision or '*'}, {kind.scale})"
         case ListOf() | SetOf() | MapOf():
             name = {ListOf: "list", SetOf: "set", MapOf: "map"}[type(kind)]
             text = f"{name}<{', '.join(map(written, children(kind)))}>"

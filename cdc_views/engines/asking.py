@@ -10,7 +10,7 @@ from cdc_views.plan.where import parse_where
 
 def ask_of(read: Read) -> Ask:
     """Return what `read` asks for, in exact form."""
-    schema = read.raw.relation.schema
+    schema = read.raw.relation.shown
     return Ask(
         read.raw.relation,
         as_of=read.as_of,

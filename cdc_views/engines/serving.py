@@ -94,7 +94,7 @@ def column_types(relation: Relation, *, field_name: Callable[[str], str]) -> dic
     casts = casts_of(relation)
     return {
         column.name: override_type(casts[column.name]) if column.name in casts else _column_type(column, field_name)
-        for column in relation.schema.columns
+        for column in relation.shown.columns
     }
 
 
@@ -111,6 +111,8 @@ def _shown_type(kind: LogicalType, field_name: Callable[[str], str]) -> pa.DataT
     """The Arrow type of the friendly form of `kind` that views show."""
     match kind:
         case Scalar():
+            if kind.decimal_size is not None:
+                return pa.decimal128(*kind.decimal_size)
             return _SHOWN.get(kind.kind) or arrow_type(kind)
         case ListOf() | SetOf() | VectorOf():
             return pa.list_(_shown_type(kind.element, field_name))

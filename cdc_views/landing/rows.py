@@ -70,9 +70,7 @@ class DecodedRows:
         return self.table.append_column(_LANDED_AT, pa.repeat(pa.scalar(landed_at, kind), self.table.num_rows))
 
 
-def _read_as(
-    fact: Fact, kinds: Mapping[str, _Types], *, partition: Sequence[_Types], clustering: Sequence[_Types]
-) -> Fact:
+def _read_as(fact: Fact, kinds: Mapping[str, _Types], *, partition: Sequence[_Types], clustering: Sequence[_Types]) -> Fact:
     """A fact that was decoded by one schema, by a later one: the types of its columns, and of its keys."""
     return replace(
         fact,

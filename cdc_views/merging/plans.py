@@ -141,9 +141,7 @@ def _lowered(plan: Node) -> Node:
     return prune(lower(plan, strategy="aggregate"))
 
 
-def _rendered(
-    plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = ""
-) -> str:
+def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
     some = next(iter(tables.values()))
     renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
     return _text(renderer.query(_lowered(plan)), merging)

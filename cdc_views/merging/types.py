@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.sql.dialects.bigquery import decimal_name
 
 _SCALARS = (
     (pa.types.is_integer, "INT64"),
@@ -12,12 +13,11 @@ _SCALARS = (
     (pa.types.is_string, "STRING"),
     (pa.types.is_binary, "BYTES"),
     (pa.types.is_boolean, "BOOL"),
-    (pa.types.is_decimal, "BIGNUMERIC"),
     (pa.types.is_date, "DATE"),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "TIMESTAMP"),
     (pa.types.is_timestamp, "DATETIME"),
 )
-CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "BIGNUMERIC", "TIMESTAMP", "DATETIME", "DATE"})
+CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "NUMERIC", "BIGNUMERIC", "TIMESTAMP", "DATETIME", "DATE"})
 """Source: BigQuery, Introduction to clustered tables, Cluster column types; BYTES and FLOAT64 are none of them."""
 
 
@@ -27,6 +27,8 @@ def scalar_type(kind: pa.DataType) -> str:
     >>> scalar_type(pa.timestamp("us", tz="UTC"))
     'TIMESTAMP'
     """
+    if pa.types.is_decimal(kind):
+        return decimal_name(kind.precision, kind.scale)
     return next(name for fits, name in _SCALARS if fits(kind))
 
 

@@ -56,13 +56,14 @@ def build(ask: Ask) -> Node:
 
     Raises `UnknownColumnError` for a column the table does not have.
     """
-    asked = tuple(ask.relation.schema.column(name) for name in ask.columns) or ask.relation.schema.columns
+    schema = ask.relation.shown
+    asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
     tested = _tested(ask)
-    needed = tuple(c for c in ask.relation.schema.columns if c in asked or c in tested)
+    needed = tuple(c for c in schema.columns if c in asked or c in tested)
     # a whole-row source's rows exist by their markers alone, so its other columns need not be read (rule S1)
     is_whole_row = ask.relation.order is WriteOrder.LOG_POSITION
     shape = Shape(
-        ask.relation.schema,
+        schema,
         is_friendly=not ask.is_exact or bool(tested),
         is_exact=ask.is_exact,
         rows_always_have_markers=is_whole_row,
@@ -77,7 +78,7 @@ def _tested(ask: Ask) -> tuple[Column, ...]:
     if ask.where is None:
         return ()
     used = {c.name for c in columns_used(ask.where)}
-    return tuple(c for c in ask.relation.schema.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
+    return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
 
 
 def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
@@ -92,7 +93,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.schema, needed, now, shape, tells_expiry=ask.tells_expiry)
+    showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=ask.tells_expiry)
     if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=ask.joins_fully):
         without_fresh = replace(reduction, split=replace(reduction.split, has_fresh=False))
         telling = replace(showing, tells_parts=True)
@@ -143,7 +144,7 @@ def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         skips_unwanted=shape.rows_always_have_markers,
         as_of=ask.as_of,
     )
-    return versions(request, Showing(ask.relation.schema, needed, col(names.CLOCK), shape))
+    return versions(request, Showing(ask.relation.shown, needed, col(names.CLOCK), shape))
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:

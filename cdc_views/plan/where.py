@@ -9,16 +9,22 @@ from cdc_views.errors import UnknownColumnError
 from cdc_views.naming import physical_name
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
+from cdc_views.plan.texts import NumberTextError, advice
 from cdc_views.schema import TableSchema
-from cdc_views.types import RESHAPED_KINDS, Scalar
+from cdc_views.types import Scalar, is_reshaped
 
 
 def parse_where(schema: TableSchema, condition: Condition) -> UserSql:
     """Return the expression with the user's column names replaced by physical ones.
 
-    A name matches exactly, or without regard to case where that is unambiguous. Raises `UnknownColumnError` for an
-    unknown name.
+    A name matches exactly, or without regard to case where that is unambiguous. `schema` has the types that views show.
+
+    Raises:
+        UnknownColumnError: An unknown name.
+        NumberTextError: It compares a number's text with a number.
     """
+    if told := advice(schema, condition.tree):
+        raise NumberTextError(f"{condition.called} {condition.text!r}", told)
     return UserSql(condition.tree.transform(lambda node: _resolved(schema, node)))
 
 
@@ -28,7 +34,7 @@ def on_partition(schema: TableSchema, where: UserSql) -> UserSql | None:
     Every fact of a partition has its key, so a scan may drop facts by them. Only keys that views show as they are
     stored qualify.
     """
-    as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and c.type.kind not in RESHAPED_KINDS]
+    as_stored = [c for c in schema.partition if isinstance(c.type, Scalar) and not is_reshaped(c.type)]
     plain = {view_key(c): physical_name(c.name) for c in as_stored}
     tree = where.tree.unnest()  # the parentheses that parsing put around it
     conjuncts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]

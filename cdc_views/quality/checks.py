@@ -15,6 +15,8 @@ class Status(str, Enum):
     FAILED = "failed"
     SKIPPED = "skipped"
     """There was nothing to look at; `note` says why."""
+    ERROR = "error"
+    """The engine could not evaluate it; `note` says why. It counts as failed, however little it matters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +27,12 @@ class Check:
         name: Short and stable, e.g. `one_row_per_key`; unique within a table.
         rule: What must hold, in words; names the rule of docs/semantics.md where there is one.
         severity: How much it matters.
-        broken: How often it does not hold; a whole number of what `unit` names. None where it was skipped.
+        broken: How often it does not hold; a whole number of what `unit` names. None where nobody counted.
         unit: What is counted: rows, cells, files …
         where: The first places where it does not hold, at most `MOST_PLACES`; holds no values of columns that are not
             part of a key.
-        note: Why it was skipped, or a figure worth telling.
+        note: Why it was skipped or could not be evaluated, or a figure worth telling.
+        is_evaluated: Whether it could be.
     """
 
     name: str
@@ -39,10 +42,13 @@ class Check:
     unit: str = "rows"
     where: tuple[str, ...] = ()
     note: str = ""
+    is_evaluated: bool = True
 
     @property
     def status(self) -> Status:
         """How it ended."""
+        if not self.is_evaluated:
+            return Status.ERROR
         if self.broken is None:
             return Status.SKIPPED
         return Status.FAILED if self.broken else Status.PASSED
@@ -51,10 +57,16 @@ class Check:
         """Return the test as one that had nothing to look at."""
         return replace(self, broken=None, note=why)
 
+    def errored(self, why: str) -> Check:
+        """Return the test as one that could not be evaluated."""
+        return replace(self, broken=None, note=why, is_evaluated=False)
+
     def line(self) -> str:
         """One line for people."""
         if self.status is Status.SKIPPED:
             return f"skipped: {self.note}"
+        if self.status is Status.ERROR:
+            return f"cannot be evaluated: {self.note}"
         if self.status is Status.PASSED:
             return self.note or "holds"
         first = f", first: {self.where[0]}" if self.where else ""
@@ -85,6 +97,7 @@ class Report:
     checks: tuple[Check, ...]
 
     def failed(self, at_least: Severity = Severity.WARNING) -> tuple[Check, ...]:
-        """Return the tests that failed and matter at least so much."""
+        """Return the tests that failed and matter at least so much, and all that could not be evaluated."""
         counts = {Severity.WARNING, Severity.ERROR} if at_least is Severity.WARNING else {Severity.ERROR}
-        return tuple(check for check in self.checks if check.status is Status.FAILED and check.severity in counts)
+        failed = {check for check in self.checks if check.status is Status.FAILED and check.severity in counts}
+        return tuple(check for check in self.checks if check in failed or check.status is Status.ERROR)

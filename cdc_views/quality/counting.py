@@ -10,11 +10,28 @@ from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.erasing.forgotten import AHEAD
+from cdc_views.errors import EngineError
 from cdc_views.facts import FactKind
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build
-from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, UserSql, both, col, either, is_null, not_null
+from cdc_views.plan.expr import (
+    Agg,
+    Call,
+    Expr,
+    Field,
+    Fold,
+    Lit,
+    Named,
+    Op,
+    UserSql,
+    both,
+    col,
+    columns_used,
+    either,
+    is_null,
+    not_null,
+)
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.reduction import Split
@@ -63,6 +80,33 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
         for c in checks:
             stored[c.check] = stored.get(c.check, 0) + int(found[_column(c, source)] or 0)
     return [first, *shown, *(replace(check, broken=broken) for check, broken in stored.items())]
+
+
+def counts_apart(
+    engine: Engine, relation: Relation, sources: Sources, *, as_of: int, wanted: Mapping[str, Wanted]
+) -> list[Check]:
+    """Return `counts`; where the engine cannot evaluate a condition of `wanted`, that test alone is in error.
+
+    Raises `EngineError` where the engine fails without them, too.
+    """
+    try:
+        return counts(engine, relation, sources, as_of=as_of, wanted=wanted)
+    except EngineError:
+        if not wanted:
+            raise
+    found = counts(engine, relation, sources, as_of=as_of, wanted={})
+    return [*found, *(_alone(engine, relation, sources, as_of=as_of, test=c) for c in _wanted(wanted))]
+
+
+def _alone(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, test: Counted) -> Check:
+    split = sources.split_for(leaves_out_covered=engine.leaves_out_covered)
+    try:
+        found = engine.rows(_rows(relation, split, [test], as_of=as_of), sources).to_pylist()[0]
+    except EngineError as error:
+        used = {column.name for column in columns_used(test.broken)}
+        read = [c.name for c in relation.schema.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used]
+        return test.check.errored(f"{', '.join(read)}: {error}")
+    return replace(test.check, broken=int(found[_column(test)] or 0))
 
 
 def why_unreadable(counted: Iterable[Check]) -> str:
@@ -137,9 +181,13 @@ def _never_empty(columns: tuple[Column, ...]) -> tuple[Column, ...]:
     return tuple(column for column in columns if str(column.type) in {"text", "ascii", "blob", "varchar"})
 
 
+def of_condition(name: str, severity: Severity) -> Check:
+    """Return the check of a condition of the project file."""
+    return Check(name, "the condition of the project file holds for each row", severity)
+
+
 def _wanted(wanted: Mapping[str, Wanted]) -> list[Counted]:
-    rule = "the condition of the project file holds for each row"
-    return [Counted(Check(name, rule, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
+    return [Counted(of_condition(name, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
 
 
 def _cells(relation: Relation) -> list[Expr]:

@@ -60,7 +60,9 @@ def suite_of(report: Report) -> ExpectationSuite:
 
 def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:
     """Return the one row that the expectations look at: a column per check that was not skipped."""
-    return {check.name: [check.broken or 0] for check in checks if check.status is not Status.SKIPPED}
+    return {
+        check.name: [check.broken or int(check.status is Status.ERROR)] for check in checks if check.status is not Status.SKIPPED
+    }
 
 
 __all__ = ["ExpectNothingBroken", "counts_of", "expectation_of", "suite_of"]

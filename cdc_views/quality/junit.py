@@ -19,7 +19,8 @@ def junit_xml(reports: Iterable[Report]) -> str:
             "testsuite",
             name=report.table,
             tests=str(len(report.checks)),
-            failures=str(len(report.failed())),
+            failures=str(sum(check.status is Status.FAILED for check in report.checks)),
+            errors=str(sum(check.status is Status.ERROR for check in report.checks)),
             skipped=str(skipped),
             time=f"{report.seconds:.3f}",
         )
@@ -33,6 +34,8 @@ def _case(suite: ET.Element, report: Report, check: Check) -> None:
     case = ET.SubElement(suite, "testcase", classname=report.table, name=check.name)
     if check.status is Status.SKIPPED:
         ET.SubElement(case, "skipped", message=check.note)
+    elif check.status is Status.ERROR:
+        ET.SubElement(case, "error", type=check.severity.value, message=f"{check.rule}: {check.line()}")
     elif check.status is Status.FAILED:
         failure = ET.SubElement(case, "failure", type=check.severity.value, message=f"{check.rule}: {check.line()}")
         failure.text = "\n".join(check.where)

@@ -10,7 +10,7 @@ from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import Sampled
 from cdc_views.oracle import latest_rows
 from cdc_views.quality.checks import Check
-from cdc_views.quality.counting import Wanted, counts, why_unreadable
+from cdc_views.quality.counting import Wanted, counts_apart, why_unreadable
 from cdc_views.quality.sampling import DELETIONS, SAMPLE, Mismatch, differences
 from cdc_views.relation import RawTable
 from cdc_views.relation_read import facts_of
@@ -43,7 +43,7 @@ def remote_checks(
         sampled: What reads some partitions; None without a state that can be read by this clock.
         agreeing: What compares with captured answers of the source.
     """
-    counted = list(counts(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted))
+    counted = list(counts_apart(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted))
     yield from counted
     if why := why_unreadable(counted):
         yield SAMPLE.skipped(why)

@@ -22,11 +22,12 @@ from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.materialize.wholeness import dropped_through
 from cdc_views.plan.expr import UserSql
+from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
-from cdc_views.quality.counting import counts, why_unreadable
+from cdc_views.quality.counting import counts_apart, of_condition, why_unreadable
 from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.sampling import DELETIONS, SAMPLE
@@ -124,7 +125,8 @@ def _remote(
             sampled=None if state is None else sampled,
             agreeing=agreeing,
         )
-        return Report(table.name, opened.name, clock, None, time.monotonic() - start, tuple(checks))
+        found = (*checks, *_unreadable(table))
+        return Report(table.name, opened.name, clock, None, time.monotonic() - start, found)
 
 
 def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
@@ -209,7 +211,8 @@ def _replicas(run: _Run) -> Check:
 
 def _counted(run: _Run, sources: Sources | None) -> Iterator[Check]:
     facts = sources or Sources(run.raw, open_raw(run.raw).version(), is_raw=True)
-    yield from counts(run.engine, run.raw.relation, facts, as_of=run.as_of, wanted=_conditions(run.table))
+    yield from counts_apart(run.engine, run.raw.relation, facts, as_of=run.as_of, wanted=_conditions(run.table))
+    yield from _unreadable(run.table)
 
 
 def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
@@ -222,8 +225,22 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
         name = test_name(test)
         if name in found:
             raise ConfigError(f"{table.name}: two data tests are called {name!r}; give each a `name` of its own")
-        found[name] = (parse_where(table.schema, condition), test.severity)
+        try:
+            found[name] = (parse_where(table.relation.shown, condition), test.severity)
+        except NumberTextError:
+            continue  # `_unreadable` tells
     return found
+
+
+def _unreadable(table: Table) -> Iterator[Check]:
+    """The tests whose conditions no engine evaluates as they are meant."""
+    for test in table.config.tests:
+        condition = condition_of(test)
+        try:
+            if condition is not None:
+                parse_where(table.relation.shown, condition)
+        except NumberTextError as error:
+            yield of_condition(test_name(test), test.severity).errored(error.advice)
 
 
 def _why_unsampled(run: _Run, sources: Sources | None) -> str:

@@ -103,7 +103,7 @@ class RecentRow:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How many data tests ended how; a test of severity warning that failed is a warning."""
+    """How many data tests ended how; a test of severity warning that failed is a warning, one in error has failed."""
 
     passed: int
     failed: int
@@ -115,9 +115,10 @@ class Results:
         """Count them."""
         ended = [(check.status, check.severity) for check in checks]
         failed = [severity for status, severity in ended if status is Status.FAILED]
-        errors = failed.count(Severity.ERROR)
+        errors = failed.count(Severity.ERROR) + sum(status is Status.ERROR for status, _ in ended)
+        warnings = failed.count(Severity.WARNING)
         passed, skipped = (sum(status is one for status, _ in ended) for one in (Status.PASSED, Status.SKIPPED))
-        return cls(passed, errors, len(failed) - errors, skipped)
+        return cls(passed, errors, warnings, skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,8 @@ class RunReport:
 
     def failed(self) -> tuple[tuple[TableReport, Check], ...]:
         """Return the tests that failed, warnings among them, each with its table; those that matter most first."""
-        found = ((table, check) for table in self.tables for check in table.checks if check.status is Status.FAILED)
+        ended = {Status.FAILED, Status.ERROR}
+        found = ((table, check) for table in self.tables for check in table.checks if check.status in ended)
         return tuple(sorted(found, key=lambda one: one[1].severity is Severity.WARNING))
 
     @property

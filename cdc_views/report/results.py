@@ -61,6 +61,7 @@ def _check(record: Mapping[str, Any]) -> Check:
         str(record["unit"]),
         tuple(map(str, record["where"])),
         str(record["note"]),
+        is_evaluated=record["status"] != Status.ERROR.value,
     )
     if check.status is not Status(record["status"]):
         raise ValueError(f"status is {record['status']!r}, but broken is {broken!r}")

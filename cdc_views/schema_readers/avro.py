@@ -24,7 +24,7 @@ from cdc_views.errors import SchemaError, UnsupportedError, did_you_mean
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.schema_readers.catalog import Catalog, build_catalog, full_name
 from cdc_views.schema_readers.connect import Json, JsonObject
-from cdc_views.schema_readers.connect_types import PLAIN, named_type, scale_of, table_of_envelope
+from cdc_views.schema_readers.connect_types import PLAIN, PRECISION, named_type, number_of, scale_of, table_of_envelope
 from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 
 _PLAIN = {
@@ -161,7 +161,9 @@ class _Record:
         raise self._error(f"field {place!r} has no type")
 
     def _written(self, schema: JsonObject, *, place: str, within: tuple[str, ...]) -> LogicalType:
-        named = named_type(str(schema.get("connect.name") or ""), parameters=schema.get("connect.parameters") or schema)
+        told = schema.get("connect.parameters")
+        parameters = {**schema, PRECISION: schema.get("precision"), **(told if isinstance(told, dict) else {})}
+        named = named_type(str(schema.get("connect.name") or ""), parameters=parameters)
         if named is not None:
             return named
         match schema:
@@ -198,8 +200,9 @@ class _Record:
         if kind is None:
             raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
         # the specification makes a decimal without a scale one of scale 0
-        has_scale = kind is Kind.DECIMAL and schema.get("logicalType") == "decimal"
-        return Scalar(kind, (scale_of(schema) or 0) if has_scale else None)
+        if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
+            return Scalar(kind, scale_of(schema) or 0, number_of(schema, "precision"))
+        return Scalar(kind)
 
     def _resolved(self, schema: Json) -> Json:
         """Return what a name stands for; a name without a namespace also finds the only type that ends in it."""

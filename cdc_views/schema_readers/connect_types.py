@@ -48,6 +48,8 @@ _BY_NAME = {f"io.debezium.{name}": kind for name, kind in _DEBEZIUM.items()} | {
     f"org.apache.kafka.connect.data.{name}": kind for name, kind in _KAFKA.items()
 }
 
+PRECISION = "connect.decimal.precision"
+"""The parameter in which Debezium tells a decimal's precision; Connect itself has none."""
 _FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 """The decimal whose schema has the scale; a `VariableScaleDecimal` tells it with each value."""
 
@@ -78,12 +80,17 @@ def named_type(name: str, *, parameters: object = None, is_cassandra: bool = Fal
     kind = _BY_NAME.get(name)
     if kind is None:
         return None
-    return Scalar(kind, scale_of(parameters) if name == _FIXED_DECIMAL else None)
+    return Scalar(kind, scale_of(parameters), number_of(parameters, PRECISION)) if name == _FIXED_DECIMAL else Scalar(kind)
 
 
 def scale_of(parameters: object) -> int | None:
     """Return the `scale` among a schema's parameters, which Connect writes as text and Avro as a number, or None."""
-    found = parameters.get("scale") if isinstance(parameters, dict) else None
+    return number_of(parameters, "scale")
+
+
+def number_of(parameters: object, name: str) -> int | None:
+    """Return a whole number among a schema's parameters, or None; see `scale_of`."""
+    found = parameters.get(name) if isinstance(parameters, dict) else None
     if isinstance(found, str) and found.removeprefix("-").isdecimal():
         return int(found)
     return found if isinstance(found, int) and not isinstance(found, bool) else None

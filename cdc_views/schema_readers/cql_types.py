@@ -49,7 +49,7 @@ def read_type(cursor: Cursor) -> WrittenType:
     if cursor.accept_symbol("."):
         return WrittenType(start, cursor.name("a type's name"), keyspace=name, is_user_type=True)
     if name == Kind.DECIMAL.value and not quoted and cursor.accept_symbol("("):
-        return WrittenType(start, name, scale=_read_scale(cursor))
+        return WrittenType(start, name, decimal_size=_read_decimal_size(cursor))
     return WrittenType(start, name, is_user_type=quoted)
 
 
@@ -70,12 +70,15 @@ def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
     return WrittenType(start, name, parts=tuple(parts))
 
 
-def _read_scale(cursor: Cursor) -> int:
-    """Read the rest of `decimal(p)` or `decimal(p, s)`; without `s` the scale is 0."""
-    _read_size(cursor, "the precision")
+def _read_decimal_size(cursor: Cursor) -> tuple[int | None, int]:
+    """Read the rest of `decimal(p)` or `decimal(p, s)`: precision and scale; without `s` the scale is 0.
+
+    `*` is a precision that nobody knows, as in `decimal(*, 2)`.
+    """
+    precision = None if cursor.accept_symbol("*") else _read_size(cursor, "the precision")
     scale = _read_size(cursor, "the scale") if cursor.accept_symbol(",") else 0
     cursor.expect_symbol(")")
-    return scale
+    return precision, scale
 
 
 def _read_size(cursor: Cursor, what: str) -> int:
@@ -130,14 +133,17 @@ class TypeScope:
             case "vector":
                 return VectorOf(self._frozen(written.parts[0]), written.size)
             case native if native in NATIVE_KINDS:
-                return Scalar(NATIVE_KINDS[native], self._scale(written))
+                precision, scale = self._decimal_size(written)
+                return Scalar(NATIVE_KINDS[native], scale, precision)
             case _:
                 return self._user_type(written)
 
-    def _scale(self, written: WrittenType) -> int | None:
-        if written.scale is not None and not self.allows_relational:
+    def _decimal_size(self, written: WrittenType) -> tuple[int | None, int | None]:
+        if written.decimal_size is None:
+            return None, None
+        if not self.allows_relational:
             raise self._error(written, "Cassandra's decimal takes no precision and scale; write `decimal`")
-        return written.scale
+        return written.decimal_size
 
     def _frozen(self, written: WrittenType) -> LogicalType:
         return self.resolve(written).frozen_form()

@@ -102,6 +102,8 @@ _MYSQL = _COMMON | {
     "vector": Kind.BLOB,
     "year": Kind.INT,
 }
+_MYSQL_PRECISION = 10
+"""Of DECIMAL without one. Source: MariaDB, DECIMAL."""
 _UNSIGNED = {
     Kind.TINYINT: Kind.SMALLINT,
     Kind.SMALLINT: Kind.INT,
@@ -118,21 +120,21 @@ def logical_type(written: SqlType, *, dialect: str) -> LogicalType:
     element, as deep as declared. `BIT(1)` is a boolean, as Debezium sends it; longer ones are bytes.
     """
     kind = _kind(written, dialect=dialect)
-    scale = _scale(written.arguments, dialect=dialect) if kind is Kind.DECIMAL else None
-    element: LogicalType = Scalar(kind, scale)
+    element: LogicalType = _decimal(written.arguments, dialect=dialect) if kind is Kind.DECIMAL else Scalar(kind)
     for _ in range(written.dimensions):
         element = ListOf(element)
     return element
 
 
-def _scale(arguments: tuple[str, ...], *, dialect: str) -> int | None:
-    """The scale of a decimal: 0 where only a precision is given; without either, PostgreSQL keeps each value's own.
+def _decimal(arguments: tuple[str, ...], *, dialect: str) -> Scalar:
+    """A decimal: of scale 0 where only a precision is given; without either, PostgreSQL keeps each value's own.
 
     MySQL's bare DECIMAL is DECIMAL(10, 0). PostgreSQL 15 allows a negative scale, whose values print without it.
     """
-    if len(arguments) > 1:
-        return _whole_number(arguments[1])
-    return 0 if arguments or dialect == "mysql" else None
+    if not arguments:
+        return Scalar(Kind.DECIMAL, 0, _MYSQL_PRECISION) if dialect == "mysql" else Scalar(Kind.DECIMAL)
+    scale = _whole_number(arguments[1]) if len(arguments) > 1 else 0
+    return Scalar(Kind.DECIMAL, scale, _whole_number(arguments[0]))
 
 
 def _whole_number(text: str) -> int | None:

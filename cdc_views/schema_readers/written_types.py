@@ -13,8 +13,8 @@ class WrittenType:
 
     `name` is a native name, `frozen`, `list`, `set`, `map`, `tuple` or `vector` (with `parts`, and `size`), or a user
     type's name. `is_user_type` is set where the text can only mean a user type (quoted or qualified). `fields` is set
-    where the text spells the user type out (marshal strings). `reversed` is of marshal strings only. `scale` is that of
-    `decimal(p, s)`.
+    where the text spells the user type out (marshal strings). `reversed` is of marshal strings only. `decimal_size` is
+    the precision and the scale of `decimal(p, s)`.
     """
 
     start: Token
@@ -25,4 +25,4 @@ class WrittenType:
     is_user_type: bool = False
     fields: tuple[tuple[str, WrittenType], ...] | None = None
     reversed: bool = False
-    scale: int | None = None
+    decimal_size: tuple[int | None, int] | None = None

@@ -91,9 +91,7 @@ def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: s
     target.clock = clock
     plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
     query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
-    return query.sql(
-        dialect=target.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty
-    )
+    return query.sql(dialect=target.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
 
 
 def outputs_sql(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from cdc_views.overrides import parse_override
+from cdc_views.overrides import parse_override, precision_and_scale
 from cdc_views.relation import Relation
+from cdc_views.schema import Column, TableSchema
+from cdc_views.types import TEXT_KINDS, TEXT_STORED, Kind, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,36 @@ class ShownRelation(Relation):
 
     casts: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def shown(self) -> TableSchema:
+        """See `Relation.shown`. What is stored as text and shown as DECIMAL is read as one of that size, so never rounded."""
+        wanted = dict(self.casts)
+        columns = tuple(_retyped(c, parse_override(wanted[c.name])) if c.name in wanted else c for c in self.schema.columns)
+        return replace(self.schema, columns=columns)
+
 
 def casts_of(relation: Relation) -> dict[str, exp.DataType]:
-    """Return the types to cast to, by user name; most relations have none."""
-    return {name: parse_override(text) for name, text in relation.casts} if isinstance(relation, ShownRelation) else {}
+    """Return the types to cast to what `relation.shown` has, by user name; most relations have none."""
+    if not isinstance(relation, ShownRelation):
+        return {}
+    found = {name: parse_override(text) for name, text in relation.casts}
+    return {name: kind for name, kind in found.items() if not _is_read_as(relation.schema.column(name), kind)}
+
+
+def _is_read_as(column: Column, wanted: exp.DataType) -> bool:
+    """Whether a column's values are read as what is wanted, instead of being cast to it."""
+    assert isinstance(column.type, Scalar)
+    if wanted.this is exp.DataType.Type.DECIMAL:
+        return column.type.kind in TEXT_STORED | TEXT_KINDS
+    return wanted.this is exp.DataType.Type.TEXT and column.type.kind is Kind.DECIMAL
+
+
+def _retyped(column: Column, wanted: exp.DataType) -> Column:
+    assert isinstance(column.type, Scalar)
+    if not _is_read_as(column, wanted):
+        # a decimal of a declared size is cast from its text, so that the size need not be right
+        return replace(column, type=replace(column.type, precision=None))
+    if wanted.this is exp.DataType.Type.TEXT:
+        return replace(column, type=Scalar(Kind.DECIMAL, column.type.scale))
+    precision, scale = precision_and_scale(wanted)
+    return replace(column, type=Scalar(Kind.DECIMAL, scale, precision))

@@ -84,6 +84,9 @@ class Renderer:
     def visit_scan(self, node: Scan, names: dict[int, str]) -> exp.Select:
         """The raw table, projected and filtered."""
         query = _select(self._columns(node.columns), self.dialect.table(self._tables[node.source]))
+        beside = self.dialect.beside(node)
+        if beside is not None:
+            query = query.join(beside, join_type="cross", copy=False)
         return query.where(self.dialect.render(node.where), copy=False) if node.where is not None else query
 
     def visit_select(self, node: Select, names: dict[int, str]) -> exp.Select:

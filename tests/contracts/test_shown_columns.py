@@ -59,7 +59,7 @@ def test_a_value_that_does_not_fit_fails_the_read_and_is_no_null(run: CommandLin
 
 @pytest.mark.parametrize(
     ("dialect", "cast"),
-    [("spark", "CAST(`amount` AS DECIMAL(18, 2))"), ("duckdb", 'CAST("amount" AS DECIMAL(18, 2))')],
+    [("spark", "THEN CAST(`amount`.`value` AS DECIMAL(18, 2))"), ("duckdb", 'THEN CAST("amount"."value" AS DECIMAL(18, 2))')],
 )
 def test_generated_views_cast(run: CommandLine, dialect: str, cast: str) -> None:
     assert cast in run("generate", "--dialect", dialect).out

@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW `analytics`.`orders` AS
 SELECT
   `_view_id` AS `id`,
-  `state` AS `state`
+  `state` AS `state`,
+  `price` AS `price`
 FROM (
   WITH `row_facts` AS (
     /* one row per row or partition fact */
@@ -13,7 +14,8 @@ FROM (
       `id`,
       `_live`,
       `_deleted`.`written` AS `_deleted`,
-      `state`
+      `state`,
+      `price`
     FROM raw_orders AS `_raw`
     WHERE
       `_kind` IN ('row', 'partition')
@@ -33,6 +35,14 @@ FROM (
         ) IGNORE NULLS ORDER BY `state`.`written` DESC, `state`.`rank` DESC, `state`.`value` DESC
         LIMIT 1
       )[SAFE_OFFSET(0)] AS `state`,
+      ARRAY_AGG(
+        IF(
+          `price`.`written` IS NOT NULL,
+          STRUCT(`price`.`written` AS `written`, `price`.`rank` AS `rank`, `price`.`bytes` AS `bytes`, `price`.`value` AS `value`),
+          NULL
+        ) IGNORE NULLS ORDER BY `price`.`written` DESC, `price`.`rank` DESC, `price`.`bytes` DESC
+        LIMIT 1
+      )[SAFE_OFFSET(0)] AS `price`,
       MAX(`_deleted`) AS `_deleted`
     FROM `row_facts`
     GROUP BY
@@ -55,6 +65,7 @@ FROM (
       `l`.`id`,
       `l`.`_live`,
       `l`.`state`,
+      `l`.`price`,
       `l`.`_deleted`,
       `r`.`_table_deleted`
     FROM `latest_rows` AS `l`
@@ -65,6 +76,7 @@ FROM (
       `id`,
       `_live`,
       `state`,
+      `price`,
       (
         SELECT
           MAX(`_item`)
@@ -77,6 +89,7 @@ FROM (
       `id`,
       `_live`,
       `state`,
+      `price`,
       `_scope`,
       (
         `_scope` IS NULL OR `state`.`written` > `_scope`
@@ -95,13 +108,39 @@ FROM (
             )
           )
         )
-      ) AS `_shows_state`
+      ) AS `_shows_state`,
+      (
+        `_scope` IS NULL OR `price`.`written` > `_scope`
+      )
+      AND (
+        `price`.`rank` < -9223372036854775806
+        OR (
+          `price`.`rank` < 0
+          AND `price`.`rank` >= (
+            (
+              (
+                UNIX_SECONDS(CURRENT_TIMESTAMP()) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS `_shows_price`
     FROM `covered_rows`
   ), `visible_rows` AS (
     /* one row per visible row */
     SELECT
       `id` AS `_view_id`,
-      CASE WHEN `_shows_state` THEN `state`.`value` END AS `state`
+      CASE WHEN `_shows_state` THEN `state`.`value` END AS `state`,
+      CASE
+        WHEN `_shows_price`
+        THEN CAST(CASE
+          WHEN REGEXP_CONTAINS(`price`.`value`, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+          THEN `price`.`value`
+          ELSE `price`.`value` || ' does not fit decimal(12, 2) of price: update the schema file'
+        END AS NUMERIC)
+      END AS `price`
     FROM `judged_regular_cells`
     WHERE
       (
@@ -126,6 +165,7 @@ FROM (
   /* one row per visible row */
   SELECT
     `_view_id`,
-    `state`
+    `state`,
+    `price`
   FROM `visible_rows`
 ) AS `_merged`

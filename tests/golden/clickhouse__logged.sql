@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW "analytics"."orders" AS
 SELECT
   "_view_id" AS "id",
-  "state" AS "state"
+  "state" AS "state",
+  "price" AS "price"
 FROM (
   WITH "row_facts" AS (
     /* one row per row or partition fact */
@@ -13,7 +14,8 @@ FROM (
       "id",
       "_live",
       tupleElement("_deleted", 'written') AS "_deleted",
-      "state"
+      "state",
+      "price"
     FROM raw_orders AS "_raw"
     WHERE
       "_kind" IN ('row', 'partition')
@@ -31,6 +33,16 @@ FROM (
         tuple(tupleElement("state", 'written'), tupleElement("state", 'rank'), tupleElement("state", 'value')),
         tupleElement("state", 'written') IS NOT NULL
       ) AS "state",
+      argMaxIf(
+        tuple(
+          tupleElement("price", 'written'),
+          tupleElement("price", 'rank'),
+          tupleElement("price", 'bytes'),
+          tupleElement("price", 'value')
+        ),
+        tuple(tupleElement("price", 'written'), tupleElement("price", 'rank'), tupleElement("price", 'bytes')),
+        tupleElement("price", 'written') IS NOT NULL
+      ) AS "price",
       max("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY
@@ -53,6 +65,7 @@ FROM (
       "l"."id",
       "l"."_live",
       "l"."state",
+      "l"."price",
       "l"."_deleted",
       "r"."_table_deleted"
     FROM "latest_rows" AS "l"
@@ -63,6 +76,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       arrayReduce('max', ["_deleted", "_table_deleted"]) AS "_scope"
     FROM "latest_rows_and_table"
   ), "judged_regular_cells" AS (
@@ -71,6 +85,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       "_scope",
       (
         "_scope" IS NULL OR tupleElement("state", 1) > "_scope"
@@ -89,13 +104,39 @@ FROM (
             )
           )
         )
-      ) AS "_shows_state"
+      ) AS "_shows_state",
+      (
+        "_scope" IS NULL OR tupleElement("price", 1) > "_scope"
+      )
+      AND (
+        tupleElement("price", 2) < -9223372036854775806
+        OR (
+          tupleElement("price", 2) < 0
+          AND tupleElement("price", 2) >= (
+            (
+              (
+                toInt64(toUnixTimestamp(now())) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS "_shows_price"
     FROM "covered_rows"
   ), "visible_rows" AS (
     /* one row per visible row */
     SELECT
       "id" AS "_view_id",
-      CASE WHEN "_shows_state" THEN tupleElement("state", 3) END AS "state"
+      CASE WHEN "_shows_state" THEN tupleElement("state", 3) END AS "state",
+      CASE
+        WHEN "_shows_price"
+        THEN CAST(CASE
+          WHEN match(tupleElement("price", 4), '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+          THEN tupleElement("price", 4)
+          ELSE tupleElement("price", 4) || ' does not fit decimal(12, 2) of price: update the schema file'
+        END AS Nullable(Decimal(12, 2)))
+      END AS "price"
     FROM "judged_regular_cells"
     WHERE
       (
@@ -120,7 +161,8 @@ FROM (
   /* one row per visible row */
   SELECT
     "_view_id",
-    "state"
+    "state",
+    "price"
   FROM "visible_rows"
   SETTINGS join_use_nulls = 1, prefer_column_name_to_alias = 1
 ) AS "_merged"

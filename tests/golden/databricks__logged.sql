@@ -9,7 +9,8 @@ WITH `row_facts` AS (
     `id`,
     `_live`,
     `_deleted`.`written` AS `_deleted`,
-    `state`
+    `state`,
+    `price`
   FROM raw_orders
   WHERE
     `_kind` IN ('row', 'partition')
@@ -21,6 +22,10 @@ WITH `row_facts` AS (
       `_live`.`written` IS NOT NULL) AS `_live`,
     MAX(NAMED_STRUCT('written', `state`.`written`, 'rank', `state`.`rank`, 'value', `state`.`value`)) FILTER(WHERE
       `state`.`written` IS NOT NULL) AS `state`,
+    MAX(
+      NAMED_STRUCT('written', `price`.`written`, 'rank', `price`.`rank`, 'bytes', `price`.`bytes`, 'value', `price`.`value`)
+    ) FILTER(WHERE
+      `price`.`written` IS NOT NULL) AS `price`,
     MAX(`_deleted`) AS `_deleted`
   FROM `row_facts`
   GROUP BY
@@ -43,6 +48,7 @@ WITH `row_facts` AS (
     `l`.`id`,
     `l`.`_live`,
     `l`.`state`,
+    `l`.`price`,
     `l`.`_deleted`,
     `r`.`_table_deleted`
   FROM `latest_rows` AS `l`
@@ -53,6 +59,7 @@ WITH `row_facts` AS (
     `id`,
     `_live`,
     `state`,
+    `price`,
     GREATEST(`_deleted`, `_table_deleted`) AS `_scope`
   FROM `latest_rows_and_table`
 ), `judged_regular_cells` AS (
@@ -61,6 +68,7 @@ WITH `row_facts` AS (
     `id`,
     `_live`,
     `state`,
+    `price`,
     `_scope`,
     (
       `_scope` IS NULL OR `state`.`written` > `_scope`
@@ -79,13 +87,40 @@ WITH `row_facts` AS (
           )
         )
       )
-    ) AS `_shows_state`
+    ) AS `_shows_state`,
+    (
+      `_scope` IS NULL OR `price`.`written` > `_scope`
+    )
+    AND (
+      `price`.`rank` < -9223372036854775806
+      OR (
+        `price`.`rank` < 0
+        AND `price`.`rank` >= (
+          (
+            (
+              UNIX_TIMESTAMP() + 1
+            ) * 2147483648
+          ) + (
+            -9223372036854775807 - 1
+          )
+        )
+      )
+    ) AS `_shows_price`
   FROM `covered_rows`
 ), `visible_rows` AS (
   /* one row per visible row */
   SELECT
     `id` AS `_view_id`,
-    CASE WHEN `_shows_state` THEN `state`.`value` END AS `state`
+    CASE WHEN `_shows_state` THEN `state`.`value` END AS `state`,
+    CASE
+      WHEN `_shows_price`
+      THEN CASE
+        WHEN REGEXP_LIKE(`price`.`value`, '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+        THEN CAST(`price`.`value` AS DECIMAL(12, 2))
+        WHEN NOT `price`.`value` IS NULL
+        THEN RAISE_ERROR(`price`.`value` || ' does not fit decimal(12, 2) of price: update the schema file')
+      END
+    END AS `price`
   FROM `judged_regular_cells`
   WHERE
     (
@@ -109,11 +144,13 @@ WITH `row_facts` AS (
 )
 SELECT
   `_view_id` AS `id`,
-  `state` AS `state`
+  `state` AS `state`,
+  `price` AS `price`
 FROM (
   /* one row per visible row */
   SELECT
     `_view_id`,
-    `state`
+    `state`,
+    `price`
   FROM `visible_rows`
 ) AS `_merged`

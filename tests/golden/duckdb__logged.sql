@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW "analytics"."orders" AS
 SELECT
   "_view_id" AS "id",
-  "state" AS "state"
+  "state" AS "state",
+  "price" AS "price"
 FROM (
   WITH "row_facts" AS (
     /* one row per row or partition fact */
@@ -13,7 +14,8 @@ FROM (
       "id",
       "_live",
       "_deleted"."written" AS "_deleted",
-      "state"
+      "state",
+      "price"
     FROM raw_orders
     WHERE
       "_kind" IN ('row', 'partition')
@@ -25,6 +27,10 @@ FROM (
         "_live"."written" IS NOT NULL) AS "_live",
       MAX(STRUCT_PACK("written" := "state"."written", "rank" := "state"."rank", "value" := "state"."value")) FILTER(WHERE
         "state"."written" IS NOT NULL) AS "state",
+      MAX(
+        STRUCT_PACK("written" := "price"."written", "rank" := "price"."rank", "bytes" := "price"."bytes", "value" := "price"."value")
+      ) FILTER(WHERE
+        "price"."written" IS NOT NULL) AS "price",
       MAX("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY
@@ -47,6 +53,7 @@ FROM (
       "l"."id",
       "l"."_live",
       "l"."state",
+      "l"."price",
       "l"."_deleted",
       "r"."_table_deleted"
     FROM "latest_rows" AS "l"
@@ -57,6 +64,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       GREATEST("_deleted", "_table_deleted") AS "_scope"
     FROM "latest_rows_and_table"
   ), "judged_regular_cells" AS (
@@ -65,6 +73,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       "_scope",
       (
         "_scope" IS NULL OR "state"."written" > "_scope"
@@ -83,13 +92,43 @@ FROM (
             )
           )
         )
-      ) AS "_shows_state"
+      ) AS "_shows_state",
+      (
+        "_scope" IS NULL OR "price"."written" > "_scope"
+      )
+      AND (
+        "price"."rank" < -9223372036854775806
+        OR (
+          "price"."rank" < 0
+          AND "price"."rank" >= (
+            (
+              (
+                CAST(FLOOR(EPOCH(NOW())) AS BIGINT) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS "_shows_price"
     FROM "covered_rows"
   ), "visible_rows" AS (
     /* one row per visible row */
     SELECT
       "id" AS "_view_id",
-      CASE WHEN "_shows_state" THEN "state"."value" END AS "state"
+      CASE WHEN "_shows_state" THEN "state"."value" END AS "state",
+      CASE
+        WHEN "_shows_price"
+        THEN CASE
+          WHEN CAST(CAST("price"."value" AS DECIMAL(12, 2)) AS TEXT) = "price"."value"
+          THEN CAST("price"."value" AS DECIMAL(12, 2))
+          ELSE CAST(CASE
+            WHEN REGEXP_MATCHES("price"."value", '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+            THEN "price"."value"
+            ELSE "price"."value" || ' does not fit decimal(12, 2) of price: update the schema file'
+          END AS DECIMAL(12, 2))
+        END
+      END AS "price"
     FROM "judged_regular_cells"
     WHERE
       (
@@ -114,6 +153,7 @@ FROM (
   /* one row per visible row */
   SELECT
     "_view_id",
-    "state"
+    "state",
+    "price"
   FROM "visible_rows"
 ) AS "_merged"

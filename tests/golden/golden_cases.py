@@ -8,6 +8,7 @@ from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 
 INT, TEXT, DECIMAL, TIMESTAMP, UUID = map(Scalar, (Kind.INT, Kind.TEXT, Kind.DECIMAL, Kind.TIMESTAMP, Kind.UUID))
+PRICE = Scalar(Kind.DECIMAL, 2, 12)
 ADDRESS = (("street", TEXT), ("Zip Code", INT))
 
 
@@ -34,7 +35,7 @@ CASES = {
         key("id", INT), Column("lines", ListOf(INT, frozen=False)), Column("prices", MapOf(TEXT, DECIMAL, frozen=False))
     ),
     "fields": relation(key("id", INT), Column("home", Udt("shop", "address", ADDRESS, frozen=False))),
-    "logged": relation(key("id", INT), Column("state", TEXT), order=WriteOrder.LOG_POSITION),
+    "logged": relation(key("id", INT), Column("state", TEXT), Column("price", PRICE), order=WriteOrder.LOG_POSITION),
 }
 
 HOSTILE = (

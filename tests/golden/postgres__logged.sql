@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW "analytics"."orders" AS
 SELECT
   "_view_id" AS "id",
-  "state" AS "state"
+  "state" AS "state",
+  "price" AS "price"
 FROM (
   WITH "row_facts" AS (
     /* one row per row or partition fact */
@@ -15,7 +16,8 @@ FROM (
       (
         "_deleted"
       )."written" AS "_deleted",
-      "state"
+      "state",
+      "price"
     FROM raw_orders AS "_raw"
     WHERE
       "_kind" IN ('row', 'partition')
@@ -49,6 +51,20 @@ FROM (
             "state"
           )."written" IS NOT NULL)
       )[1] AS "state",
+      (
+        ARRAY_AGG(
+          "price" ORDER BY (
+            "price"
+          )."written" DESC NULLS LAST, (
+            "price"
+          )."rank" DESC NULLS LAST, (
+            "price"
+          )."bytes" DESC NULLS LAST
+        ) FILTER(WHERE
+          (
+            "price"
+          )."written" IS NOT NULL)
+      )[1] AS "price",
       MAX("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY
@@ -73,6 +89,7 @@ FROM (
       "l"."id",
       "l"."_live",
       "l"."state",
+      "l"."price",
       "l"."_deleted",
       "r"."_table_deleted"
     FROM "latest_rows" AS "l"
@@ -83,6 +100,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       GREATEST("_deleted", "_table_deleted") AS "_scope"
     FROM "latest_rows_and_table"
   ), "judged_regular_cells" AS (
@@ -91,6 +109,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       "_scope",
       (
         "_scope" IS NULL OR (
@@ -117,7 +136,33 @@ FROM (
             )
           )
         )
-      ) AS "_shows_state"
+      ) AS "_shows_state",
+      (
+        "_scope" IS NULL OR (
+          "price"
+        )."written" > "_scope"
+      )
+      AND (
+        (
+          "price"
+        )."rank" < -9223372036854775806
+        OR (
+          (
+            "price"
+          )."rank" < 0
+          AND (
+            "price"
+          )."rank" >= (
+            (
+              (
+                CAST(FLOOR(EXTRACT(EPOCH FROM NOW())) AS BIGINT) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS "_shows_price"
     FROM "covered_rows"
   ), "visible_rows" AS (
     /* one row per visible row */
@@ -125,7 +170,21 @@ FROM (
       "id" AS "_view_id",
       CASE WHEN "_shows_state" THEN (
         "state"
-      )."value" END AS "state"
+      )."value" END AS "state",
+      CASE
+        WHEN "_shows_price"
+        THEN CAST(CASE
+          WHEN (
+            "price"
+          )."value" ~ '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$'
+          THEN (
+            "price"
+          )."value"
+          ELSE (
+            "price"
+          )."value" || ' does not fit decimal(12, 2) of price: update the schema file'
+        END AS DECIMAL(12, 2))
+      END AS "price"
     FROM "judged_regular_cells"
     WHERE
       (
@@ -158,6 +217,7 @@ FROM (
   /* one row per visible row */
   SELECT
     "_view_id",
-    "state"
+    "state",
+    "price"
   FROM "visible_rows"
 ) AS "_merged"

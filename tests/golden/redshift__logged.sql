@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW "analytics"."orders" AS
 SELECT
   "_view_id" AS "id",
-  "state" AS "state"
+  "state" AS "state",
+  "price" AS "price"
 FROM (
   WITH "row_facts" AS (
     /* one row per row or partition fact */
@@ -13,7 +14,8 @@ FROM (
       "id",
       "_live",
       CAST("_deleted"."written" AS DECIMAL(38, 0)) AS "_deleted",
-      "state"
+      "state",
+      "price"
     FROM raw_orders AS "_raw"
     WHERE
       "_kind" IN ('row', 'partition')
@@ -24,6 +26,7 @@ FROM (
       "_live",
       "_deleted",
       "state",
+      "price",
       ROW_NUMBER() OVER (
         PARTITION BY "id"
         ORDER BY CAST("_live"."written" AS DECIMAL(38, 0)) DESC NULLS LAST, CAST("_live"."rank" AS BIGINT) DESC NULLS LAST
@@ -31,7 +34,11 @@ FROM (
       ROW_NUMBER() OVER (
         PARTITION BY "id"
         ORDER BY CAST("state"."written" AS DECIMAL(38, 0)) DESC NULLS LAST, CAST("state"."rank" AS BIGINT) DESC NULLS LAST, CAST("state"."value" AS VARCHAR(65535)) DESC NULLS LAST
-      ) AS "_rank_1"
+      ) AS "_rank_1",
+      ROW_NUMBER() OVER (
+        PARTITION BY "id"
+        ORDER BY CAST("price"."written" AS DECIMAL(38, 0)) DESC NULLS LAST, CAST("price"."rank" AS BIGINT) DESC NULLS LAST, CAST("price"."bytes" AS VARCHAR(65535)) DESC NULLS LAST
+      ) AS "_rank_2"
     FROM "row_facts"
   ), "latest_rows" AS (
     /* one row per row key */
@@ -76,6 +83,36 @@ FROM (
           END
         )
       ) AS "state",
+      OBJECT(
+        'written',
+        MAX(
+          CASE
+            WHEN "_rank_2" = 1 AND CAST("price"."written" AS DECIMAL(38, 0)) IS NOT NULL
+            THEN CAST("price"."written" AS DECIMAL(38, 0))
+          END
+        ),
+        'rank',
+        MAX(
+          CASE
+            WHEN "_rank_2" = 1 AND CAST("price"."written" AS DECIMAL(38, 0)) IS NOT NULL
+            THEN CAST("price"."rank" AS BIGINT)
+          END
+        ),
+        'bytes',
+        MAX(
+          CASE
+            WHEN "_rank_2" = 1 AND CAST("price"."written" AS DECIMAL(38, 0)) IS NOT NULL
+            THEN CAST("price"."bytes" AS VARCHAR(65535))
+          END
+        ),
+        'value',
+        MAX(
+          CASE
+            WHEN "_rank_2" = 1 AND CAST("price"."written" AS DECIMAL(38, 0)) IS NOT NULL
+            THEN CAST("price"."value" AS VARCHAR(65535))
+          END
+        )
+      ) AS "price",
       MAX("_deleted") AS "_deleted"
     FROM "latest_rows_ranked"
     GROUP BY
@@ -98,6 +135,7 @@ FROM (
       "l"."id",
       "l"."_live",
       "l"."state",
+      "l"."price",
       "l"."_deleted",
       "r"."_table_deleted"
     FROM "latest_rows" AS "l"
@@ -108,6 +146,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       GREATEST("_deleted", "_table_deleted") AS "_scope"
     FROM "latest_rows_and_table"
   ), "judged_regular_cells" AS (
@@ -116,6 +155,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       "_scope",
       (
         "_scope" IS NULL OR CAST("state"."written" AS DECIMAL(38, 0)) > "_scope"
@@ -134,13 +174,39 @@ FROM (
             )
           )
         )
-      ) AS "_shows_state"
+      ) AS "_shows_state",
+      (
+        "_scope" IS NULL OR CAST("price"."written" AS DECIMAL(38, 0)) > "_scope"
+      )
+      AND (
+        CAST("price"."rank" AS BIGINT) < -9223372036854775806
+        OR (
+          CAST("price"."rank" AS BIGINT) < 0
+          AND CAST("price"."rank" AS BIGINT) >= (
+            (
+              (
+                CAST(EXTRACT(EPOCH FROM GETDATE()) AS BIGINT) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS "_shows_price"
     FROM "covered_rows"
   ), "visible_rows" AS (
     /* one row per visible row */
     SELECT
       "id" AS "_view_id",
-      CASE WHEN "_shows_state" THEN CAST("state"."value" AS VARCHAR(65535)) END AS "state"
+      CASE WHEN "_shows_state" THEN CAST("state"."value" AS VARCHAR(65535)) END AS "state",
+      CASE
+        WHEN "_shows_price"
+        THEN CAST(CASE
+          WHEN CAST("price"."value" AS VARCHAR(65535)) ~ '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$'
+          THEN CAST("price"."value" AS VARCHAR(65535))
+          ELSE CAST("price"."value" AS VARCHAR(65535)) || ' does not fit decimal(12, 2) of price: update the schema file'
+        END AS DECIMAL(12, 2))
+      END AS "price"
     FROM "judged_regular_cells"
     WHERE
       (
@@ -165,6 +231,7 @@ FROM (
   /* one row per visible row */
   SELECT
     "_view_id",
-    "state"
+    "state",
+    "price"
   FROM "visible_rows"
 ) AS "_merged"

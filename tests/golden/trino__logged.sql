@@ -5,7 +5,8 @@
 CREATE OR REPLACE VIEW "analytics"."orders" AS
 SELECT
   "_view_id" AS "id",
-  "state" AS "state"
+  "state" AS "state",
+  "price" AS "price"
 FROM (
   WITH "row_facts" AS (
     /* one row per row or partition fact */
@@ -13,7 +14,8 @@ FROM (
       "id",
       "_live",
       "_deleted"."written" AS "_deleted",
-      "state"
+      "state",
+      "price"
     FROM raw_orders AS "_raw"
     WHERE
       "_kind" IN ('row', 'partition')
@@ -33,6 +35,13 @@ FROM (
           "state"."written" IS NOT NULL),
         1
       ) AS "state",
+      ELEMENT_AT(
+        ARRAY_AGG(
+          ROW("price"."written", "price"."rank", "price"."bytes", "price"."value") ORDER BY "price"."written" DESC, "price"."rank" DESC, "price"."bytes" DESC
+        ) FILTER(WHERE
+          "price"."written" IS NOT NULL),
+        1
+      ) AS "price",
       MAX("_deleted") AS "_deleted"
     FROM "row_facts"
     GROUP BY
@@ -55,6 +64,7 @@ FROM (
       "l"."id",
       "l"."_live",
       "l"."state",
+      "l"."price",
       "l"."_deleted",
       "r"."_table_deleted"
     FROM "latest_rows" AS "l"
@@ -65,6 +75,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       ARRAY_MAX(FILTER(ARRAY["_deleted", "_table_deleted"], "_item" -> "_item" IS NOT NULL)) AS "_scope"
     FROM "latest_rows_and_table"
   ), "judged_regular_cells" AS (
@@ -73,6 +84,7 @@ FROM (
       "id",
       "_live",
       "state",
+      "price",
       "_scope",
       (
         "_scope" IS NULL OR "state"[1] > "_scope"
@@ -91,13 +103,39 @@ FROM (
             )
           )
         )
-      ) AS "_shows_state"
+      ) AS "_shows_state",
+      (
+        "_scope" IS NULL OR "price"[1] > "_scope"
+      )
+      AND (
+        "price"[2] < -9223372036854775806
+        OR (
+          "price"[2] < 0
+          AND "price"[2] >= (
+            (
+              (
+                CAST(FLOOR(TO_UNIXTIME(NOW())) AS BIGINT) + 1
+              ) * 2147483648
+            ) + (
+              -9223372036854775807 - 1
+            )
+          )
+        )
+      ) AS "_shows_price"
     FROM "covered_rows"
   ), "visible_rows" AS (
     /* one row per visible row */
     SELECT
       "id" AS "_view_id",
-      CASE WHEN "_shows_state" THEN "state"[3] END AS "state"
+      CASE WHEN "_shows_state" THEN "state"[3] END AS "state",
+      CASE
+        WHEN "_shows_price"
+        THEN CAST(CASE
+          WHEN REGEXP_LIKE("price"[4], '^-?(0*[0-9]{0,10}([.][0-9]{0,2}0*)?|[0-9.]+E[+][0-9]+|0([.]0+)?E-[0-9]+)$')
+          THEN "price"[4]
+          ELSE "price"[4] || ' does not fit decimal(12, 2) of price: update the schema file'
+        END AS DECIMAL(12, 2))
+      END AS "price"
     FROM "judged_regular_cells"
     WHERE
       (
@@ -122,6 +160,7 @@ FROM (
   /* one row per visible row */
   SELECT
     "_view_id",
-    "state"
+    "state",
+    "price"
   FROM "visible_rows"
 ) AS "_merged"

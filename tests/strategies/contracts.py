@@ -18,7 +18,9 @@ names = st.one_of(
     st.text("ab'\"`{}%:#.- ,\\\n\t\u00e9\u4e2d\U0001f600", min_size=1, max_size=6),
 )
 _kinds = st.sampled_from([kind for kind in Kind if kind is not Kind.COUNTER])
-scalars = st.builds(Scalar, _kinds) | st.builds(lambda scale: Scalar(Kind.DECIMAL, scale), st.integers(0, 9))
+scalars = st.builds(Scalar, _kinds) | st.builds(
+    lambda scale, precision: Scalar(Kind.DECIMAL, scale, precision), st.integers(0, 9), st.none() | st.integers(9, 40)
+)
 
 
 def _frozen(parts: st.SearchStrategy[LogicalType]) -> st.SearchStrategy[LogicalType]:

@@ -61,12 +61,16 @@ def _column(written: Any) -> LogicalType:
     ],
 )
 def test_scalar_types(written: Any, expected: Kind) -> None:
-    assert _column(written) == Scalar(expected, written.get("scale", 0) if expected is Kind.DECIMAL else None)
+    size = (written.get("scale", 0), written["precision"]) if expected is Kind.DECIMAL else ()
+    assert _column(written) == Scalar(expected, *size)
 
 
-def test_a_decimal_of_connects_converter_has_the_scale_of_its_parameters() -> None:
+def test_a_decimal_of_connects_converter_has_the_size_of_its_parameters() -> None:
     decimal = {"type": "bytes", "connect.name": "org.apache.kafka.connect.data.Decimal", "connect.parameters": {"scale": "4"}}
-    assert _column({**decimal, "logicalType": "decimal", "precision": 12, "scale": 4}) == Scalar(Kind.DECIMAL, 4)
+    sized = {**decimal, "connect.parameters": {"scale": "4", "connect.decimal.precision": "12"}}
+    assert _column(sized) == Scalar(Kind.DECIMAL, 4, 12)
+    assert _column({**sized, "logicalType": "decimal", "precision": 12, "scale": 4}) == Scalar(Kind.DECIMAL, 4, 12)
+    assert _column({**decimal, "logicalType": "decimal", "precision": 12, "scale": 4}) == Scalar(Kind.DECIMAL, 4, 12)
     assert _column(decimal) == Scalar(Kind.DECIMAL, 4)
     assert _column({"type": "bytes", "logicalType": "big-decimal"}) == Scalar(Kind.DECIMAL)
 

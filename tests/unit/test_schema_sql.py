@@ -261,21 +261,27 @@ def test_an_open_string_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dialect", "written", "scale"),
+    ("dialect", "written", "size", "shown"),
     [
-        ("postgres", "numeric(12,4)", 4), ("postgres", "numeric(9)", 0), ("postgres", "numeric", None),
-        ("postgres", "dec(3, 1)", 1), ("postgres", "numeric(5,-2)", -2), ("postgres", "int", None),
-        ("mysql", "decimal(20,6) unsigned", 6),
-        ("mysql", "decimal", 0), ("mysql", "fixed(5)", 0), ("mysql", "float(7,3)", None),
+        ("postgres", "numeric(12,4)", (12, 4), (12, 4)), ("postgres", "numeric(9)", (9, 0), (9, 0)),
+        ("postgres", "numeric", (None, None), None), ("postgres", "dec(3, 1)", (3, 1), (3, 1)),
+        ("postgres", "numeric(5,-2)", (5, -2), (7, 0)), ("postgres", "numeric(2,5)", (2, 5), (5, 5)),
+        ("postgres", "numeric(39,2)", (39, 2), None), ("postgres", "numeric(38,38)", (38, 38), None),
+        ("postgres", "int", (None, None), None), ("mysql", "decimal(20,6) unsigned", (20, 6), (20, 6)),
+        ("mysql", "decimal", (10, 0), (10, 0)), ("mysql", "fixed(5)", (5, 0), (5, 0)),
+        ("mysql", "float(7,3)", (None, None), None),
     ],
 )  # fmt: skip
-def test_the_scale_of_a_decimal(dialect: str, written: str, scale: int | None) -> None:
+def test_the_size_of_a_decimal(
+    dialect: str, written: str, size: tuple[int | None, int | None], shown: tuple[int, int] | None
+) -> None:
     table = read_sql(f"create table t (id int primary key, a {written})", dialect=dialect).tables["t"]
     found = table.column("a").type
     assert isinstance(found, Scalar)
-    assert found.scale == scale
+    assert (found.precision, found.scale) == size
+    assert found.decimal_size == shown
 
 
-def test_an_array_of_decimals_has_their_scale() -> None:
+def test_an_array_of_decimals_has_their_size() -> None:
     table = read_sql("create table t (id int primary key, a numeric(4,2)[])", dialect="postgres").tables["t"]
-    assert table.column("a").type == ListOf(Scalar(Kind.DECIMAL, 2))
+    assert table.column("a").type == ListOf(Scalar(Kind.DECIMAL, 2, 4))

@@ -168,7 +168,7 @@ def test_a_table_without_a_key_is_refused() -> None:
 def test_a_decimal_may_have_a_scale() -> None:
     table = _only("table: t\ncolumns: {id: int, a: 'decimal(12,4)', b: 'list<decimal(3)>', c: decimal}\nprimary_key: [id]")
     assert [table.column(name).type for name in "abc"] == [
-        Scalar(Kind.DECIMAL, 4), ListOf(Scalar(Kind.DECIMAL, 0), frozen=False), Scalar(Kind.DECIMAL),
+        Scalar(Kind.DECIMAL, 4, 12), ListOf(Scalar(Kind.DECIMAL, 0, 3), frozen=False), Scalar(Kind.DECIMAL),
     ]  # fmt: skip
     with pytest.raises(SchemaError, match="expected the scale, a whole number, found 'x'"):
         _only("table: t\ncolumns: {id: int, a: 'decimal(12,x)'}\nprimary_key: [id]")

@@ -17,11 +17,11 @@ from sqlglot import exp
 from cdc_views.errors import UnsupportedError
 from cdc_views.naming import held_name, physical_name
 from cdc_views.plan import expr as e
-from cdc_views.plan.nodes import Node
+from cdc_views.plan.nodes import Node, Scan
+from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
 from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.types import (
-    Kind,
     ListOf,
     LogicalType,
     MapOf,
@@ -68,7 +68,7 @@ def number(value: int) -> Sql:
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
 
 
-class Dialect:
+class Dialect(DecimalDialect):
     """A dialect of SQL. One instance renders the expressions of one plan."""
 
     name: ClassVar[str]
@@ -140,6 +140,10 @@ class Dialect:
     def finished(self, query: exp.Select) -> exp.Select:
         """Return the whole query, with what the dialect adds to it."""
         return query
+
+    def beside(self, scan: Scan) -> Sql | None:
+        """Return a table of one row that a scan is crossed with; None where the engine reads the scan right without."""
+        return None
 
     def bare_null(self, like: e.Expr) -> Sql:
         """Return the null that stands beside values of `like` in a UNION; see `types_bare_nulls`."""
@@ -279,7 +283,7 @@ class Dialect:
             return base
         match kind:
             case Scalar():
-                return self.friendly_scalar(base, kind.kind)
+                return self.friendly_leaf(base, kind)
             case ListOf() | SetOf() | VectorOf():
                 return self.each(base, lambda item: self.friendly(item, kind.element))
             case MapOf():
@@ -369,10 +373,6 @@ class Dialect:
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """Return (select expression, lateral source) that give one row per element called `alias`."""
         self.cannot("unnest an array")
-
-    def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """A stored timestamp, date or time as the dialect's own; others as they are."""
-        return base
 
     def table(self, reference: str) -> Sql:
         """Return the raw table in a FROM clause; `reference` is text in this dialect."""

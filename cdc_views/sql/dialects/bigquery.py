@@ -151,6 +151,13 @@ class BigQuery(StructDialect):
         """`CROSS JOIN UNNEST(array) AS alias`."""
         return exp.column(identifier(alias)), _unnest(array, alias)
 
+    def decimal_type(self, precision: int, scale: int) -> exp.DataType:
+        """NUMERIC within its limits, else BIGNUMERIC; no column of a view has parameters of its type.
+
+        Source: BigQuery, Data types, Decimal types.
+        """
+        return exp.DataType.build(decimal_name(precision, scale), dialect="bigquery")
+
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Instants as TIMESTAMP, others as DATETIME, days as DATE, times as text (TIME has µs); out of range: null."""
         least, greatest = _MILLIS
@@ -167,6 +174,11 @@ class BigQuery(StructDialect):
             case Kind.TIME:
                 return time_text(base, "FORMAT")
         return base
+
+
+def decimal_name(precision: int, scale: int) -> str:
+    """Return the type that holds DECIMAL(precision, scale). Source: BigQuery, Data types, Decimal types."""
+    return "NUMERIC" if precision - scale <= 29 and scale <= 9 else "BIGNUMERIC"
 
 
 def _unnest(array: Sql, alias: str = "_item") -> Sql:

@@ -172,6 +172,10 @@ class ClickHouse(StructDialect):
             return exp.Null()
         return function("defaultValueOfTypeName", exp.Literal.string(type_name(kind)))
 
+    def decimal_type(self, precision: int, scale: int) -> exp.DataType:
+        """`Nullable(Decimal(p, s))`."""
+        return exp.DataType.build(f"Nullable(Decimal({precision}, {scale}))", dialect="clickhouse")
+
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Instants as DateTime64 in UTC, days as Date32, both null out of their range; times as text."""
         utc = exp.Literal.string("UTC")
@@ -198,6 +202,8 @@ class ClickHouse(StructDialect):
 def type_name(kind: LogicalType) -> str:
     """Return the type of friendly values of `kind`; what may be Nullable is."""
     match kind:
+        case Scalar() if kind.decimal_size is not None:
+            return "Nullable(Decimal({}, {}))".format(*kind.decimal_size)
         case Scalar():
             return f"Nullable({_TYPES.get(kind.kind, 'String')})"
         case ListOf() | SetOf() | VectorOf():

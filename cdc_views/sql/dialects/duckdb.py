@@ -7,7 +7,9 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
+from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.decimals import exact_if_spelled_out
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
@@ -21,6 +23,27 @@ class DuckDb(WindowDialect):
     name = "duckdb"
     sqlglot_name = "duckdb"
     joins_fully = True
+
+    def begin(self, nodes: list[Node]) -> None:
+        """See `Dialect.begin`."""
+        super().begin(nodes)
+        self._uncut = _uncut(nodes[-1])
+
+    def beside(self, scan: Scan) -> Sql | None:
+        """Cross a scan that a LIMIT would reach with one row.
+
+        DuckDB reads such a scan twice: the columns that decide which rows stay, then the others of those rows. Where it
+        reads fields of structs, and a condition is pushed into the scan, it confuses their places: an internal error, or
+        another column's value. A join stands in the way of that, and of nothing else: conditions and the choice of
+        fields still reach the files.
+
+        Source: duckdb 2.0.0, `late_materialization`; tests/properties/test_limits.py runs it.
+        """
+        if id(scan) not in self._uncut:
+            return None
+        one_row = exp.select(exp.alias_(number(1), identifier("_one"))).subquery(identifier("_one_row"), copy=False)
+        one_row.add_comments([" keeps a LIMIT of the reader from DuckDB's late materialization, which fails on structs"])
+        return one_row
 
     def table(self, reference: str) -> Sql:
         """See `Dialect.table`. A reference that lists hundreds of files is not worth parsing."""
@@ -72,6 +95,10 @@ class DuckDb(WindowDialect):
         """`UNNEST` in the select list."""
         return exp.alias_(function("UNNEST", array), identifier(alias)), None
 
+    def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
+        """See `DecimalDialect.exact_decimal`."""
+        return exact_if_spelled_out(text, self.decimal_type(precision, scale), precision=precision, scale=scale)
+
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Timestamps as TIMESTAMP WITH TIME ZONE, relational ones without, days as DATE, times as text (TIME is µs)."""
         match kind:
@@ -88,6 +115,14 @@ class DuckDb(WindowDialect):
             case Kind.TIME:
                 return time_text(base, "printf")
         return base
+
+
+def _uncut(root: Node) -> set[int]:
+    """The ids of the scans of which rows come out as they went in, with nothing in between that gathers some first."""
+    if isinstance(root, Scan):
+        return {id(root)}
+    passes = isinstance(root, Select | Ordered | UnionAll)
+    return {scan for source in root.sources() for scan in _uncut(source)} if passes else set()
 
 
 def _lambda(body: Callable[[Sql], Sql]) -> Sql:

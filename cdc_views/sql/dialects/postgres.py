@@ -194,7 +194,7 @@ class Postgres(StructDialect):
 
     def friendly(self, base: Sql, kind: LogicalType) -> Sql:
         """Scalars in friendly types; what is nested as it is stored."""
-        return self.friendly_scalar(base, kind.kind) if isinstance(kind, Scalar) else base
+        return self.friendly_leaf(base, kind) if isinstance(kind, Scalar) else base
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Instants as TIMESTAMPTZ, others as TIMESTAMP, days as DATE, times as text (TIME has µs); out of range: null."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cdc_views.naming import physical_name
 from cdc_views.types import (
-    RESHAPED_KINDS,
     ListOf,
     LogicalType,
     MapOf,
@@ -13,6 +12,7 @@ from cdc_views.types import (
     TupleOf,
     Udt,
     VectorOf,
+    is_reshaped,
 )
 
 
@@ -20,7 +20,7 @@ def is_changed(kind: LogicalType) -> bool:
     """Whether the friendly form of `kind` differs from the stored one (in a user type, also by its names)."""
     match kind:
         case Scalar():
-            return kind.kind in RESHAPED_KINDS
+            return is_reshaped(kind)
         case ListOf() | SetOf() | VectorOf():
             return is_changed(kind.element)
         case MapOf():

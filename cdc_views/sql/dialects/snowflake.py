@@ -86,7 +86,7 @@ class SemiStructured(StructDialect):
 
     def friendly(self, base: Sql, kind: LogicalType) -> Sql:
         """Scalars in friendly types; what is nested as it is stored."""
-        return self.friendly_scalar(base, kind.kind) if isinstance(kind, Scalar) else base
+        return self.friendly_leaf(base, kind) if isinstance(kind, Scalar) else base
 
 
 class Snowflake(SemiStructured):

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.decimals import exact_unless_null
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
 from cdc_views.types import Kind
@@ -70,6 +71,10 @@ class Spark(WindowDialect):
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`explode` in the select list."""
         return exp.alias_(function("explode", array), identifier(alias)), None
+
+    def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
+        """See `DecimalDialect.exact_decimal`. Without ANSI mode a cast that fails gives null."""
+        return exact_unless_null(text, self.decimal_type(precision, scale), precision=precision, scale=scale)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
         """Instants as TIMESTAMP, others as TIMESTAMP_NTZ, days as DATE, times as text (there is no TIME of ns)."""

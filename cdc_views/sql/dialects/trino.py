@@ -154,6 +154,8 @@ class Trino(StructDialect):
 def type_of(kind: LogicalType) -> exp.DataType:
     """Return the type of friendly values of `kind`."""
     match kind:
+        case Scalar() if kind.decimal_size is not None:
+            return exp.DataType.build("DECIMAL({}, {})".format(*kind.decimal_size))
         case Scalar():
             return exp.DataType.build(_TYPES.get(kind.kind, "VARCHAR"), dialect="trino")
         case ListOf() | SetOf() | VectorOf():
