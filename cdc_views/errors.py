@@ -8,6 +8,7 @@
     │   ├── SchemaError                2  a schema that cannot be read or cannot have views
     │   │   └── UnknownColumnError     2  a name that the table does not have
     │   ├── UnsupportedError           2  a dialect, engine or type that cannot do this; carries a remedy
+    │   │   └── MissingExtraError      2  an optional package that is not installed; names the extra
     │   └── SourceFileError            2  a file of events that is missing or unreadable
     ├── MalformedEventError            -  one event; landing quarantines it and goes on
     ├── CheckFailedError               1  a check ran and said no
@@ -67,6 +68,16 @@ class UnsupportedError(UsageError):
         """Join the fact and its remedy into one message."""
         self.what, self.remedy = what, remedy
         super().__init__(f"{what}; {remedy}")
+
+
+class MissingExtraError(UnsupportedError, ImportError):
+    """An optional package that cannot be imported; `extra` brings it. An `ImportError` too, for those who catch that."""
+
+    def __init__(self, what: str, *, module: str, extra: str, why: str = "") -> None:
+        """Compose the message; `why` is what hinders a package that is there."""
+        state = f"which cannot be imported ({why})" if why else "which is not installed"
+        super().__init__(f"{what} needs {module}, {state}", remedy=f"pip install 'cdc-views[{extra}]'")
+        self.module, self.extra = module, extra
 
 
 class SourceFileError(UsageError):

@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type, to_physical
 from cdc_views.errors import ConfigError
+from cdc_views.extras import needs
 from cdc_views.overrides import parse_override, precision_and_scale
 from cdc_views.schema import TableSchema
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
@@ -62,7 +63,8 @@ def friendly_table(
 
 def pandas_frame(table: pa.Table) -> Any:
     """Return a table of friendly types as a DataFrame; see `Result.to_pandas`."""
-    import pandas as pd
+    with needs("`to_pandas`", extra="pandas"):
+        import pandas as pd
 
     for index, field in enumerate(table.schema):
         if pa.types.is_time(field.type):

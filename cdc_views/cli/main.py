@@ -18,6 +18,7 @@ from cdc_views.cli.app import app
 from cdc_views.cli.log import log
 from cdc_views.cli.telling import FAILED, tell
 from cdc_views.errors import CdcViewsError, did_you_mean
+from cdc_views.extras import missing_extra
 
 _INTERRUPTED = 130
 
@@ -77,6 +78,10 @@ def _run(arguments: list[str]) -> int:
         raise
     except BrokenPipeError:
         raise
+    except ImportError as error:
+        missing = missing_extra(error, what="this command")
+        tell(missing or error)
+        return FAILED if missing is None else missing.exit_code
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)

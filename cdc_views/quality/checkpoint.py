@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cdc_views.errors import UnsupportedError
+from cdc_views.extras import needs
 from cdc_views.quality.checks import Report
 
 _SITE = "local_site"
@@ -36,15 +36,11 @@ def publish(reports: Iterable[Report], folder: Path) -> Published:
     Expectations is not installed.
     """
     with _quietly():
-        try:
+        with needs("`validate` without --no-docs", extra="quality"):
             import great_expectations as gx
             import pandas as pd
 
             from cdc_views.quality.expectations import counts_of, suite_of
-        except ImportError as error:
-            raise UnsupportedError(
-                "Great Expectations is not installed", remedy="pip install 'cdc-views[quality]', or use --no-docs"
-            ) from error
         folder.mkdir(parents=True, exist_ok=True)
         context = gx.get_context(mode="file", project_root_dir=str(folder))
         context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]  # a dict is what its store reads

@@ -12,12 +12,14 @@ from typing import Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when the package is imported
 
-from great_expectations import ExpectationSuite
-from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
-from great_expectations.expectations.metadata_types import FailureSeverity
-
+from cdc_views.extras import needs
 from cdc_views.quality.checks import Check, Report, Status
 from cdc_views.severity import Severity
+
+with needs("Great Expectations' suites", extra="quality"):
+    from great_expectations import ExpectationSuite
+    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
+    from great_expectations.expectations.metadata_types import FailureSeverity
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
