@@ -13,6 +13,7 @@
     ├── MalformedEventError            -  one event; landing quarantines it and goes on
     ├── CheckFailedError               1  a check ran and said no
     └── EngineError                    3  DuckDB, Spark or a source failed
+        ├── DamagedFileError           3  a file of a table is gone or damaged; names it and a remedy
         └── TransientError             3  the same call may go through later
             └── TableLockedError       3  another run of the table is going on
 
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class CdcViewsError(Exception):
@@ -96,6 +98,15 @@ class CheckFailedError(CdcViewsError):
 
 class EngineError(CdcViewsError):
     """An engine or a source failed; the cause is chained."""
+
+
+class DamagedFileError(EngineError):
+    """A file that a table is kept in is gone or damaged."""
+
+    def __init__(self, table: str, *, what: str, file: Path, why: str, remedy: str) -> None:
+        """Compose the message; `what` the file is of: the raw table, the state …"""
+        super().__init__(f"{table}: a file of the {what} is damaged, {file}: {why}; {remedy}")
+        self.table, self.what, self.file, self.why, self.remedy = table, what, file, why, remedy
 
 
 class TransientError(EngineError):

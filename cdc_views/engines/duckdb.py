@@ -113,7 +113,8 @@ def _connect(database: str) -> duckdb.DuckDBPyConnection:
         # a state's files do not change, and parsing the footers of 150 again is a twentieth of a read
         connection.execute("SET parquet_metadata_cache = true")
     except duckdb.Error as error:
-        raise EngineError(f"DuckDB cannot open {database}: {error}") from error
+        remedy = "; move it away, and run `cdc-views apply`" if "not a valid DuckDB database" in str(error) else ""
+        raise EngineError(f"DuckDB cannot open {database}: {str(error).splitlines()[0]}{remedy}") from error
     return connection
 
 
