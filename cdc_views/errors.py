@@ -10,6 +10,7 @@
     │   ├── UnsupportedError           2  a dialect, engine or type that cannot do this; carries a remedy
     │   │   └── MissingExtraError      2  an optional package that is not installed; names the extra
     │   └── SourceFileError            2  a file of events that is missing or unreadable
+    │       └── WrongFileError         2  a file of which no event decodes; nothing was done
     ├── MalformedEventError            -  one event; landing quarantines it and goes on
     ├── CheckFailedError               1  a check ran and said no
     └── EngineError                    3  DuckDB, Spark or a source failed
@@ -84,6 +85,10 @@ class MissingExtraError(UnsupportedError, ImportError):
 
 class SourceFileError(UsageError):
     """A file of events that does not exist or cannot be read."""
+
+
+class WrongFileError(SourceFileError):
+    """A file of which no event decodes, as if it were of another format; nothing was landed or quarantined."""
 
 
 class MalformedEventError(CdcViewsError):

@@ -73,6 +73,14 @@ def pandas_frame(table: pa.Table) -> Any:
     return table.to_pandas(date_as_object=False, types_mapper=lambda kind: pd.ArrowDtype(kind) if _is_delicate(kind) else None)
 
 
+def pandas_rows(table: pa.Table) -> Any:
+    """Return a table of friendly types as a DataFrame of Arrow's types, in which no integer is rounded and null is no NaN."""
+    with needs("`validate` without --no-docs", extra="quality"):
+        import pandas as pd
+
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
 def _is_delicate(kind: pa.DataType) -> bool:
     """Whether values of a nested type may be ones that Python's datetime cannot hold."""
     return any(pa.types.is_temporal(part) or _is_delicate(part) for part in (kind.field(i).type for i in range(kind.num_fields)))
