@@ -8,10 +8,13 @@
     │   ├── SchemaError                2  a schema that cannot be read or cannot have views
     │   │   └── UnknownColumnError     2  a name that the table does not have
     │   ├── UnsupportedError           2  a dialect, engine or type that cannot do this; carries a remedy
+    │   │   └── MissingExtraError      2  an optional package that is not installed; names the extra
     │   └── SourceFileError            2  a file of events that is missing or unreadable
+    │       └── WrongFileError         2  a file of which no event decodes; nothing was done
     ├── MalformedEventError            -  one event; landing quarantines it and goes on
     ├── CheckFailedError               1  a check ran and said no
     └── EngineError                    3  DuckDB, Spark or a source failed
+        ├── DamagedFileError           3  a file of a table is gone or damaged; names it and a remedy
         └── TransientError             3  the same call may go through later
             └── TableLockedError       3  another run of the table is going on
 
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class CdcViewsError(Exception):
@@ -69,8 +73,22 @@ class UnsupportedError(UsageError):
         super().__init__(f"{what}; {remedy}")
 
 
+class MissingExtraError(UnsupportedError, ImportError):
+    """An optional package that cannot be imported; `extra` brings it. An `ImportError` too, for those who catch that."""
+
+    def __init__(self, what: str, *, module: str, extra: str, why: str = "") -> None:
+        """Compose the message; `why` is what hinders a package that is there."""
+        state = f"which cannot be imported ({why})" if why else "which is not installed"
+        super().__init__(f"{what} needs {module}, {state}", remedy=f"pip install 'cdc-views[{extra}]'")
+        self.module, self.extra = module, extra
+
+
 class SourceFileError(UsageError):
     """A file of events that does not exist or cannot be read."""
+
+
+class WrongFileError(SourceFileError):
+    """A file of which no event decodes, as if it were of another format; nothing was landed or quarantined."""
 
 
 class MalformedEventError(CdcViewsError):
@@ -85,6 +103,15 @@ class CheckFailedError(CdcViewsError):
 
 class EngineError(CdcViewsError):
     """An engine or a source failed; the cause is chained."""
+
+
+class DamagedFileError(EngineError):
+    """A file that a table is kept in is gone or damaged."""
+
+    def __init__(self, table: str, *, what: str, file: Path, why: str, remedy: str) -> None:
+        """Compose the message; `what` the file is of: the raw table, the state …"""
+        super().__init__(f"{table}: a file of the {what} is damaged, {file}: {why}; {remedy}")
+        self.table, self.what, self.file, self.why, self.remedy = table, what, file, why, remedy
 
 
 class TransientError(EngineError):

@@ -30,9 +30,11 @@ class Generations:
         file = self.root / _CURRENT
         if not file.exists():
             return _FIRST
-        text = file.read_text("ascii").strip()
+        text = file.read_text("ascii", errors="replace").strip()
         if not text.isdigit():
-            raise EngineError(f"{file}: holds {text!r}; the number of a generation was expected, one of {self.numbers}")
+            known = self.numbers
+            remedy = f"write {known[-1]} into it" if known else "delete it"
+            raise EngineError(f"{file}: holds {text!r}; the number of a generation was expected, one of {known}; {remedy}")
         return int(text)
 
     @property

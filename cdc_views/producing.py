@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
+from cdc_views.extras import load
 from cdc_views.raw_places import check_lands
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ TARGETS = "cdc_views.targets"
 def open_producer(source: str) -> Produce:
     """Return the producer of a source; raises `UnsupportedError` where none is installed."""
     for entry in entry_points(group=GROUP, name=source):
-        found: Produce = entry.load()
+        found: Produce = load(entry, what=f"`produce {source}`", extra="producers")
         return found
     raise UnsupportedError(
         f"no producer of {source} is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
@@ -45,7 +46,7 @@ def with_destination(order: ProducerOrder) -> ProducerOrder:
         return order
     scheme, sign, _ = order.to.address.partition("://")
     for entry in entry_points(group=TARGETS, name=scheme) if sign else ():
-        publish: Publish = entry.load()
+        publish: Publish = load(entry, what=f"publishing to {scheme}://", extra="producers")
         return publish(order)
     known = ", ".join(sorted({f"{entry.name}://…" for entry in entry_points(group=TARGETS)})) or "none is installed: make install"
     raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=f"known are: {known}")

@@ -160,7 +160,9 @@ def quarantine_note(table: Table) -> str:
     return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {first}"
 
 
-def land_files(table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None) -> LandingReport:
+def land_files(
+    table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None, refuses_wrong_files: bool = False
+) -> LandingReport:
     """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
     from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import land
@@ -170,7 +172,9 @@ def land_files(table: Table, files: Sequence[str | Path], *, now: datetime, prog
         with table.project.remote() as warehouse:
             return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
     check_known(table)
-    done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=forgotten_of(table))
+    known = forgotten_of(table)
+    refuses = refuses_wrong_files
+    done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses)
     remember(table)
     return done
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdc_views.damage import names_damage
 from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
 from cdc_views.instants import Instant, epoch_seconds
 
@@ -51,6 +52,7 @@ class FidelityLine:
     waived: str = ""
 
 
+@names_damage
 @dataclass(frozen=True)
 class Table:
     """One table of a project."""

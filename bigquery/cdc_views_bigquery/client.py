@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_views.errors import UnsupportedError
+from cdc_views.extras import needs
 from cdc_views.instants import span_seconds
 from cdc_views.project.bigquery import BigQueryConfig
 from cdc_views_bigquery.limits import check_authorized
@@ -60,12 +60,10 @@ class Connection:
     @cached_property
     def client(self) -> bigquery.Client:
         """The client, with credentials by its own rules, or none for a server of this machine."""
-        try:
+        with needs("engine bigquery", extra="bigquery"):
             from google.api_core.client_options import ClientOptions
             from google.auth.credentials import AnonymousCredentials
             from google.cloud import bigquery
-        except ImportError as error:
-            raise UnsupportedError("engine bigquery is not installed", remedy="pip install 'cdc-views[bigquery]'") from error
         endpoint = self.config.endpoint
         is_here = endpoint is not None and endpoint.startswith("http://")
         with told("connecting"):

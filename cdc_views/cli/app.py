@@ -20,6 +20,7 @@ from cdc_views.cli import (
     commands_materialize,
     commands_produce,
     commands_project,
+    commands_quarantine,
     commands_query,
     commands_replicas,
     commands_report,
@@ -59,6 +60,7 @@ def _options(
 app.command("init")(commands_project.init)
 app.command("land")(commands_events.land)
 app.command("replay")(commands_events.replay)
+app.add_typer(commands_quarantine.quarantine, name="quarantine")
 app.command("tail")(commands_tail.tail)
 app.command("generate")(commands_project.generate)
 app.command("plan")(commands_project.plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,14 +28,19 @@ def land(
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
+    force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events can be read.")] = False,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
-    """Append event files to a raw table; bad events go to quarantine, and then the exit code is 1."""
+    """Append event files to a raw table; bad events go to quarantine, and then the exit code is 1.
+
+    A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
+    """
     from cdc_views.api import Project
     from cdc_views.project import RawFormatName
+    from cdc_views.raw_places import land_files
 
     check_format(format)
     check_selected(table, select)
@@ -46,7 +52,8 @@ def land(
     if declared != format_name:
         raise UsageError(f"{project}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
     with shown_progress() as progress:
-        report = target.land(*files, progress=progress)
+        now = datetime.now(timezone.utc)
+        report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
     print_rows(_FILE_COLUMNS, as_json_rows(_file_records(report)), format=format)
     if report.facts:
         _refresh(target)

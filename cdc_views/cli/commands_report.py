@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.options import AsOfOption, EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdc_views.table import Table
 
 _COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
@@ -39,9 +44,11 @@ def report(
 
     check_format(format)
     loaded = Project.load(project)
+    tables = loaded.select(select or ())
+    _check_something_landed(tables)
     found = report_of(
         loaded,
-        tables=loaded.select(select or ()),
+        tables=tables,
         as_of=as_of,
         engine=engine,
         dialects=dialect or (),
@@ -57,3 +64,20 @@ def report(
         (table, check), told = failed[0], counted(len(failed), "test")
         log.warning(f"{told} did not hold, the first: {table.name}: {check.name}; the report lists them")
     log.info(f"wrote {index}")
+
+
+def _check_something_landed(tables: Sequence[Table]) -> None:
+    """Refuse a report of nothing, as `validate` does; one table with events is enough."""
+    from cdc_views.raw_places import check_landed
+
+    missing = []
+    for table in tables:
+        if table.project.is_remote:
+            return
+        try:
+            check_landed(table)
+            return
+        except UsageError as error:
+            missing.append(error)
+    if missing:
+        raise missing[0]

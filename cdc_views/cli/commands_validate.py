@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ from cdc_views.errors import UsageError, did_you_mean
 if TYPE_CHECKING:
     from cdc_views.api import Project
     from cdc_views.quality.checks import Check, Report
+    from cdc_views.table import Table
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
@@ -42,7 +43,15 @@ def validate(
     contract: Annotated[
         Path | None, typer.Option("--contract", metavar="FILE", help="Test what a data contract (ODCS) says as well.")
     ] = None,
-    docs: Annotated[bool, typer.Option("--docs/--no-docs", help="Write Great Expectations' Data Docs.")] = True,
+    docs: Annotated[
+        bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
+    ] = True,
+    docs_rows: Annotated[
+        int, typer.Option("--docs-rows", min=1, metavar="N", help="Bring a table of at most so many rows to Great Expectations.")
+    ] = 1_000_000,
+    with_values: Annotated[
+        bool, typer.Option("--with-values", help="Show values of rows that your own expectations do not hold for.")
+    ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
     format: FormatOption = "table",
@@ -57,9 +66,12 @@ def validate(
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
     loaded = Project.load(project)
     run = _validation(contract)
-    reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in loaded.select(select or ())]
+    tables = loaded.select(select or ())
+    reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
+    if docs:
+        reports = _published(list(zip(tables, reports, strict=True)), loaded, with_values=with_values, most_rows=docs_rows)
     print_rows(_COLUMNS, _rows(reports), format=format)
-    _write(reports, junit=junit, json_file=json_file, docs=_documents(loaded) if docs else None)
+    _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 
 
@@ -97,14 +109,22 @@ def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
             yield dict(zip(_COLUMNS, map(quote, told), strict=True))
 
 
-def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None, docs: Path | None) -> None:
+def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
+    """Run Great Expectations; returns the reports with what it found besides."""
+    from cdc_views.quality.checkpoint import publish
+
+    found = publish(reports, _documents(loaded), **options)
+    for name, count in found.moved.items():
+        what = f"{count} expectations that you added to the suite {name}, which validate writes anew, are now in {name}.custom"
+        log.warning(f"{what}, which is yours", table=name)
+    log.info(f"Data Docs: {found.index}")
+    return list(found.reports)
+
+
+def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
     from cdc_views.quality.junit import junit_xml, records
 
     if junit is not None:
         junit.write_text(junit_xml(reports), encoding="utf-8")
     if json_file is not None:
         json_file.write_text(json.dumps(records(reports), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if docs is not None:
-        from cdc_views.quality.checkpoint import publish
-
-        log.info(f"Data Docs: {publish(reports, docs).index}")

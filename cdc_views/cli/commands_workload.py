@@ -12,6 +12,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption
 from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.extras import load
 
 _GROUP = "cdc_views.workloads"
 _FROM_ENVIRONMENT = "env"
@@ -72,5 +73,5 @@ def _address(system: str, given: str) -> str:
 
 def _entry(name: str) -> Any:
     for entry in entry_points(group=_GROUP, name=name):
-        return entry.load()
+        return load(entry, what="`workload`", extra="producers")
     raise UnsupportedError("no workload is installed", remedy="install cdc-views itself (a checkout is not enough): make install")

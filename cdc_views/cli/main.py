@@ -16,8 +16,10 @@ import typer
 
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
-from cdc_views.cli.telling import FAILED, tell
+from cdc_views.cli.options import asked
+from cdc_views.cli.telling import FAILED, named, tell
 from cdc_views.errors import CdcViewsError, did_you_mean
+from cdc_views.extras import missing_extra
 
 _INTERRUPTED = 130
 
@@ -26,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit code."""
     _write_utf8()
     log.format = "text"
+    asked.project = None
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
@@ -66,7 +69,7 @@ def _run(arguments: list[str]) -> int:
         code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
-        tell(error)
+        tell(named(error, asked.project))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         log.error("interrupted; what was committed stays, and the same command goes on from there")
@@ -77,10 +80,14 @@ def _run(arguments: list[str]) -> int:
         raise
     except BrokenPipeError:
         raise
+    except ImportError as error:
+        missing = missing_extra(error, what="this command")
+        tell(missing or error)
+        return FAILED if missing is None else missing.exit_code
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)
-        tell(error)
+        tell(named(error, asked.project))
         return FAILED
 
 

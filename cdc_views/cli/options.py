@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,22 @@ def _use_log_format(name: str) -> str:
     return name
 
 
-ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.")]
+@dataclass
+class Asked:
+    """The project file that the command at hand was given: where to look for damage once it failed."""
+
+    project: Path | None = None
+
+
+asked = Asked()
+
+
+def _note_project(file: Path) -> Path:
+    asked.project = file
+    return file
+
+
+ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
 SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
 FormatOption = Annotated[str, typer.Option("--format", metavar="table|json|jsonl|csv", help="How rows are printed.")]
 LogFormatOption = Annotated[

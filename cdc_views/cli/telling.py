@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from pathlib import Path
 from typing import Any
 
 from cdc_views.cli.log import log
@@ -39,8 +40,23 @@ def told(error: Exception) -> str:
         return str(error)
     if _names_a_file(error):
         return f"{error.filename}: {error.strerror}; check the path, its permissions and the free space"  # type: ignore[attr-defined]
+    if isinstance(error, (OSError, MemoryError)):
+        return f"{_first_line(error) or type(error).__name__}; this machine refused it: check disk, memory and permissions"
     advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
     return f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}"
+
+
+def named(error: Exception, project: Path | None) -> Exception:
+    """Return the damaged file behind an error of a command on that project; the error itself where there is none."""
+    from cdc_views.api import Project
+    from cdc_views.damage import damage_behind
+
+    if project is None:
+        return error
+    try:
+        return damage_behind(error, Project.load(project).tables) or error
+    except Exception:  # a project that cannot be read: the error that is there says more
+        return error
 
 
 def _names_a_file(error: Exception) -> bool:

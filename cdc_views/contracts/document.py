@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
+from cdc_views.errors import ConfigError, did_you_mean
+from cdc_views.extras import needs
 from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
 from cdc_views.project.yaml_marks import Path as Place
 
@@ -92,7 +93,7 @@ def read_contract(path: Path) -> Contract:
 
     Raises:
         ConfigError: The file is missing, is no YAML, or breaks the standard; names the line.
-        UnsupportedError: The packages that know the standard are not installed.
+        MissingExtraError: The packages that know the standard are not installed.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -151,10 +152,8 @@ def _message(error: ValidationError) -> str:
 
 @cache
 def _validator() -> Any:
-    try:
+    with needs("a data contract", extra="contracts"):
         from jsonschema import Draft201909Validator
 
         schema = resources.files("open_data_contract_standard") / "schema.json"
-        return Draft201909Validator(json.loads(schema.read_text(encoding="utf-8")))
-    except ImportError as error:
-        raise UnsupportedError("what knows the standard is not installed", remedy="pip install 'cdc-views[contracts]'") from error
+    return Draft201909Validator(json.loads(schema.read_text(encoding="utf-8")))

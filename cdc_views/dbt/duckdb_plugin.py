@@ -18,14 +18,16 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-from dbt.adapters.duckdb.plugins import BasePlugin
-from dbt_common.exceptions import DbtRuntimeError
-from dbt_common.invocation import get_invocation_id
-
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError
+from cdc_views.extras import needs
 from cdc_views.raw_files import files_of, raw_variable, set_variable
 from cdc_views.table import Table
+
+with needs("dbt's plugin", extra="dbt"):
+    from dbt.adapters.duckdb.plugins import BasePlugin
+    from dbt_common.exceptions import DbtRuntimeError
+    from dbt_common.invocation import get_invocation_id
 
 
 class Plugin(BasePlugin):  # type: ignore[misc]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cdc_views.engines.base import Engine
 from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
+from cdc_views.extras import load, needs
 
 ENGINES = ("duckdb", "spark", "bigquery")
 """Names that a project file may say."""
@@ -30,6 +31,8 @@ def open_engine(name: str, *, warehouse: Path) -> Engine:
         raise ConfigError(f"there is no engine {name!r}{did_you_mean(name, ENGINES)}")
     for entry in entry_points(group="cdc_views.engines"):
         if entry.name == name:
-            opened: Engine = entry.load()(warehouse=warehouse)
-            return opened
+            opened = load(entry, what=f"engine {name}", extra=name)
+            with needs(f"engine {name}", extra=name):
+                engine: Engine = opened(warehouse=warehouse)
+            return engine
     raise UnsupportedError(f"engine {name} is not installed", remedy=f"pip install 'cdc-views[{name}]'")

@@ -46,7 +46,8 @@ def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnectio
         for setting in settings:
             connection.execute(setting)
     except duckdb.Error as error:
-        raise EngineError(f"DuckDB cannot open {database}: {error}") from error
+        remedy = "; move it away, and run `cdc-views apply`" if "not a valid DuckDB database" in str(error) else ""
+        raise EngineError(f"DuckDB cannot open {database}: {str(error).splitlines()[0]}{remedy}") from error
     return connection
 
 

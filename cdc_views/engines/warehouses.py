@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.errors import UnsupportedError
+from cdc_views.extras import load
 from cdc_views.raw.base import RawFormat
 from cdc_views.relation import RawTable
 
@@ -293,7 +294,7 @@ def warehouse(name: str) -> Warehouse:
     """Return what the installed package of that name offers; raises `UnsupportedError` where there is none."""
     for entry in entry_points(group="cdc_views.warehouses"):
         if entry.name == name:
-            found: Warehouse = entry.load()
+            found: Warehouse = load(entry, what=f"engine {name}", extra=name)
             return found
     raise UnsupportedError(f"engine {name} is not installed", remedy=f"pip install 'cdc-views[{name}]'")
 

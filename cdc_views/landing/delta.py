@@ -82,7 +82,9 @@ def delta_errors(location: str) -> Iterator[None]:
         raise
     except CommitFailedError as error:
         raise ConflictError(f"{location}: another writer committed first ({error}); run the command again") from error
-    except (DeltaError, OSError) as error:
+    except DeltaError as error:
+        raise EngineError(f"{location}: {error}") from error
+    except OSError as error:
         raise EngineError(f"{location}: {error}; check the path, its permissions and the free space") from error
     except Exception as error:
         # deltalake raises bare Exception for errors of its Rust side (casts, object stores)

@@ -27,6 +27,7 @@ from cdc_views.landing.delta import ATTEMPTS, ConflictError
 from cdc_views.landing.offsets import Place, locate
 from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
 from cdc_views.landing.raw_table import create_raw
+from cdc_views.landing.refusing import check_files
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, Rejection, no_progress
 from cdc_views.landing.sources import EventFile, opened
 from cdc_views.raw.base import RawFormat
@@ -44,6 +45,7 @@ def land(
     batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
     forgotten: Forgotten | None = None,
+    refuses_wrong_files: bool = False,
 ) -> LandingReport:
     """Append event files to the raw table, which is created if it is not there.
 
@@ -58,15 +60,19 @@ def land(
         batch_rows: Facts a commit holds, give or take one event, or twice as many where events tell of two rows each.
         progress: Called after each commit.
         forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+        refuses_wrong_files: Whether a new file is refused, and nothing done, of whose beginning no event decodes.
 
     Raises:
+        WrongFileError: Such a file.
         SourceFileError: A file is missing or unreadable.
         UsageError: The raw table belongs to another table, another format or a newer version.
         TransientError: Other writers kept committing first.
     """
     with opened(files) as found:
-        table: DeltaTable | None = create_raw(raw, format_name=format.name)
         decoder, reports = Decoder(raw, format, micros(now), forgotten), []
+        if refuses_wrong_files:
+            check_files(decoder, found)
+        table: DeltaTable | None = create_raw(raw, format_name=format.name)
         for file in found:
             reports.append(_Landing(Batches(decoder, file, batch_rows), progress or no_progress, table).run())
             table = None  # others may have landed while this one did

@@ -15,7 +15,8 @@ column       meaning
 `event`      its bytes, without the newline
 `landed_at`  when it was put here
 `replay`     number of the replay that landed it, null while it waits (see `replay`); 0: nothing to replay, as this is
-             the start of an event that landed whole later, or an event of a forgotten key, without its bytes
+             the start of an event that landed whole later, an event that was discarded, or one of a forgotten key,
+             without its bytes
 ===========  ==================================================================================
 """
 
@@ -182,6 +183,19 @@ def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
         merge = table.merge(changes, predicate="kept.event_id = change.event_id", source_alias="change", target_alias="kept")
         told = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
         merge.when_matched_update(told).execute()
+
+
+def settle_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
+    """Leave nothing of waiting events to replay, and give them a new reason, by event id; their bytes stay. Returns how many."""
+    if not reasons:
+        return 0
+    table = open_quarantine(raw)
+    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(map(storable, reasons.values()), pa.string())}
+    with delta_errors(table.table_uri):
+        same = "kept.event_id = change.event_id AND kept.replay IS NULL"
+        merge = table.merge(pa.table(names), predicate=same, source_alias="change", target_alias="kept")
+        done = merge.when_matched_update({"reason": "change.reason", "replay": str(SETTLED)}).execute()
+    return int(done["num_target_rows_updated"])
 
 
 def known_ids(table: DeltaTable, wanted: Collection[str]) -> set[str]:

@@ -1,4 +1,16 @@
-"""Reports through a checkpoint of Great Expectations, whose Data Docs are a site to open."""
+"""A project of Great Expectations that is ours and the user's: suites, a checkpoint per table, Data Docs.
+
+=================  ===================================================================================
+suite              is
+=================  ===================================================================================
+`TABLE`            ours, written anew each time: built-in expectations of the merged rows
+`TABLE.counts`     ours, written anew each time: what `validate` counted, over one row of counts
+`TABLE.custom`     the user's, of the merged rows: made once, run each time, never rewritten
+=================  ===================================================================================
+
+Everything stored is Great Expectations' own, so the project opens, runs and saves without an import of ours. Rows are given
+to it in memory and not kept.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +18,26 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UnsupportedError
+from cdc_views.extras import needs
+from cdc_views.friendly import pandas_rows
 from cdc_views.quality.checks import Report
+from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
+from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cdc_views.table import Table
 
 _SITE = "local_site"
+_SOURCE = "cdc-views"
+MOST_ROWS = 1_000_000
+"""Of a table whose merged rows pandas is given, unless asked for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,44 +45,158 @@ class Published:
     """What Great Expectations made of some reports.
 
     Attributes:
-        is_success: Whether each expectation was met, whatever its severity.
         index: The first page of the Data Docs.
+        reports: The reports, with a check for each of the user's expectations and one for those of ours that failed.
+        moved: For each table, how many expectations were moved from our suite into the user's.
     """
 
-    is_success: bool
     index: Path
+    reports: tuple[Report, ...]
+    moved: dict[str, int]
 
 
-def publish(reports: Iterable[Report], folder: Path) -> Published:
-    """Run a checkpoint of one suite per table and write its Data Docs into `folder`, kept from run to run.
+def publish(
+    reports: Iterable[tuple[Table, Report]], folder: Path, *, with_values: bool = False, most_rows: int = MOST_ROWS
+) -> Published:
+    """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
 
-    Only counts, rules, and places are written, no values of columns but keys'. Raises `UnsupportedError` where Great
-    Expectations is not installed.
+    Args:
+        reports: Tables, and what their data tests found.
+        folder: The project's; made where it is not there, kept from run to run.
+        with_values: Whether Data Docs may show values of rows that fail; without it counts, rules and keys alone.
+        most_rows: Of a table; one of more is judged by its counts alone.
+
+    Raises:
+        MissingExtraError: Great Expectations is not installed.
+        UnsupportedError: The user has a suite for a table whose rows are not brought here.
+        ConfigError: A stored suite cannot be read.
     """
     with _quietly():
-        try:
+        with needs("`validate` without --no-docs", extra="quality"):
             import great_expectations as gx
-            import pandas as pd
 
-            from cdc_views.quality.expectations import counts_of, suite_of
-        except ImportError as error:
-            raise UnsupportedError(
-                "Great Expectations is not installed", remedy="pip install 'cdc-views[quality]', or use --no-docs"
-            ) from error
+            import cdc_views.quality.expectations  # noqa: F401  (suites of earlier versions name its class)
         folder.mkdir(parents=True, exist_ok=True)
         context = gx.get_context(mode="file", project_root_dir=str(folder))
         context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]  # a dict is what its store reads
-        definitions, frames = [], {}
-        source = context.data_sources.add_or_update_pandas("cdc-views")
-        for report in reports:
-            name = report.table
-            batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("counts")
-            definition = gx.ValidationDefinition(name=name, data=batch, suite=context.suites.add_or_update(suite_of(report)))
-            definitions.append(context.validation_definitions.add_or_update(definition))
-            frames[name] = pd.DataFrame(counts_of(report.checks))
-        results = [definition.run(batch_parameters={"dataframe": frames[definition.name]}) for definition in definitions]
+        runs = [_Run(context, folder, table, report, with_values=with_values, most_rows=most_rows) for table, report in reports]
+        moved = {run.report.table: run.keep_theirs() for run in runs}
+        judged = tuple(run.judged() for run in runs)
         context.build_data_docs(site_names=[_SITE])
-    return Published(all(result.success for result in results), _index(context))
+    return Published(_index(context), judged, {name: count for name, count in moved.items() if count})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    with_values: bool
+    most_rows: int
+
+
+class _Run:
+    """One table in a project of Great Expectations."""
+
+    def __init__(self, context: Any, folder: Path, table: Table, report: Report, **options: Any) -> None:
+        self.context, self.folder, self.table, self.report = context, folder, table, report
+        self.options = _Options(**options)
+
+    @property
+    def custom(self) -> str:
+        return custom_name(self.report.table)
+
+    def keep_theirs(self) -> int:
+        """Make the user's suite where there is none, and move into it what was added to ours; returns how many."""
+        import great_expectations as gx
+
+        from cdc_views.quality.suites import OWNER
+
+        added = added_to_ours(self.folder, self.report.table, owner=OWNER)
+        if self.custom not in {suite.name for suite in self.context.suites.all()}:
+            self.context.suites.add(gx.ExpectationSuite(self.custom))
+        if added:
+            move_to_custom(self.folder, self.custom, added)
+        return len(added)
+
+    def judged(self) -> Report:
+        """Run the checkpoints of the counts and of the rows; returns the report with what they found."""
+        import pandas as pd
+
+        from cdc_views.quality.expectations import counts_of, suite_of
+
+        name = self.report.table
+        counts = self._definition(f"{name}.counts", asset=f"{name}.counts", suite=suite_of(self.report, f"{name}.counts"))
+        self._ran(f"{name}.counts", [counts], pd.DataFrame(counts_of(self.report.checks)))
+        rows = self._rows()
+        return self.report if rows is None else self._rows_judged(rows)
+
+    def _rows_judged(self, rows: pa.Table) -> Report:
+        import great_expectations as gx
+
+        from cdc_views.quality.suites import expectations_of
+
+        name = self.report.table
+        ours = self._definition(name, asset=name, suite=gx.ExpectationSuite(name, expectations_of(self.table)))
+        theirs = self._definition(self.custom, asset=name, suite=None)
+        found = self._ran(name, [ours, theirs], pandas_rows(rows))
+        outcomes = [
+            Outcome(result.suite_name == self.custom, one.expectation_config, one)
+            for result in found.run_results.values()
+            for one in result.results
+        ]
+        lost = unloadable(stored_expectations(self.folder, self.custom), outcomes)
+        return replace(
+            self.report, checks=(*self.report.checks, *checks_of(outcomes, with_values=self.options.with_values), *lost)
+        )
+
+    def _rows(self) -> pa.Table | None:
+        """The merged rows that the report is about; None where they are not brought here, which no suite of theirs may mind."""
+        why = "are in BigQuery" if self.table.project.is_remote else ""
+        rows = None
+        if not why:
+            rows = self.table.query(
+                as_of=self.report.as_of, engine=self.report.engine, limit=self.options.most_rows + 1
+            ).to_arrow()
+            why = f"are more than {self.options.most_rows:,}" if rows.num_rows > self.options.most_rows else ""
+        if why and stored_expectations(self.folder, self.custom):
+            raise UnsupportedError(
+                f"{self.report.table}: its rows {why}, and the suite {self.custom} is to judge them",
+                remedy="raise --docs-rows where they fit in memory, give Great Expectations a data source of its own for them, "
+                "or use --no-docs",
+            )
+        return None if why else rows
+
+    def _definition(self, name: str, *, asset: str, suite: Any) -> Any:
+        """The validation of a suite, None: the stored one of that name, over an asset that is given its rows when it runs."""
+        import great_expectations as gx
+
+        kept = self.context.suites.get(name) if suite is None else self.context.suites.add_or_update(suite)
+        definition = gx.ValidationDefinition(name=name, data=self._batch(asset), suite=kept)
+        return self.context.validation_definitions.add_or_update(definition)
+
+    def _batch(self, asset: str) -> Any:
+        sources = self.context.data_sources
+        source = sources.get(_SOURCE) if _SOURCE in sources.all() else sources.add_pandas(_SOURCE)
+        is_known = asset in source.get_asset_names()
+        made = source.get_asset(asset) if is_known else source.add_dataframe_asset(asset)
+        if "all" in {one.name for one in made.batch_definitions}:
+            return made.get_batch_definition("all")
+        return made.add_batch_definition_whole_dataframe("all")
+
+    def _ran(self, name: str, definitions: list[Any], frame: Any) -> Any:
+        """Store a checkpoint and run it."""
+        import great_expectations as gx
+        from great_expectations.checkpoint.actions import UpdateDataDocsAction
+        from great_expectations.core.run_identifier import RunIdentifier
+
+        form: dict[str, Any] = {"result_format": "BASIC", "partial_unexpected_count": 20 if self.options.with_values else 0}
+        checkpoint = gx.Checkpoint(
+            name=name,
+            validation_definitions=definitions,
+            actions=[UpdateDataDocsAction(name="docs")],
+            result_format=form,
+        )
+        run = RunIdentifier(run_name=f"cdc-views validate, raw version {self.report.raw_version}")
+        kept = self.context.checkpoints.add_or_update(checkpoint)
+        return kept.run(batch_parameters={"dataframe": frame}, run_id=run)
 
 
 def _index(context: Any) -> Path:

@@ -1,8 +1,9 @@
-"""Our tests as Great Expectations 1.x knows them: one custom expectation, over one row of counts.
+"""Our tests as Great Expectations 1.x knows them: built-in expectations over one row of counts.
 
-Needs no command line and no context of ours. `suite_of` and `counts_of` bring a `Report` into a project of your own;
-`ExpectNothingBroken` also tests counts of your own, on any data source (pandas, SQL, Spark). Suites that were saved with
-it load where this module was imported before. Source: Great Expectations 1.24, expectations/expectation.py.
+Needs no command line and no context of ours. `suite_of` and `counts_of` bring a `Report` into a project of your own, whose
+suites then load without this module. `ExpectNothingBroken` tests counts of your own, on any data source (pandas, SQL,
+Spark); suites that were saved with it load where this module was imported before.
+Source: Great Expectations 1.24, expectations/expectation.py.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when the package is imported
 
-from great_expectations import ExpectationSuite
-from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
-from great_expectations.expectations.metadata_types import FailureSeverity
-
+from cdc_views.extras import needs
 from cdc_views.quality.checks import Check, Report, Status
-from cdc_views.severity import Severity
+from cdc_views.quality.suites import OWNER, SEVERITIES
+
+with needs("Great Expectations' suites", extra="quality"):
+    from great_expectations import ExpectationSuite
+    from great_expectations.expectations.core.expect_column_max_to_be_between import ExpectColumnMaxToBeBetween
+    from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
 
 
 class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
@@ -38,24 +41,24 @@ class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
         return {**found, "success": bool(found["success"]) and has_rows and nulls == 0}
 
 
-_SEVERITIES = {Severity.ERROR: FailureSeverity.CRITICAL, Severity.WARNING: FailureSeverity.WARNING}
-
-
-def expectation_of(check: Check) -> ExpectNothingBroken:
-    """Return the expectation of one check, whose column is called like it."""
+def expectation_of(check: Check) -> ExpectColumnMaxToBeBetween:
+    """Return the expectation of one check, whose column is called like it: what it observes is how often the rule broke."""
     told = [*check.where, *([check.note] if check.note else [])]
-    return ExpectNothingBroken(
+    return ExpectColumnMaxToBeBetween(
         column=check.name,
+        min_value=0,
+        max_value=0,
         description=f"{check.rule} ({check.unit} that break it)",
         notes=[f"`{text}`" for text in told] or None,
-        severity=_SEVERITIES[check.severity],
+        severity=SEVERITIES[check.severity],
+        meta={OWNER: True},
     )
 
 
-def suite_of(report: Report) -> ExpectationSuite:
-    """Return the suite of a report: an expectation per check that was not skipped; it is called like the table."""
+def suite_of(report: Report, name: str | None = None) -> ExpectationSuite:
+    """Return the suite of a report, an expectation per check that was not skipped; by default called like the table."""
     expectations = [expectation_of(check) for check in report.checks if check.status is not Status.SKIPPED]
-    return ExpectationSuite(name=report.table, expectations=expectations)
+    return ExpectationSuite(name=name or report.table, expectations=expectations)
 
 
 def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:

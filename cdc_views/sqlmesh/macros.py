@@ -9,10 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlmesh import macro
-
 from cdc_views.api import Project
+from cdc_views.extras import needs
 from cdc_views.raw_files import files_of, raw_variable, set_variable
+
+with needs("SQLMesh's macro", extra="sqlmesh"):
+    from sqlmesh import macro
 
 _FOLDER = TemporaryDirectory(prefix="cdc-views-sqlmesh-")
 _AT_RUN = ("creating", "evaluating")

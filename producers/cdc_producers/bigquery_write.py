@@ -27,10 +27,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_producers.bigquery_rows import RowEncoder
 from cdc_views.errors import EngineError, SourceFileError, TransientError, UsageError
+from cdc_views.extras import needs
 from cdc_views.landing import Position
 from cdc_views.relation import Relation
+
+with needs("the Storage Write API", extra="bigquery-write"):
+    from cdc_producers.bigquery_rows import RowEncoder
 
 if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1 import BigQueryWriteClient

@@ -18,6 +18,7 @@ from traceback import walk_tb
 from typing import Any
 
 from cdc_views.errors import CdcViewsError, UsageError
+from cdc_views.extras import needs
 
 DSN_VARIABLE = "SENTRY_DSN"
 _AGAIN_AFTER = 300.0
@@ -103,11 +104,9 @@ def reporting(source: str, environment: Mapping[str, str], *, transport: Any = N
 
 
 def _client(dsn: str, transport: Any) -> Any:
-    try:
+    with needs(DSN_VARIABLE, extra="producers"):
         import sentry_sdk
         from sentry_sdk.utils import BadDsn
-    except ImportError as error:
-        raise UsageError(f"{DSN_VARIABLE} is set, which needs {error.name}; pip install 'cdc-views[producers]'") from error
     try:
         return sentry_sdk.Client(
             dsn, transport=transport, default_integrations=False, auto_enabling_integrations=False, max_breadcrumbs=0,

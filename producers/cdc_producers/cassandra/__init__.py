@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from cdc_views.errors import UsageError
+from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
 
 
 def produce(order: ProducerOrder) -> None:
     """Land the changes of a node's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
-    try:
+    with needs("`produce cassandra`", extra="producers"):
         from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
         from cdc_producers.cassandra.snapshot import SnapshotSource
         from cdc_producers.cassandra.source import CassandraSource
         from cdc_producers.metrics import Health, Metrics
         from cdc_producers.runtime import Runtime
         from cdc_producers.source import Source
-    except ImportError as error:
-        raise UsageError(f"`produce cassandra` needs {error.name}; pip install 'cdc-views[producers]'") from error
     from cdc_producers.cassandra.options import Options, Snapshot
 
     metrics, health = Metrics("cassandra"), Health()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_producers.cassandra.options import After
 from cdc_producers.cassandra.segments import held_bytes, index_of, note_let_go
-from cdc_views.errors import UsageError
+from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerLog
 
 if TYPE_CHECKING:
@@ -38,6 +38,12 @@ class AfterLanding:
     work_folder: Path
     _waiting: list[Path] = field(default_factory=list)
     _is_near: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise `MissingExtraError` at the start, not when the first segment is to be archived."""
+        if self.after is After.ARCHIVE:
+            with needs("`--after archive`", extra="producers"):
+                import fsspec  # noqa: F401
 
     def add(self, log: Path) -> None:
         """Take a segment, all of which has landed."""
@@ -68,10 +74,8 @@ class AfterLanding:
             self._waiting.pop(0)
 
     def _put(self, log: Path) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise UsageError("--after archive needs fsspec; pip install 'cdc-views[producers]'") from error
+        import fsspec
+
         files, root = fsspec.core.url_to_fs(self.archive)
         folder = f"{root.rstrip('/')}/{self.node}"
         files.makedirs(folder, exist_ok=True)

@@ -12,7 +12,8 @@ from importlib import import_module
 from threading import Event
 from typing import Protocol
 
-from cdc_views.errors import TransientError, UnsupportedError, UsageError, did_you_mean
+from cdc_views.errors import TransientError, UsageError, did_you_mean
+from cdc_views.extras import needs
 
 _PACKAGE = "cdc_producers.generator"
 _LONGEST_AWAY = 60.0
@@ -108,12 +109,8 @@ def _module(name: str, system: str) -> object:
         names = sorted({workload for workload, _ in known})
         hint = did_you_mean(name, names) if name not in names else ""
         raise UsageError(f"there is no workload {name} on {system}{hint}; there is {there}")
-    try:
+    with needs(f"workload {name} on {system}", extra="producers"):
         return import_module(f"{_PACKAGE}.{name}_{system}")
-    except ModuleNotFoundError as error:
-        raise UnsupportedError(
-            f"workload {name} on {system} needs {error.name}", remedy="pip install 'cdc-views[producers]'"
-        ) from error
 
 
 def known_workloads() -> set[tuple[str, str]]:

@@ -15,14 +15,12 @@ module                does
 
 from __future__ import annotations
 
-from cdc_views.errors import UsageError
+from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
 
 
 def produce(order: ProducerOrder) -> None:
     """Receive events until told to stop; see `cdc_producers.http.command.produce`."""
-    try:
+    with needs("`produce http`", extra="producers"):
         from cdc_producers.http.command import produce as receive
-    except ImportError as error:
-        raise UsageError(f"`produce http` needs {error.name}; pip install 'cdc-views[producers]'") from error
     receive(order)

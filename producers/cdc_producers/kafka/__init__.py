@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from cdc_views.errors import UsageError
+from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
 
 
 def produce(order: ProducerOrder) -> None:
     """Land what Kafka's topics hold until told to stop; see `cdc_views.landing.targets.Produce`."""
-    try:
+    with needs("`produce kafka`", extra="producers"):
         from cdc_producers.kafka.source import KafkaSource
         from cdc_producers.metrics import Metrics
         from cdc_producers.runtime import Runtime
-    except ImportError as error:
-        raise UsageError(f"`produce kafka` needs {error.name}; pip install 'cdc-views[producers]'") from error
     from cdc_producers.kafka.options import Options
 
     metrics = Metrics("kafka")

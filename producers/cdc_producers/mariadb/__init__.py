@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from cdc_views.errors import UsageError
+from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
 
 
 def produce(order: ProducerOrder) -> None:
     """Land the changes of MariaDB's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
-    try:
+    with needs("`produce mariadb`", extra="producers"):
         from cdc_producers.mariadb.source import MariaDbSource
         from cdc_producers.metrics import Metrics
         from cdc_producers.runtime import Runtime
-    except ImportError as error:
-        raise UsageError(f"`produce mariadb` needs {error.name}; pip install 'cdc-views[producers]'") from error
     from cdc_producers.mariadb.options import Options
 
     metrics = Metrics("mariadb")
