@@ -13,6 +13,7 @@ from cdc_producers.postgres.catalog import SourceTable
 from cdc_producers.postgres.connections import lsn_text
 from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, Reading
 from cdc_producers.postgres.events import EventWriter, Place
+from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.pgoutput import Begin, RelationColumn
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
@@ -42,6 +43,7 @@ class Snapshots:
     log: ProducerLog
     metrics: Metrics
     progress: SnapshotProgress
+    marks: Marks
     _emitted: dict[str, Landed] = field(default_factory=dict)
 
     def landed(self, name: str) -> Landed:
@@ -64,9 +66,12 @@ class Snapshots:
 
     def read(
         self, table: SourceTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
-        database: str, emit: Emit, stop: Event,
+        database: str, confirmed: int, emit: Emit, stop: Event,
     ) -> bool:  # fmt: skip
-        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was."""
+        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was.
+
+        `confirmed` is where the slot is: from there on the table's changes come.
+        """
         landed, target = self.landed(name), self.targets[name]
         names = _columns(table, target, wanted)
         writer = EventWriter(target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types)
@@ -78,6 +83,8 @@ class Snapshots:
         )
         if wanted.empties:
             self._empty(name, writer, snapshot, emit)
+        if wanted.empties or landed.snapshot is None:
+            emit(self.marks.emitted(name, confirmed))
         begun = _begun(table, wanted, landed)
         emit(Emitted(name, f"{self.slot}:columns", begun.position(snapshot.lsn)))
         # where the connection breaks before the end, it goes on from here, whether or not this has landed by then
