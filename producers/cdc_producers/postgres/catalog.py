@@ -91,6 +91,8 @@ class Storage:
     file: int
     is_fresh: bool
     identity: frozenset[str]
+    attached: int = 0
+    """The transaction that made it a partition; 0 for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ SELECT c.oid::bigint, n.nspname || '.' || c.relname, format('%%I.%%I', n.nspname
                        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
                        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
                          AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END)
-       END
+       END,
+       coalesce((SELECT h.xmin::text::bigint FROM pg_inherits h WHERE h.inhrelid = c.oid AND c.relispartition), 0)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid IN (SELECT t.relid FROM pg_partition_tree(%s::oid) t WHERE t.isleaf UNION SELECT %s::oid) ORDER BY c.oid"""
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
@@ -217,12 +220,12 @@ def _read_storages(connection: Any, table: str, number: int) -> tuple[tuple[Stor
     found: list[Storage] = []
     own = frozenset[str]()
     parts = rows(connection, _STORAGES, (number, number), doing=f"reading the partitions of {table}")
-    for part, name, sql_name, kind, persistence, file, is_fresh, identity in parts:
+    for part, name, sql_name, kind, persistence, file, is_fresh, identity, attached in parts:
         if kind == "p":
             own = frozenset(identity)
             continue
         _check_logged(table, name, sql_name, kind, persistence)
-        found.append(Storage(part, name, sql_name, file, is_fresh, frozenset(identity)))
+        found.append(Storage(part, name, sql_name, file, is_fresh, frozenset(identity), attached))
     common = frozenset.intersection(*(storage.identity for storage in found)) if found else own
     return tuple(found), common
 

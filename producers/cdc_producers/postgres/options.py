@@ -26,6 +26,7 @@ class Options:
     plugin: str = "pgoutput"
     held_bytes_warning: int = 1 << 30
     confirm_seconds: float = 30.0
+    keeps_dropped_partitions: bool = False
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):

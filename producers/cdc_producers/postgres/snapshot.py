@@ -51,6 +51,8 @@ class Part:
     names: tuple[str, ...]
     after: tuple[str | None, ...] | None = None
     any_set: tuple[str, ...] = ()
+    partition: str = ""
+    """Only its rows, as SQL writes its name; empty: of all."""
 
 
 def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[str | None, ...]]:
@@ -91,7 +93,7 @@ def _descending(names: Sequence[str]) -> str:
 
 
 def _select(part: Part) -> str:
-    text = f"SELECT {_listed(part.names)} FROM {part.table.sql_rows.replace('%', '%%')}"
+    text = f"SELECT {_listed(part.names)} FROM {(part.partition or part.table.sql_rows).replace('%', '%%')}"
     if not part.any_set:
         return text
     is_set = " OR ".join(f"{identifier(name)} IS NOT NULL" for name in part.any_set).replace("%", "%%")

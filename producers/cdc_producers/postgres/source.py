@@ -13,7 +13,9 @@ from cdc_producers.postgres.catalog import Types
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.replication import NoPublicationError
 from cdc_producers.postgres.rereading import reread
+from cdc_producers.postgres.shapes import Shapes
 from cdc_producers.postgres.slots import Slot, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
 from cdc_producers.postgres.snapshots import Snapshots
 from cdc_producers.postgres.stream import Progress, SlotStream
@@ -49,8 +51,9 @@ class PostgresSource:
     def __post_init__(self) -> None:
         slot = self.options.slot
         self._marks = Marks(slot, self.targets)
-        self._snapshots = Snapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks)
-        self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots)
+        shapes = Shapes(slot, self.targets)
+        self._snapshots = Snapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks, shapes)
+        self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
     def run(self, emit: Emit, stop: Event) -> None:
         """See `Source.run`; also returns where a table has changed so that something of it is to be read."""
@@ -116,6 +119,7 @@ class PostgresSource:
         self._cover(connection, emit)
 
     def _cover(self, connection: Any, emit: Emit) -> None:
+        self._tables.note(connection, emit)
         for name, table in self._tables.found.items():
             landed = self._snapshots.landed(name)
             if landed.is_whole and landed.covered is None:
@@ -182,7 +186,9 @@ class PostgresSource:
             log=self.log,
             emit=emit,
             ended=marking.ended,
+            truncated=self._tables.partitions.truncated,
         )
+        self._tables.partitions.read_to = lambda: stream.read_to
         stream.open()
         self._stream, self._has_followed = stream, True
         marking.begin(self._confirmed)
@@ -197,6 +203,11 @@ class PostgresSource:
         try:
             with self._watch.running():
                 stream.follow(is_over, transactions.take, all_taken)
+        except NoPublicationError as error:
+            raise LostError(
+                f"{error}: it was made after the log that slot {options.slot} stands in, so changes are missing. "
+                f"Drop the slot (SELECT pg_drop_replication_slot('{options.slot}')) and start with --snapshot-again"
+            ) from error
         except EngineError:
             if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
                 check_alive(slot, options.slot)
@@ -220,7 +231,8 @@ class PostgresSource:
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return Standing()
-        return Standing(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard)
+        trouble = "; ".join(self._tables.partitions.troubles.values())
+        return Standing(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
 
     def close(self) -> None:
         """See `Source.close`."""

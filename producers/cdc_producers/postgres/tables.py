@@ -11,9 +11,11 @@ from cdc_producers.postgres.connections import current_lsn
 from cdc_producers.postgres.coverage import Reading, needed
 from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
+from cdc_producers.postgres.shapes import Difference, Shapes
 from cdc_producers.postgres.snapshots import Snapshots
-from cdc_producers.source import LostError
+from cdc_producers.source import Emit, LostError
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -27,12 +29,22 @@ class Tables:
     log: ProducerLog
     marks: Marks
     snapshots: Snapshots
+    shapes: Shapes
     found: dict[str, SourceTable] = field(default_factory=dict)
     publications: list[str] = field(default_factory=list)
     begun_again: set[str] = field(default_factory=set)
     """Those that `--snapshot-again` has been heeded for."""
     _gone: set[str] = field(default_factory=set)
+    _partitions: Partitions = field(init=False)
     _told_heirs: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
+
+    @property
+    def partitions(self) -> Partitions:
+        """What is known of partitions that went."""
+        return self._partitions
 
     def prepare(self, connection: Any) -> None:
         """Read and publish them.
@@ -100,7 +112,38 @@ class Tables:
         return {name: reading for name, reading in found.items() if reading is not None}
 
     def _needed(self, name: str, table: SourceTable) -> Reading | None:
-        return needed(table, self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns})
+        """Return what is to be read: by what has landed, and by what differs of the table without a trace in its log."""
+        landed, known = self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns}
+        reading = needed(table, landed, known)
+        if not landed.is_whole or (reading is not None and not reading.columns):
+            return reading
+        found = self.shapes.difference(name, table)
+        changed = found.columns if set(found.columns) <= known else ()
+        keys = {column.name for column in self.targets[name].schema.row_key}
+        if changed:
+            why = f"columns {', '.join(changed)} are renamed, or rewritten"
+            if found.came or keys & set(changed):
+                return Reading(why)
+            return Reading(why, columns=(*changed, *(reading.columns if reading is not None else ())))
+        if found.came and reading is None:
+            names = ", ".join(part.name for part in found.came)
+            return Reading(f"new partitions {names}", partitions=tuple(part.sql_name for part in found.came))
+        return Reading(reading.why) if found.came and reading is not None else reading
+
+    def note(self, connection: Any, emit: Emit) -> None:
+        """Emit that the tables are read as they are, but for what is still to be; once what was wanted has been emitted."""
+        for name, table in self.found.items():
+            found = self.shapes.difference(name, table)
+            if found.is_noted and not self.options.keeps_dropped_partitions:
+                continue
+            known = {column.name for column in self.targets[name].schema.columns}
+            unread = Difference(
+                columns=() if set(found.columns) <= known else found.columns,
+                emptied=() if self._partitions.accepts(name) else found.emptied,
+                has_gone=found.has_gone and not self.options.keeps_dropped_partitions,
+            )
+            self.shapes.note(name, table, lsn=current_lsn(connection), unread=unread, emit=emit)
+            self._partitions.noted(name, found)
 
     def has_changed(self, connection: Any) -> bool:
         """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
@@ -115,6 +158,9 @@ class Tables:
             except UsageError:
                 return True  # whoever prepares the tables again says why
         if any(table.number != self.found[name].number or self._is_to_be_read(name, table) for name, table in now.items()):
+            return True
+        differences = {name: self.shapes.difference(name, table) for name, table in now.items()}
+        if any(self._partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
             return True
         try:
             check_publications(connection, self.options.publication, list(now.values()))

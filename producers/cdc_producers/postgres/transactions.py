@@ -31,6 +31,7 @@ class Transactions:
         reread: Asks the source for what its log leaves out.
         log: Hears of columns that come and go.
         emit: Takes the events, many at once: an object for each of them costs more than to read it.
+        truncated: Hears of each table that is emptied as a whole.
         ended: Hears, once events were emitted, of which tables, and the end of the last transaction that is whole.
     """
 
@@ -42,6 +43,7 @@ class Transactions:
     log: ProducerLog
     emit: Emit
     ended: Callable[[Collection[str], int], None]
+    truncated: Callable[[str], None]
     _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
     _order: int = 0
     _writers: dict[int, tuple[object, EventWriter]] = field(default_factory=dict)
@@ -122,6 +124,7 @@ class Transactions:
         target = self.targets.get(relation.full_name)
         if target is not None:
             self._add(target, place, self._writer(relation, target).truncated(place))
+            self.truncated(target.name)
 
     def _next(self) -> Place:
         self._order += _ORDERS_EACH
