@@ -76,7 +76,8 @@ class PostgresSource:
                 raise
             raise TransientError(f"{error}; it may be about to take over") from error
         # before anything else looks at the raw tables, for that makes them
-        if not self._has_followed and not self.options.snapshots_again and find_slot(connection, self.options.slot) is not None:
+        is_decided = self.options.snapshots_again or self.options.skips_snapshot or self._has_followed
+        if not is_decided and find_slot(connection, self.options.slot) is not None:
             self._marks.check_there()
         ((self._database,),) = rows(connection, "SELECT current_database()", doing="asking its name")
         self._tables.prepare(connection)
