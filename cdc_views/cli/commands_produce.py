@@ -80,6 +80,14 @@ def postgres(
         float | None,
         typer.Option("--echo", metavar="SECONDS", help="Write a message into the log so often, and take lag by what comes back."),
     ] = None,
+    confirm: Annotated[
+        float,
+        typer.Option("--confirm", metavar="SECONDS", help="How often tables without changes let log go; a commit each."),
+    ] = 30.0,
+    keep_dropped_partitions: Annotated[
+        bool,
+        typer.Option("--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."),
+    ] = False,
     plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="Output plugin of the slot; pgoutput.")] = "pgoutput",
     to: ToOption = "",
     topic_prefix: TopicPrefixOption = "",
@@ -98,6 +106,8 @@ def postgres(
         "allows_unkeyed": allow_unkeyed,
         "heartbeat_seconds": heartbeat,
         "echo_seconds": echo,
+        "confirm_seconds": confirm,
+        "keeps_dropped_partitions": keep_dropped_partitions,
         "plugin": plugin,
     }
     name = default_name(project) if slot is None else slot

@@ -95,18 +95,23 @@ def _handler(metrics: Metrics, health: Health, refresh: Callable[[], None]) -> t
                 refresh()
                 self._answer(200, CONTENT_TYPE_LATEST, generate_latest(metrics.registry))
             elif self.path == "/healthz":
+                refresh()
                 troubles = dict(health.troubles)
                 body = {"status": "failing" if troubles else "ok", "troubles": troubles, "at": int(time.time())}
                 self._answer(503 if troubles else 200, "application/json", json.dumps(body).encode())
             else:
                 self._answer(404, "text/plain", b"/healthz and /metrics are here\n")
 
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
         def _answer(self, code: int, kind: str, body: bytes) -> None:
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: scrapes are no news."""

@@ -261,6 +261,7 @@ class Runtime:
 
     def _refresh(self) -> None:
         standing = self.source.standing()
+        self.health.set("tables", standing.trouble)
         self.metrics.queue_rows().set(self._queue.rows)
         self.metrics.queue_bytes().set(self._queue.bytes)
         self.metrics.lag_seconds().set(self._lag(standing.heard))

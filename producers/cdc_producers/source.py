@@ -73,6 +73,7 @@ class Standing:
         held_bytes: Bytes the source's server keeps because this reader has not confirmed them; None: not known.
         behind_events: Events that were written and not yet read; None: not known.
         heard: When the server last said anything, epoch seconds.
+        trouble: What is wrong with what is shown, though all that is read lands; empty where nothing is.
     """
 
     position: str = ""
@@ -80,6 +81,7 @@ class Standing:
     held_bytes: int | None = None
     heard: float = 0.0
     behind_events: int | None = None
+    trouble: str = ""
 
 
 class Source(Protocol):

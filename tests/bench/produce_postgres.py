@@ -104,7 +104,7 @@ def bench_postgres(events: int, folder: Path) -> dict[str, Figures]:
         found = {"client": drained(SLOTS["client"], events)}
         options = ["postgres", "--slot", SLOTS["reader"], "--publication", SLOTS["producer"], "--skip-snapshot"]
         found["reader"] = read_bare(options, environment_of(server.environment), events=events, folder=folder)
-        producer = Producer(folder, server.environment, ["postgres", "--slot", SLOTS["producer"]])
+        producer = Producer(folder, server.environment, ["postgres", "--confirm", "1", "--slot", SLOTS["producer"]])
         found["producer"] = produced(server, producer, events, found["reader"])
         found["producer"]["of_client"] = ratio(found["producer"], found["client"])
         connection, numbers = server.connect(), iter(range(10**9, 1 << 60))

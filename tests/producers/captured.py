@@ -90,6 +90,8 @@ def handed_on(*names: str, found: dict[str, Any] | None = None, log: Said | None
         reread=lambda relation, key, columns, transaction: found or {},
         log=log or Said(),
         emit=items.append,
+        truncated=lambda name: None,
+        ended=lambda names, end: items.append(Emitted(token=end)),
     )
     for message in messages():
         transactions.take(message)

@@ -128,7 +128,7 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
 
     postgres.sql(DDL + STORAGE)
     project(tmp_path)
-    made = Producer(tmp_path, postgres.environment, ["postgres"])
+    made = Producer(tmp_path, postgres.environment, ["postgres", "--confirm", "0.5"])
     yield from _ended(made)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pymysql
 import pytest
 from captured import Said
-from cdc_producers.mariadb import catalog
+from cdc_producers.mariadb import catalog, connections
 from cdc_producers.mariadb.catalog import check_filters, check_table, read_server, read_table, warn_of_cascades
-from cdc_producers.mariadb.connections import Access, connect
+from cdc_producers.mariadb.connections import Access, connect, translated
 from cdc_producers.mariadb.options import Options
 from cdc_producers.mariadb.snapshot import read_rows
 from cdc_producers.mariadb.stream import BinlogStream
@@ -166,6 +167,35 @@ class MySql:
 
     def fetchall(self) -> list[tuple[str, str]]:
         return [("version", "8.4.2"), ("log_bin", "ON")]
+
+
+def test_mysql_is_refused_by_name_before_anything_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As 9.7 answers; `max_statement_time` is MariaDB's alone, and to set it fails for ever."""
+    asked: list[str] = []
+
+    class Server(MySql):
+        def get_server_info(self) -> str:
+            return "9.7.4"
+
+        def execute(self, text: str) -> None:
+            asked.append(text)
+
+        def fetchall(self) -> list[tuple[str, ...]]:  # type: ignore[override]
+            return [("9.7.4",)]
+
+        def close(self) -> None:
+            asked.append("closed")
+
+    monkeypatch.setattr(connections, "_connect", lambda *_: Server())
+    with pytest.raises(UnsupportedError, match=r"the server is not MariaDB but 9\.7\.4") as told:
+        connect(Access.of_environment())
+    assert told.value.exit_code == 2
+    assert asked == ["SELECT version()", "closed"]
+
+
+@pytest.mark.parametrize("code", [1193, 1064, 1524])
+def test_what_the_server_will_never_know_is_not_tried_again(code: int) -> None:
+    assert isinstance(translated("setting up", pymysql.err.OperationalError(code, "Unknown")), UsageError)
 
 
 def test_mysql_is_refused_by_name() -> None:

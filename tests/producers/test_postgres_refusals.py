@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from captured import Said
-from cdc_producers.postgres.catalog import check_key, ensure_publication, read_table
+from cdc_producers.postgres.catalog import check_key, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.publications import ensure_publications
 from cdc_producers.postgres.replication import ReplicationStream
 from cdc_producers.postgres.slots import Slot, find_slot
 from cdc_producers.postgres.watching import Watch
@@ -85,13 +86,13 @@ def test_a_publication_is_made_completed_and_never_taken_that_leaves_changes_out
     postgres.sql("CREATE TABLE public.a (id int PRIMARY KEY); CREATE TABLE public.b (id int PRIMARY KEY)")
     tables = [read_table(connection, name) for name in ("public.a", "public.b")]
     log = Said()
-    ensure_publication(connection, "ours", tables[:1], log=log)
-    ensure_publication(connection, "ours", tables, log=log)
-    ensure_publication(connection, "ours", tables, log=log)
+    ensure_publications(connection, "ours", tables[:1], log=log)
+    ensure_publications(connection, "ours", tables, log=log)
+    ensure_publications(connection, "ours", tables, log=log)
     assert log.lines == ["publication ours created", "publication ours: added public.b"]
     postgres.sql("ALTER PUBLICATION ours SET (publish = 'insert')")
     with pytest.raises(UsageError, match="leaves out some of insert, update, delete and truncate"):
-        ensure_publication(connection, "ours", tables, log=log)
+        ensure_publications(connection, "ours", tables, log=log)
 
 
 def test_a_slot_of_another_plugin_is_refused(connection: Any, postgres: Postgres) -> None:
@@ -105,7 +106,7 @@ def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
     log = Said()
     watch = Watch("ours", 10 << 20, log)
     for held, safe in ((1 << 20, None), (11 << 20, None), (12 << 20, None), (1 << 20, None), (1 << 20, 5 << 20)):
-        watch.look(Slot(confirmed=0, held_bytes=held, behind_bytes=7, is_lost=False, safe_bytes=safe, active_process=1))
+        watch.look(Slot(confirmed=3, held_bytes=held, written=10, is_lost=False, safe_bytes=safe, active_process=1))
     assert [line[:60] for line in log.lines] == [
         "warning: the server keeps 11 MiB of log for slot ours; it goes"[:60],
         "warning: the server keeps 1 MiB of log for slot ours, and lo"[:60],

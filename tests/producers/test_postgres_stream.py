@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from captured import Said
 from cdc_producers.postgres.connections import connect, lsn_number
+from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Commit, Message
 from cdc_producers.postgres.slots import check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
@@ -36,7 +37,7 @@ def server(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
 
 @pytest.fixture
 def stream(server: Postgres) -> Iterator[SlotStream]:
-    made = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=Progress())
+    made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
     made.open()
     yield made
     made.close()
@@ -52,7 +53,12 @@ def read(stream: SlotStream, *, until: Callable[[list[Message]], Any], within: f
             assert time.monotonic() < deadline, found
             return stop.is_set() or bool(until(found))
 
-    stream.follow(Looking().is_set, found.append, lambda: None)
+    def all_taken(taken_to: int | None) -> None:
+        progress = stream.progress
+        if taken_to is not None and progress.landed >= progress.read:
+            progress.land(Reached(progress.landed, taken_to))
+
+    stream.follow(Looking().is_set, found.append, all_taken)
     return found
 
 
@@ -82,7 +88,7 @@ def test_transactions_that_overlap_confirm_nothing_that_has_not_landed(server: P
     early.execute("BEGIN; INSERT INTO public.a SELECT g, repeat('x', 300) FROM generate_series(100, 30000) g")
     server.sql("INSERT INTO public.a VALUES (1)")
     (landed,) = commits(read(stream, until=ended))
-    stream.progress.land(landed.end)
+    stream.progress.land(Reached(landed.end, landed.end))
     stream.confirm()
     server.sql("INSERT INTO public.a VALUES (2)")
     (waiting,) = commits(read(stream, until=ended))
@@ -93,7 +99,7 @@ def test_transactions_that_overlap_confirm_nothing_that_has_not_landed(server: P
     (large,) = commits(read(stream, until=ended))
     idle(stream)
     assert landed.end <= confirmed(server) <= waiting.lsn
-    stream.progress.land(large.end)
+    stream.progress.land(Reached(large.end, large.end))
     idle(stream)
     assert confirmed(server) >= large.end
 
@@ -120,7 +126,7 @@ def test_a_connection_that_comes_after_one_that_broke_confirms_no_more(server: P
     server.sql("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
     with pytest.raises(TransientError):
         idle(stream, 5)
-    again = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=stream.progress)
+    again = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=stream.progress)
     eventually(lambda: server.sql("SELECT active FROM pg_replication_slots") == [(False,)], within=5)
     again.open()
     assert commits(read(again, until=ended)) == [waiting]
@@ -134,12 +140,12 @@ def test_a_slot_that_somebody_reads_is_waited_for(server: Postgres, stream: Slot
     with pytest.raises(TransientError, match="is another producer running"):
         check_alive(slot, SLOT)
     with pytest.raises(TransientError, match="is active for PID"):
-        SlotStream(SLOT, "ours", heartbeat_seconds=1, progress=Progress()).open()
+        SlotStream(SLOT, ["ours"], heartbeat_seconds=1, progress=Progress()).open()
 
 
 def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgres) -> None:
     watch = Watch(SLOT, 1 << 30, Said(), echo_seconds=0.05)
-    made = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
+    made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
     made.open()
     try:
         begun = time.time()
@@ -153,7 +159,7 @@ def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgre
         assert made.heard <= stopped
     finally:
         made.close()
-    plain = SlotStream(SLOT, "ours", heartbeat_seconds=0.05, progress=Progress())
+    plain = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
     plain.open()
     idle(plain, 0.3)
     assert plain.heard > stopped

@@ -176,7 +176,23 @@ class TestTokens:
                 assert client.sign_in().status == 200
             statuses = [client("/auth/authenticate", {"username": USER, "password": "guess"}).status for _ in range(12)]
             assert statuses == [401] * 10 + [429] * 2
-            assert int(client("/auth/authenticate", {}).headers["retry-after"]) >= 1
+            assert int(client("/auth/authenticate", {"username": USER, "password": "guess"}).headers["retry-after"]) >= 1
+
+    def test_whoever_fails_locks_nobody_out_who_shares_the_address(self, project: Path) -> None:
+        with in_thread(project) as (client, _):
+            refresh = client.sign_in().json["jwt_refresh_token"]
+            for _ in range(12):
+                last = client("/auth/authenticate", {"username": USER, "password": "guess"})
+            assert last.status == 429
+            assert client.sign_in().status == 200
+            assert client("/auth/refreshToken", {"jwt_refresh_token": refresh}).status == 200
+            assert client("/auth/refreshToken", {"jwt_refresh_token": "guess"}).status == 429
+
+    def test_nobody_is_believed_who_says_to_be_another_address(self, project: Path) -> None:
+        with in_thread(project) as (client, _):
+            asked = {"username": USER, "password": "guess"}
+            statuses = [client("/auth/authenticate", asked, **{"X-Forwarded-For": f"10.0.0.{i}"}).status for i in range(12)]
+            assert statuses == [401] * 10 + [429] * 2
 
 
 class TestRequests:

@@ -118,9 +118,6 @@ class Routes:
         tokens, failures = self.door.tokens, self.door.failures
         if tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
-        address = request.client.host if request.client else _NOBODY
-        if wait := failures.is_empty(address):
-            raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
         try:
             asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.door.patience))
         except (ValueError, RecursionError):
@@ -131,9 +128,20 @@ class Routes:
             return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
         except RefusedError as error:
             if error.status == 401:
-                failures.take(address)
-                _log.warning("a sign-in from %s failed", address)
+                self._count_failure(request, failures)
             raise
+
+    @staticmethod
+    def _count_failure(request: Request, failures: Rate) -> None:
+        """Note a failed sign-in; raises `RefusedError` 429 where there were many from its address.
+
+        Only those that fail: many clients may have one address, and one of them must not lock the others out.
+        """
+        address = request.client.host if request.client else _NOBODY
+        if wait := failures.is_empty(address):
+            raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
+        failures.take(address)
+        _log.warning("a sign-in from %s failed", address)
 
 
 def make_app(receiver: Receiver, door: Door) -> Starlette:
@@ -157,7 +165,7 @@ def make_app(receiver: Receiver, door: Door) -> Starlette:
         for stations in ("station", "stations")
         for how, handler in (("single", routes.single), ("batch", routes.batch))
     ]
-    return Starlette(
+    app = Starlette(
         routes=[
             route("/auth/authenticate", routes.authenticate),
             route("/auth/refreshToken", routes.refresh),
@@ -169,6 +177,9 @@ def make_app(receiver: Receiver, door: Door) -> Starlette:
         exception_handlers={HTTPException: _no_route, Exception: _broken},
         lifespan=_running(receiver),
     )
+    # a redirect would answer before anybody has shown a token
+    app.router.redirect_slashes = False
+    return app
 
 
 def _running(receiver: Receiver) -> Callable[[Starlette], Any]:

@@ -22,6 +22,7 @@ import uvicorn
 from prometheus_client import disable_created_metrics
 
 from cdc_producers.http.app import Door, make_app
+from cdc_producers.http.connections import BoundedProtocol
 from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.intake import Intake, Room
 from cdc_producers.http.limits import Rate
@@ -36,6 +37,8 @@ from cdc_views.errors import ConfigError, EngineError, UsageError
 from cdc_views.landing.targets import ProducerOrder
 
 _log = logging.getLogger("cdc_producers.http")
+_PROXIES = "FORWARDED_ALLOW_IPS"
+"""uvicorn's: the addresses whose X-Forwarded-For is believed; unset: none."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _FAILURES_BURST, _FAILURES_PER_SECOND = 10, 0.2
 _GRACE_SECONDS = 30
@@ -139,12 +142,14 @@ def make_server(receiver: Receiver, door: Door, *, options: Any) -> Server:
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         make_app(receiver, door),
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
+        # who may say of whom a request comes is for the operator to say: any process of this machine could
+        proxy_headers=bool(os.environ.get(_PROXIES)),
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_producers.mariadb.connections import GRANTS, identifier, literal, rows
-from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
+from cdc_producers.mariadb.connections import GRANTS, identifier, literal, not_mariadb, rows
+from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.schema import TableSchema
 
@@ -52,10 +52,7 @@ def read_server(connection: Any, *, log: ProducerLog) -> Server:
     found = {str(name).lower(): str(value) for name, value in rows(connection, asked, doing="asking for its settings")}
     version = found.get("version", "")
     if "mariadb" not in version.lower():
-        raise UnsupportedError(
-            f"the server is not MariaDB but {version}, whose GTIDs are others",
-            remedy="let Debezium's MySQL connector read it, and land what it sends (`produce http`, `land debezium`)",
-        )
+        raise not_mariadb(version)
     numbers = re.match(r"(?:5\.5\.5-)?(\d+)\.(\d+)", version)
     if numbers is None or tuple(map(int, numbers.groups())) < _OLDEST:
         raise UsageError(f"MariaDB {version} is too old; 10.5 or newer was expected")

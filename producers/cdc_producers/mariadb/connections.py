@@ -14,7 +14,7 @@ from pymysql.constants import CR, ER
 from pymysql.converters import conversions
 from pymysql.cursors import SSCursor
 
-from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
+from cdc_views.errors import CdcViewsError, EngineError, TransientError, UnsupportedError, UsageError
 
 _PREFIX = "CDC_VIEWS_MARIADB_"
 _DEFAULT_PORT = 3306
@@ -32,6 +32,10 @@ _PASSING = (
     ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.TABLE_DEF_CHANGED, ER.QUERY_INTERRUPTED,
     1927,
 )  # fmt: skip
+_LASTING = (
+    ER.UNKNOWN_SYSTEM_VARIABLE, ER.PARSE_ERROR, ER.NOT_SUPPORTED_YET, ER.UNKNOWN_CHARACTER_SET, ER.BAD_DB_ERROR, 1524, 1275,
+)  # fmt: skip
+"""The same at each attempt: what the server does not know; the last two: a way to sign in that it or the user lacks."""
 GRANTS = "GRANT SELECT, REPLICATION SLAVE, BINLOG MONITOR ON *.* TO …"
 
 
@@ -109,12 +113,31 @@ def connect(access: Access, *, read_timeout: float | None = None) -> Any:
         try:
             with mariadb_errors(f"connecting to {host}:{port}"):
                 connection = _connect(access, host, port, read_timeout)
+                check_is_mariadb(connection)
                 rows(connection, _SETTINGS, doing="setting up")
                 return connection
         except TransientError as error:
             failure = error
     assert failure is not None
     raise failure
+
+
+def check_is_mariadb(connection: Any) -> None:
+    """Raise `UnsupportedError` for another server that speaks the same protocol; before anything that MariaDB alone knows."""
+    if "mariadb" in str(connection.get_server_info()).lower():
+        return
+    ((version,),) = rows(connection, "SELECT version()", doing="asking its version")
+    if "mariadb" not in str(version).lower():
+        connection.close()
+        raise not_mariadb(str(version))
+
+
+def not_mariadb(version: str) -> UnsupportedError:
+    """Return the error for a server of that version, which is MySQL or another."""
+    return UnsupportedError(
+        f"the server is not MariaDB but {version}, whose GTIDs are others",
+        remedy="let Debezium's MySQL connector read it, and land what it sends (`produce http`, `land debezium`)",
+    )
 
 
 def _connect(access: Access, host: str, port: int, read_timeout: float | None) -> Any:
@@ -156,6 +179,8 @@ def translated(doing: str, error: Exception) -> CdcViewsError:
         return UsageError(f"MariaDB refuses this user: {said}; set {_PREFIX}USER and {_PREFIX}PASSWORD")
     if code in _DENIED:
         return UsageError(f"MariaDB, {doing}: {said}; {GRANTS}")
+    if code in _LASTING:
+        return UsageError(f"MariaDB, {doing}: {said}")
     if isinstance(error, ssl.SSLError) or "certificate" in said:
         return UsageError(f"MariaDB's TLS: {said}; set {_PREFIX}TLS_CA to the certificate of who signed the server's")
     if code == CR.CR_SSL_CONNECTION_ERROR:

@@ -1,4 +1,4 @@
-"""What the server's catalog says: types, tables and their keys, the publication."""
+"""What the server's catalog says: types, tables and their keys; a table whose changes would be missing is refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from typing import Any
 from cdc_producers.postgres.connections import identifier, rows
 from cdc_producers.postgres.values import TypeFacts
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.landing.targets import ProducerLog
 from cdc_views.schema import TableSchema
+
+
+class MissingTableError(UsageError):
+    """The database has no table of that name."""
+
+
+class LeftOutError(UsageError):
+    """Changes of tables are not in the log, or not published; what it says mends that for changes to come.
+
+    Attributes:
+        tables: Their names, `schema.table`.
+    """
+
+    def __init__(self, message: str, tables: Sequence[str]) -> None:
+        super().__init__(message)
+        self.tables = tuple(tables)
 
 
 class Types(Mapping[int, TypeFacts]):
@@ -53,6 +68,31 @@ class SourceColumn:
     name: str
     type_id: int
     modifier: int
+    written: int = 0
+    """The transaction that last wrote it into the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A relation that keeps rows of a table: itself, or a partition that is not partitioned further.
+
+    Attributes:
+        number: Its oid.
+        name: `schema.table`.
+        sql_name: The same as SQL writes it.
+        file: Its `relfilenode`: another one once it was emptied or rewritten.
+        is_fresh: Whether nobody has counted its rows since its file was made: a rewrite counts them, TRUNCATE does not.
+        identity: The columns by which its UPDATEs and DELETEs name a row, none for no way to.
+    """
+
+    number: int
+    name: str
+    sql_name: str
+    file: int
+    is_fresh: bool
+    identity: frozenset[str]
+    attached: int = 0
+    """The transaction that made it a partition; 0 for what is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +101,12 @@ class SourceTable:
 
     Attributes:
         number: Another one than before where the table was dropped and made anew.
-        identity: The columns by which deletions name a row, none for no way to.
+        is_partitioned: Whether its rows are in partitions.
+        is_partition: Whether it is itself a partition of another.
+        has_deferred_key: Whether its primary key is DEFERRABLE, which names no row in the log.
         has_dropped: Whether a column was ever dropped.
+        storages: What keeps its rows, by number; none where it is partitioned and has no partition yet.
+        heirs: Tables that INHERIT from it without being partitions; their rows are not its own.
     """
 
     number: int
@@ -73,6 +117,11 @@ class SourceTable:
     identity: frozenset[str]
     about_rows: int
     has_dropped: bool = False
+    is_partitioned: bool = False
+    is_partition: bool = False
+    has_deferred_key: bool = False
+    storages: tuple[Storage, ...] = ()
+    heirs: tuple[str, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -84,17 +133,39 @@ class SourceTable:
         """The name as SQL writes it."""
         return f"{identifier(self.namespace)}.{identifier(self.name)}"
 
+    @property
+    def sql_rows(self) -> str:
+        """What a SELECT of its own rows is FROM: what inherits from it has a log of its own."""
+        return self.sql_name if self.is_partitioned else f"ONLY {self.sql_name}"
+
 
 _TABLE = """
-SELECT c.oid::bigint, c.relreplident::text, greatest(c.reltuples, 0)::bigint,
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relispartition, greatest(c.reltuples, 0)::bigint,
        EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped),
-       coalesce((SELECT i.indkey::int2[] FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
-       coalesce((SELECT i.indkey::int2[] FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident), '{}')
+       coalesce((SELECT (i.indkey::int2[])[0:i.indnkeyatts - 1] FROM pg_index i
+                 WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
+       EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND NOT i.indimmediate),
+       ARRAY(SELECT h.inhrelid::regclass::text FROM pg_inherits h WHERE h.inhparent = c.oid AND c.relkind = 'r' ORDER BY 1)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')"""
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind NOT IN ('i', 'I', 'c', 'S', 't')"""
 _COLUMNS = """
-SELECT attnum, attname, atttypid::bigint, atttypmod FROM pg_attribute
+SELECT attnum, attname, atttypid::bigint, atttypmod, xmin::text::bigint FROM pg_attribute
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"""
+_STORAGES = """
+SELECT c.oid::bigint, n.nspname || '.' || c.relname, format('%%I.%%I', n.nspname, c.relname), c.relkind::text,
+       c.relpersistence::text, c.relfilenode::bigint, c.reltuples < 0,
+       CASE WHEN c.relreplident = 'f'
+            THEN ARRAY(SELECT a.attname::text FROM pg_attribute a
+                       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '')
+            ELSE ARRAY(SELECT a.attname::text FROM pg_index i
+                       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+                       WHERE i.indrelid = c.oid AND i.indisvalid AND i.indisunique AND i.indimmediate AND i.indpred IS NULL
+                         AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident ELSE false END)
+       END,
+       coalesce((SELECT h.xmin::text::bigint FROM pg_inherits h WHERE h.inhrelid = c.oid AND c.relispartition), 0)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid IN (SELECT t.relid FROM pg_partition_tree(%s::oid) t WHERE t.isleaf UNION SELECT %s::oid) ORDER BY c.oid"""
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
 def source_name(table: str) -> tuple[str, str]:
@@ -106,64 +177,94 @@ def source_name(table: str) -> tuple[str, str]:
 
 
 def read_table(connection: Any, table: str) -> SourceTable:
-    """Return the table of that name of the project file; raises `UsageError` where the database has none."""
+    """Return the table of that name of the project file.
+
+    Raises:
+        MissingTableError: The database has none.
+        UsageError: The log has no changes of it, or of a part of it: a view, a foreign table, one that is not logged.
+    """
     namespace, name = source_name(table)
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")
     if not found:
-        known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
-        names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
-        raise UsageError(f"{table}: the database has no such table{did_you_mean(table, names)}")
-    number, identity, about, has_dropped, primary, chosen = found[0]
+        raise _missing(connection, table)
+    number, kind, persistence, is_partition, about, has_dropped, primary, has_deferred_key, heirs = found[0]
+    _check_logged(table, "", f"{identifier(namespace)}.{identifier(name)}", kind, persistence)
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
     named = {attribute: column for attribute, column, *_ in attributes}
-    columns = [SourceColumn(*column) for column in attributes]
-    key = tuple(named[attribute] for attribute in primary)
-    by = {"d": key, "i": tuple(named[a] for a in chosen), "f": tuple(named.values())}.get(identity, ())
-    return SourceTable(number, namespace, name, tuple(columns), key, frozenset(by), about, has_dropped)
+    storages, identity = _read_storages(connection, table, number)
+    return SourceTable(
+        number,
+        namespace,
+        name,
+        tuple(SourceColumn(*column) for column in attributes),
+        tuple(named[attribute] for attribute in primary),
+        identity,
+        about,
+        has_dropped=has_dropped,
+        is_partitioned=kind == "p",
+        is_partition=is_partition,
+        has_deferred_key=has_deferred_key,
+        storages=storages,
+        heirs=tuple(heirs),
+    )
+
+
+def _missing(connection: Any, table: str) -> MissingTableError:
+    known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
+    names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
+    return MissingTableError(f"{table}: the database has no such table{did_you_mean(table, names)}")
+
+
+def _read_storages(connection: Any, table: str, number: int) -> tuple[tuple[Storage, ...], frozenset[str]]:
+    """Return what keeps the table's rows, and the columns by which all of it names a row."""
+    found: list[Storage] = []
+    own = frozenset[str]()
+    parts = rows(connection, _STORAGES, (number, number), doing=f"reading the partitions of {table}")
+    for part, name, sql_name, kind, persistence, file, is_fresh, identity, attached in parts:
+        if kind == "p":
+            own = frozenset(identity)
+            continue
+        _check_logged(table, name, sql_name, kind, persistence)
+        found.append(Storage(part, name, sql_name, file, is_fresh, frozenset(identity), attached))
+    common = frozenset.intersection(*(storage.identity for storage in found)) if found else own
+    return tuple(found), common
+
+
+def _check_logged(table: str, name: str, sql_name: str, kind: str, persistence: str) -> None:
+    what = f"{table}: its partition {name}" if name else table
+    problem = ""
+    if kind in _KINDS:
+        problem = f"{_KINDS[kind]}: this server's log has no changes of it; follow the tables that have its rows"
+    elif persistence == "u":
+        problem = f"UNLOGGED: no change of it is in the log; ALTER TABLE {sql_name} SET LOGGED"
+    elif persistence == "t":
+        problem = "TEMPORARY: no change of it is in the log; follow a table that stays"
+    if problem:
+        raise LeftOutError(f"{what} is {problem}", [".".join(source_name(table))])
 
 
 def check_key(table: SourceTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:
-    """Refuse a table whose deletions would not name the rows of the view."""
+    """Refuse a table whose deletions would not name the rows of the view, or that refuses them once it is published."""
     wanted = [column.name for column in schema.row_key]
     missing = [name for name in wanted if name not in table.identity]
     if allows_unkeyed or not missing:
         return
-    if not table.identity:
+    weak = next((storage for storage in table.storages if not storage.identity >= set(wanted)), None)
+    full = f"ALTER TABLE {table.sql_name if weak is None else weak.sql_name} REPLICA IDENTITY FULL"
+    part = "" if weak is None or not table.is_partitioned else f": its partition {weak.name}"
+    identity = table.identity if weak is None else weak.identity
+    if not identity:
         raise UsageError(
-            f"{schema.full_name} has no primary key, and once published it would refuse UPDATE and DELETE; give it one, or "
-            f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL, or take its inserts alone with --allow-unkeyed"
+            f"{schema.full_name}{part} {_unnamed(table)}, and once published it would refuse UPDATE and DELETE; give it one that "
+            f"names a row, or {full}, or take its inserts alone with --allow-unkeyed"
         )
     raise UsageError(
-        f"{schema.full_name}: the schema file's key has {', '.join(missing)}, which the table's changes do not name (its replica "
-        f"identity is {', '.join(sorted(table.identity))}); make the keys equal, or "
-        f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
+        f"{schema.full_name}{part}: the schema file's key has {', '.join(missing)}, which the table's changes do not name (its "
+        f"replica identity is {', '.join(sorted(identity))}); make the keys equal, or {full}"
     )
 
 
-_PUBLICATION = "SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s"
-
-
-def ensure_publication(connection: Any, name: str, tables: Sequence[SourceTable], *, log: ProducerLog) -> None:
-    """Create the publication, or add to it what it lacks; raises `UsageError` where it leaves kinds of changes out."""
-    found = rows(connection, _PUBLICATION, (name,), doing="looking for the publication")
-    named = ", ".join(table.sql_name for table in tables)
-    if not found:
-        text = f"CREATE PUBLICATION {identifier(name)} FOR TABLE {named} WITH (publish_via_partition_root = true)"
-        rows(connection, text, doing=f"creating the publication (or have it done: {text})")
-        log.info(f"publication {name} created", publication=name)
-        return
-    is_for_all, is_whole = found[0]
-    if not is_whole:
-        raise UsageError(
-            f"publication {name} leaves out some of insert, update, delete and truncate; "
-            f"ALTER PUBLICATION {identifier(name)} SET (publish = 'insert, update, delete, truncate')"
-        )
-    if is_for_all:
-        return
-    text = "SELECT schemaname || '.' || tablename FROM pg_publication_tables WHERE pubname = %s"
-    published = {row[0] for row in rows(connection, text, (name,), doing="reading the publication")}
-    missing = [table for table in tables if table.full_name not in published]
-    if missing:
-        text = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {', '.join(table.sql_name for table in missing)}"
-        rows(connection, text, doing=f"adding to the publication (or have it done: {text})")
-        log.info(f"publication {name}: added {', '.join(table.full_name for table in missing)}", publication=name)
+def _unnamed(table: SourceTable) -> str:
+    if not table.primary_key:
+        return "has no primary key"
+    return "has a DEFERRABLE primary key" if table.has_deferred_key else "has REPLICA IDENTITY NOTHING, or an index that is gone"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from getpass import getuser
 from typing import Any
 
 import psycopg2
@@ -24,8 +26,21 @@ SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    # a policy hides rows without a word; so it raises
+    "row_security": "off",
 }
 _WRONG_CREDENTIALS = ("28000", "28P01")
+_REFUSED = re.compile(
+    r'authentication failed|no pg_hba\.conf entry|no password|role ".*" does not exist|not permitted to log in|start WAL sender|'
+    r"does not support SSL|certificate|private key file|sslmode"
+)
+"""What is said of a connection that is refused, which has no code; in English."""
+_LASTING = ("0A", "22", "25", "3F", "42")
+"""Classes of errors that are the same at each attempt: features, values, read-only sessions, schemas, rights and syntax."""
+_LASTING_CODES = ("53400",)
+"""All slots are taken, or all senders: `max_replication_slots`, `max_wal_senders`."""
+_UNDEFINED = ("42P01", "42703", "42704")
+"""What was there a moment ago: looked for anew, it is told for what it is."""
 _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 """Stopping, starting or recovering, no connection left, an object in use: it passes."""
 
@@ -73,19 +88,36 @@ def postgres_errors(doing: str) -> Iterator[None]:
         raise _translated(doing, error) from error
 
 
-def _translated(doing: str, error: psycopg2.Error) -> CdcViewsError:
-    said = _said(error)
-    code = error.pgcode or ""
-    if code in _WRONG_CREDENTIALS or "authentication failed" in said or "no pg_hba.conf entry" in said or "no password" in said:
+def refusal(doing: str, said: str, code: str) -> UsageError | None:
+    """Return the error for what is the same however often it is tried, None for anything else; `code` is empty for no code."""
+    if code in _WRONG_CREDENTIALS or (not code and _REFUSED.search(said)):
         return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {DSN_VARIABLE}")
     if code == "3D000" or ("does not exist" in said and not code and "database" in said):
         return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {DSN_VARIABLE}")
+    if code == "42501" and "row-level security" in said:
+        return UsageError(f"PostgreSQL, {doing}: {said}, and would hide rows; ALTER ROLE {_user()} BYPASSRLS")
     if code == "42501":
         return UsageError(f"PostgreSQL, {doing}: {said}; grant this user REPLICATION, SELECT on the tables, and what this names")
+    if code in _LASTING_CODES or (code[:2] in _LASTING and code not in _UNDEFINED):
+        return UsageError(f"PostgreSQL, {doing}: {said}")
+    return None
+
+
+def _translated(doing: str, error: psycopg2.Error) -> CdcViewsError:
+    said = _said(error)
+    code = error.pgcode or ""
+    if (refused := refusal(doing, said, code)) is not None:
+        return refused
     is_away = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or code[:2] in ("08", "57", "53")
     if is_away or code in _SHUTTING_DOWN or type(error) is psycopg2.DatabaseError:
         return TransientError(f"PostgreSQL is away, {doing}: {said}")
     return EngineError(f"PostgreSQL, {doing}: {said}")
+
+
+def _user() -> str:
+    """Return the user's name as SQL writes it, for what is to be granted."""
+    given = psycopg2.extensions.parse_dsn(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser()
+    return given if given.isidentifier() and given == given.lower() else identifier(given)
 
 
 def _said(error: psycopg2.Error) -> str:

@@ -63,6 +63,7 @@ class Reading:
         resumes: Only rows after those that landed, as far as that can be told.
         columns: Only these, beside the key; none: all.
         only_set: Only rows where one of the columns is not null: the others cannot differ from what is shown.
+        partitions: Only rows of these partitions, as SQL writes their names; none: of the table.
     """
 
     why: str
@@ -70,6 +71,7 @@ class Reading:
     resumes: bool = False
     columns: tuple[str, ...] = ()
     only_set: bool = False
+    partitions: tuple[str, ...] = ()
 
 
 def needed(table: SourceTable, landed: Landed, known: Collection[str]) -> Reading | None:

@@ -25,6 +25,8 @@ class Options:
     echo_seconds: float | None = None
     plugin: str = "pgoutput"
     held_bytes_warning: int = 1 << 30
+    confirm_seconds: float = 30.0
+    keeps_dropped_partitions: bool = False
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):
@@ -40,6 +42,8 @@ class Options:
             raise UsageError("--skip-snapshot and --snapshot-again exclude each other; give one")
         if self.heartbeat_seconds <= 0:
             raise UsageError("--heartbeat: more than 0 seconds were expected")
+        if self.confirm_seconds <= 0:
+            raise UsageError("--confirm: more than 0 seconds were expected")
         if self.echo_seconds is not None and self.echo_seconds <= 0:
             raise UsageError("--echo: more than 0 seconds were expected")
 

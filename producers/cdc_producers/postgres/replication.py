@@ -17,13 +17,14 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import conninfo, pq
 
-from cdc_producers.postgres.connections import SETTINGS, check_dsn
-from cdc_views.errors import EngineError, TransientError
+from cdc_producers.postgres.connections import SETTINGS, check_dsn, refusal
+from cdc_views.errors import CdcViewsError, EngineError, TransientError
 
 _DATA = struct.Struct(">cQQq")
 _KEEPALIVE = struct.Struct(">cQqB")
 _STATUS = struct.Struct(">cQQQqB")
 _POSTGRES_EPOCH = 946_684_800
+_UNDEFINED_OBJECT = "42704"
 _PASSING = ("08", "53", "55", "57")
 """Classes of errors that pass: connection, resources, an object in use, an operator's intervention."""
 
@@ -45,7 +46,8 @@ class ReplicationStream:
             )
             self._connection = pq.PGconn.connect(given.encode())
         if self._connection.status != pq.ConnStatus.OK:
-            raise TransientError(f"PostgreSQL is away, connecting: {_said(self._connection.get_error_message())}")
+            said = _said(self._connection.get_error_message())
+            raise refusal("connecting", said, "") or TransientError(f"PostgreSQL is away, connecting: {said}")
         for name, value in SETTINGS.items():
             self._run(f"SET {name} = '{value}'", pq.ExecStatus.COMMAND_OK)
         self._run(command, pq.ExecStatus.COPY_BOTH)
@@ -107,10 +109,19 @@ def _away(doing: str) -> Iterator[None]:
         raise TransientError(f"PostgreSQL is away, {doing}: {_said(str(error))}") from error
 
 
-def _failed(result: pq.abc.PGresult) -> EngineError:
+class NoPublicationError(EngineError):
+    """The publication was not there where the log is read; it may be there by now, and that does not help."""
+
+
+def _failed(result: pq.abc.PGresult) -> CdcViewsError:
     code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    said = _said(result.get_error_message())
+    if (refused := refusal("streaming", said, code)) is not None:
+        return refused
+    if code == _UNDEFINED_OBJECT and "publication" in said:
+        return NoPublicationError(f"PostgreSQL, streaming: {said}")
     kind = TransientError if code[:2] in _PASSING else EngineError
-    return kind(f"PostgreSQL, streaming: {_said(result.get_error_message())}")
+    return kind(f"PostgreSQL, streaming: {said}")
 
 
 def _said(message: str) -> str:

@@ -14,14 +14,14 @@ from cdc_views.errors import TransientError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot as the server has it; `confirmed` is where it goes on, `held_bytes` the log kept for it.
+    """A slot as the server has it; `confirmed` is where it goes on, `held_bytes` the log kept for it, `written` its end.
 
     `safe_bytes` is how much more log may come before the slot is lost (`max_slot_wal_keep_size`), None: no limit.
     """
 
     confirmed: int
     held_bytes: int
-    behind_bytes: int
+    written: int
     is_lost: bool
     safe_bytes: int | None
     active_process: int | None
@@ -35,10 +35,14 @@ class ExportedSnapshot:
     lsn: int
 
 
+class StandbyError(UsageError):
+    """The server is a standby; after a failover it may be none for long."""
+
+
 _SLOT = """
 SELECT plugin, slot_type, database = current_database(), confirmed_flush_lsn::text, wal_status, safe_wal_size, active_pid,
        coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint,
-       coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn), 0)::bigint
+       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint
 FROM pg_replication_slots WHERE slot_name = %s"""
 
 
@@ -47,14 +51,14 @@ def find_slot(connection: Any, name: str) -> Slot | None:
     found = rows(connection, _SLOT, (name,), doing="looking for the slot")
     if not found:
         return None
-    plugin, kind, is_here, confirmed, status, safe, process, held, behind = found[0]
+    plugin, kind, is_here, confirmed, status, safe, process, held, written = found[0]
     if (plugin, kind, is_here) != ("pgoutput", "logical", True):
         raise UsageError(
             f"slot {name} is of plugin {plugin or kind} or of another database, where pgoutput on this one was expected; "
             "name another with --slot"
         )
     is_lost = status == "lost" or confirmed is None
-    return Slot(lsn_number(confirmed or "0/0"), int(held), int(behind), is_lost, None if safe is None else int(safe), process)
+    return Slot(lsn_number(confirmed or "0/0"), int(held), int(written), is_lost, None if safe is None else int(safe), process)
 
 
 def check_alive(slot: Slot, name: str) -> None:
@@ -71,12 +75,17 @@ def check_alive(slot: Slot, name: str) -> None:
 
 def check_logical(connection: Any) -> None:
     """Refuse a server that is too old, or that writes no logical log."""
-    asked = "SELECT current_setting('server_version_num')::int, current_setting('wal_level')"
-    ((version, level),) = rows(connection, asked, doing="asking its version")
+    asked = "SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()"
+    ((version, level, is_standby),) = rows(connection, asked, doing="asking its version")
     if version < 140_000:
         raise UsageError(f"PostgreSQL {version // 10_000} is too old; 14 or newer was expected")
     if level != "logical":
         raise UsageError(f"wal_level is {level}; set wal_level = logical in postgresql.conf and restart the server")
+    if is_standby:
+        raise StandbyError(
+            "the server is a standby (recovery is in progress), and changes are read from a primary; name that in PGHOST, or all "
+            "servers with PGTARGETSESSIONATTRS=primary"
+        )
 
 
 @contextmanager

@@ -51,6 +51,8 @@ class Part:
     names: tuple[str, ...]
     after: tuple[str | None, ...] | None = None
     any_set: tuple[str, ...] = ()
+    partition: str = ""
+    """Only its rows, as SQL writes its name; empty: of all."""
 
 
 def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[str | None, ...]]:
@@ -76,7 +78,7 @@ def greatest(connection: Any, table: SourceTable, keys: Sequence[tuple[str, ...]
         return None
     key = _listed(table.primary_key)
     rows_of = ", ".join(f"({', '.join(['%s'] * len(table.primary_key))})" for _ in keys)
-    name = table.sql_name.replace("%", "%%")
+    name = table.sql_rows.replace("%", "%%")
     text = f"SELECT {key} FROM {name} WHERE ({key}) IN ({rows_of}) ORDER BY {_descending(table.primary_key)} LIMIT 1"
     found = rows(connection, text, tuple(value for one in keys for value in one), doing="looking where the snapshot stopped")
     return tuple(found[0]) if found else None
@@ -91,7 +93,7 @@ def _descending(names: Sequence[str]) -> str:
 
 
 def _select(part: Part) -> str:
-    text = f"SELECT {_listed(part.names)} FROM {part.table.sql_name.replace('%', '%%')}"
+    text = f"SELECT {_listed(part.names)} FROM {(part.partition or part.table.sql_rows).replace('%', '%%')}"
     if not part.any_set:
         return text
     is_set = " OR ".join(f"{identifier(name)} IS NOT NULL" for name in part.any_set).replace("%", "%%")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from threading import Event
 from typing import Any
 
@@ -13,7 +14,9 @@ from cdc_producers.postgres.catalog import SourceTable
 from cdc_producers.postgres.connections import lsn_text
 from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, Reading
 from cdc_producers.postgres.events import EventWriter, Place
+from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.pgoutput import Begin, RelationColumn
+from cdc_producers.postgres.shapes import Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
@@ -42,6 +45,8 @@ class Snapshots:
     log: ProducerLog
     metrics: Metrics
     progress: SnapshotProgress
+    marks: Marks
+    shapes: Shapes
     _emitted: dict[str, Landed] = field(default_factory=dict)
 
     def landed(self, name: str) -> Landed:
@@ -64,9 +69,12 @@ class Snapshots:
 
     def read(
         self, table: SourceTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
-        database: str, emit: Emit, stop: Event,
+        database: str, confirmed: int, emit: Emit, stop: Event,
     ) -> bool:  # fmt: skip
-        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was."""
+        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was.
+
+        `confirmed` is where the slot is: from there on the table's changes come.
+        """
         landed, target = self.landed(name), self.targets[name]
         names = _columns(table, target, wanted)
         writer = EventWriter(target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types)
@@ -78,14 +86,18 @@ class Snapshots:
         )
         if wanted.empties:
             self._empty(name, writer, snapshot, emit)
+        if wanted.empties or landed.snapshot is None:
+            emit(self.marks.emitted(name, confirmed))
+            self.shapes.note(name, table, lsn=snapshot.lsn, emit=emit)
         begun = _begun(table, wanted, landed)
         emit(Emitted(name, f"{self.slot}:columns", begun.position(snapshot.lsn)))
         # where the connection breaks before the end, it goes on from here, whether or not this has landed by then
         self._emitted[name] = Landed(Position(snapshot.lsn, 0), begun)
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
-            part = Part(table, names, after, wanted.columns if wanted.only_set else ())
-            rows = read_rows(connection, part)
+            any_set = wanted.columns if wanted.only_set else ()
+            parts = [Part(table, names, after, any_set, partition) for partition in wanted.partitions or ("",)]
+            rows = chain.from_iterable(read_rows(connection, part) for part in parts)
             count = self._emit_rows(name, rows, writer, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
         if stop.is_set():
             return False
@@ -147,7 +159,7 @@ class Snapshots:
 
 def _begun(table: SourceTable, wanted: Reading, landed: Landed) -> Covered:
     """What is covered while the snapshot runs: of a table that is read whole no column yet, as it may never end."""
-    if wanted.columns and landed.covered is not None:
+    if (wanted.columns or wanted.partitions) and landed.covered is not None:
         return landed.covered
     return Covered(table.number, 0)
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from cdc_producers.metrics import Metrics
-from cdc_producers.postgres.catalog import SourceTable, Types, check_key, ensure_publication, read_table
+from cdc_producers.postgres.catalog import Types
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
-from cdc_producers.postgres.coverage import Reading, needed
+from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.replication import NoPublicationError
 from cdc_producers.postgres.rereading import reread
-from cdc_producers.postgres.slots import Slot, check_alive, check_logical, exported_snapshot, find_slot
+from cdc_producers.postgres.shapes import Shapes
+from cdc_producers.postgres.slots import Slot, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
 from cdc_producers.postgres.snapshots import Snapshots
 from cdc_producers.postgres.stream import Progress, SlotStream
+from cdc_producers.postgres.tables import Tables
 from cdc_producers.postgres.transactions import Transactions
 from cdc_producers.postgres.watching import Watch
 from cdc_producers.source import Emit, LostError, Standing
-from cdc_views.errors import EngineError, UsageError
+from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _FREE_WITHIN = 3.0
@@ -35,17 +38,22 @@ class PostgresSource:
     log: ProducerLog
     metrics: Metrics
     progress: SnapshotProgress = shown_nowhere
-    _tables: dict[str, SourceTable] = field(default_factory=dict)
     _database: str = ""
     _progress: Progress = field(default_factory=Progress)
     _stream: SlotStream | None = None
     _watch: Watch | None = None
-    _begun_again: set[str] = field(default_factory=set)
-    _gone: set[str] = field(default_factory=set)
+    _has_followed: bool = False
+    _confirmed: int = 0
+    _marks: Marks = field(init=False)
     _snapshots: Snapshots = field(init=False)
+    _tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
-        self._snapshots = Snapshots(self.options.slot, self.targets, self.log, self.metrics, self.progress)
+        slot = self.options.slot
+        self._marks = Marks(slot, self.targets)
+        shapes = Shapes(slot, self.targets)
+        self._snapshots = Snapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks, shapes)
+        self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
     def run(self, emit: Emit, stop: Event) -> None:
         """See `Source.run`; also returns where a table has changed so that something of it is to be read."""
@@ -61,12 +69,18 @@ class PostgresSource:
             connection.close()
 
     def _prepare(self, connection: Any) -> None:
-        check_logical(connection)
+        try:
+            check_logical(connection)
+        except StandbyError as error:
+            if not self._has_followed:
+                raise
+            raise TransientError(f"{error}; it may be about to take over") from error
+        # before anything else looks at the raw tables, for that makes them
+        is_decided = self.options.snapshots_again or self.options.skips_snapshot or self._has_followed
+        if not is_decided and find_slot(connection, self.options.slot) is not None:
+            self._marks.check_there()
         ((self._database,),) = rows(connection, "SELECT current_database()", doing="asking its name")
-        for name, target in self.targets.items():
-            self._tables[name] = read_table(connection, name)
-            check_key(self._tables[name], target.schema, allows_unkeyed=self.options.allows_unkeyed)
-        ensure_publication(connection, self.options.publication, list(self._tables.values()), log=self.log)
+        self._tables.prepare(connection)
 
     def _read_tables(self, emit: Emit, stop: Event, types: Types, connection: Any) -> None:
         """Make the slot where there is none, then read what is missing of each table.
@@ -76,24 +90,28 @@ class PostgresSource:
         """
         slot = self._free_slot(connection, stop)
         self._check(slot, connection)
-        wanted = self._wanted()
+        wanted = self._tables.wanted()
         if slot is None:
+            self._marks.begin()
             self.log.info(f"creating slot {self.options.slot}; this waits for transactions that are running now")
         elif not wanted:
+            self._confirmed = slot.confirmed
             self._cover(connection, emit)
             return
         name = self.options.slot if slot is None else f"{self.options.slot[:40]}_snapshot_{time.time_ns() % 10**9}"
         with exported_snapshot(name, is_temporary=slot is not None) as snapshot:
+            self._confirmed = snapshot.lsn if slot is None else slot.confirmed
             for table, reading in wanted.items():
                 if reading.empties:
-                    self._begun_again.add(table)
+                    self._tables.begun_again.add(table)
                 self._snapshots.read(
-                    self._tables[table],
+                    self._tables.found[table],
                     table,
                     reading,
                     snapshot=snapshot,
                     types=types,
                     database=self._database,
+                    confirmed=self._confirmed,
                     emit=emit,
                     stop=stop,
                 )
@@ -101,21 +119,9 @@ class PostgresSource:
                     return
         self._cover(connection, emit)
 
-    def _wanted(self) -> dict[str, Reading]:
-        """What is to be read of each table, by its name in the project file; tables of which nothing is are not there."""
-        if self.options.skips_snapshot:
-            return {}
-        again = Reading("asked for by --snapshot-again; what was shown goes", empties=True)
-        wanted = {name: self._needed(name, table) for name, table in self._tables.items()}
-        if self.options.snapshots_again:
-            wanted |= {name: again for name in self._tables if name not in self._begun_again}
-        return {name: reading for name, reading in wanted.items() if reading is not None}
-
-    def _needed(self, name: str, table: SourceTable) -> Reading | None:
-        return needed(table, self._snapshots.landed(name), {column.name for column in self.targets[name].schema.columns})
-
     def _cover(self, connection: Any, emit: Emit) -> None:
-        for name, table in self._tables.items():
+        self._tables.note(connection, emit)
+        for name, table in self._tables.found.items():
             landed = self._snapshots.landed(name)
             if landed.is_whole and landed.covered is None:
                 self._snapshots.cover(table, name, lsn=current_lsn(connection), emit=emit)
@@ -135,6 +141,7 @@ class PostgresSource:
         newest = max((position.at for position in landed if position is not None), default=0)
         if slot is not None:
             check_alive(slot, self.options.slot)
+            self._check_marks(slot)
         elif (newest or self._has_whole()) and not self.options.snapshots_again:
             raise LostError(
                 f"slot {self.options.slot} is gone, though tables have landed from it: changes since are missing. Name the "
@@ -147,54 +154,68 @@ class PostgresSource:
                 f"({lsn_text(newest)}): another server, or one restored from a backup; land it under another --slot and raw table"
             )
 
+    def _check_marks(self, slot: Slot) -> None:
+        for name in self.targets:
+            if not self._tables.is_read_again(name):
+                landed = self._snapshots.landed(name)
+                is_read = landed.snapshot is None and not self.options.skips_snapshot
+                self._marks.check(name, landed, confirmed=0 if is_read else slot.confirmed)
+
     def _has_whole(self) -> bool:
         return any(self._snapshots.landed(name).is_whole for name in self.targets)
 
-    def _has_changed(self, connection: Any) -> bool:
-        """Whether something is to be read of a table as it is by now, or it is another one; called by the watch."""
-        for name, known in self._tables.items():
-            try:
-                table = read_table(connection, name)
-            except UsageError:
-                if name not in self._gone:
-                    self.log.warning(f"{name}: the table is gone at the source; what it had stays shown", table=name)
-                self._gone.add(name)
-                continue
-            self._gone.discard(name)
-            if table.number != known.number or (not self.options.skips_snapshot and self._needed(name, table) is not None):
-                return True
-        return False
-
     def _follow(self, emit: Emit, stop: Event, types: Types, connection: Any) -> None:
         options = self.options
-        self._watch = Watch(
-            options.slot, options.held_bytes_warning, self.log, has_changed=self._has_changed, echo_seconds=options.echo_seconds
-        )
         stream = SlotStream(
-            options.slot, options.publication, options.heartbeat_seconds, self._progress, options.echo_seconds is not None
+            options.slot, self._tables.publications, options.heartbeat_seconds, self._progress, options.echo_seconds is not None
         )
+        self._watch = Watch(
+            options.slot,
+            options.held_bytes_warning,
+            self.log,
+            has_changed=self._tables.has_changed,
+            done_to=lambda: stream.done_to,
+            echo_seconds=options.echo_seconds,
+        )
+        marking = Marking(self._marks, list(self.targets), options.confirm_seconds, emit)
         transactions = Transactions(
-            targets={table.full_name: self.targets[name] for name, table in self._tables.items()},
+            targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
             database=self._database,
             stream=options.slot,
             types=types,
             reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
             log=self.log,
             emit=emit,
+            ended=marking.ended,
+            truncated=self._tables.partitions.truncated,
         )
+        self._tables.partitions.read_to = lambda: stream.read_to
         stream.open()
-        self._stream = stream
+        self._stream, self._has_followed = stream, True
+        marking.begin(self._confirmed)
         self.log.info(f"following slot {options.slot}", slot=options.slot)
+        is_over = self._is_over(stop)
+
+        def all_taken(taken_to: int | None) -> None:
+            transactions.hand_on()
+            if taken_to is not None:
+                marking.idle(taken_to, is_last=is_over())
+
         try:
             with self._watch.running():
-                stream.follow(lambda: stop.is_set() or self._watch_says_changed(), transactions.take, transactions.hand_on)
+                stream.follow(is_over, transactions.take, all_taken)
+        except NoPublicationError as error:
+            raise LostError(
+                f"{error}: it was made after the log that slot {options.slot} stands in, so changes are missing. "
+                f"Drop the slot (SELECT pg_drop_replication_slot('{options.slot}')) and start with --snapshot-again"
+            ) from error
         except EngineError:
             if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
                 check_alive(slot, options.slot)
             raise
 
-    def _watch_says_changed(self) -> bool:
-        return self._watch is not None and self._watch.saw_change.is_set()
+    def _is_over(self, stop: Event) -> Callable[[], bool]:
+        return lambda: stop.is_set() or (self._watch is not None and self._watch.saw_change.is_set())
 
     def keep_alive(self) -> None:
         """See `Source.keep_alive`."""
@@ -202,8 +223,8 @@ class PostgresSource:
             self._stream.keep_alive()
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`; a token is where a transaction ends."""
-        if isinstance(token, int):
+        """See `Source.landed`; a token is where transactions end."""
+        if isinstance(token, Reached):
             self._progress.land(token)
 
     def standing(self) -> Standing:
@@ -211,7 +232,8 @@ class PostgresSource:
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return Standing()
-        return Standing(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard)
+        trouble = "; ".join(self._tables.partitions.troubles.values())
+        return Standing(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
 
     def close(self) -> None:
         """See `Source.close`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cdc_producers.postgres.connections import identifier
+from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader, Said
 from cdc_producers.postgres.replication import ReplicationStream
 from cdc_views.errors import EngineError, TransientError
@@ -18,14 +19,18 @@ _CONFIRM_EVERY = 1.0
 
 @dataclass
 class Progress:
-    """How far the slot's transactions were read and landed, over all connections of a run: ends of transactions."""
+    """How far the slot's transactions were read and landed, over all connections of a run: ends of transactions.
+
+    `marked` is how far the slot may be confirmed: every raw table says so.
+    """
 
     read: int = 0
     landed: int = 0
+    marked: int = 0
 
-    def land(self, end: int) -> None:
-        """Note that all transactions that end by `end` are committed in every table."""
-        self.landed = max(self.landed, end)
+    def land(self, reached: Reached) -> None:
+        """Note that what is said is committed in every table."""
+        self.landed, self.marked = max(self.landed, reached.landed), max(self.marked, reached.marked)
 
 
 @dataclass
@@ -33,11 +38,13 @@ class SlotStream:
     """One connection that reads a slot."""
 
     slot: str
-    publication: str
+    publications: Sequence[str]
     heartbeat_seconds: float
     progress: Progress
     reads_echoes: bool = False
     read_to: int = 0
+    done_to: int = 0
+    """Up to where all that concerns the tables has landed."""
     _echoed: float = 0.0
     _connection: ReplicationStream | None = None
     _is_inside: bool = False
@@ -56,22 +63,25 @@ class SlotStream:
 
     def open(self) -> None:
         """Connect and start at the slot's confirmed position."""
-        publication = identifier(self.publication).replace("'", "''")
-        options = f"proto_version '1', publication_names '{publication}'"
+        names = ",".join(map(identifier, self.publications)).replace("'", "''")
+        options = f"proto_version '1', publication_names '{names}'"
         if self.reads_echoes:
             options += ", messages 'true'"
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
 
-    def follow(self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[], None]) -> None:
+    def follow(
+        self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[int | None], None]
+    ) -> None:
         """Give each message to `take` until `is_over`; raises `TransientError` where the connection breaks.
 
-        `all_taken` is called wherever there are no more of them for now, and at the end.
+        `all_taken` is called wherever there are no more of them for now, and at the end: with up to where the log has
+        nothing but what was taken, None amid a transaction.
         """
         stream = self._opened()
         while not is_over():
             received = stream.read()
             if received is None:
-                all_taken()
+                all_taken(self._taken_to(stream))
                 self._idle(stream)
                 continue
             lsn, payload = received
@@ -82,7 +92,10 @@ class SlotStream:
                 take(message)
             if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
                 self.confirm()
-        all_taken()
+        all_taken(self._taken_to(stream))
+
+    def _taken_to(self, stream: ReplicationStream) -> int | None:
+        return None if self._is_inside else max(self.progress.read, stream.sent_to)
 
     def _opened(self) -> ReplicationStream:
         if self._connection is None:
@@ -102,6 +115,8 @@ class SlotStream:
     def _idle(self, stream: ReplicationStream) -> None:
         """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
         self.read_to = max(self.read_to, stream.sent_to)
+        has_landed = not self._is_inside and self.progress.landed >= self.progress.read
+        self.done_to = max(self.done_to, stream.sent_to if has_landed else self.progress.landed)
         self.confirm(is_idle=True)
         if time.monotonic() - self._asked_at > self.heartbeat_seconds:
             self._asked_at = time.monotonic()
@@ -109,14 +124,8 @@ class SlotStream:
         stream.wait(_WAIT_SECONDS)
 
     def confirm(self, *, is_idle: bool = False) -> None:
-        """Tell the server what has landed, so that it may let go of that part of the log.
-
-        Where all that came has landed and nothing is half read, that is all the server has looked at: log of other
-        tables or databases is not kept for us.
-        """
-        done = max(self.progress.landed, self._confirmed)
-        if is_idle and not self._is_inside and self.progress.landed >= self.progress.read:
-            done = max(done, self._opened().sent_to)
+        """Tell the server up to where every raw table has noted to be whole, so that it may let go of that part of the log."""
+        done = max(self.progress.marked, self._confirmed)
         # while it is busy it says so in any case: the server drops who is silent
         if done > self._confirmed or not is_idle:
             self._opened().confirm(done)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_producers.gathering import Gathered
 from cdc_producers.postgres.events import EventWriter, Place, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
-from cdc_producers.source import Emit, Emitted
+from cdc_producers.source import Emit
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -31,6 +31,8 @@ class Transactions:
         reread: Asks the source for what its log leaves out.
         log: Hears of columns that come and go.
         emit: Takes the events, many at once: an object for each of them costs more than to read it.
+        truncated: Hears of each table that is emptied as a whole.
+        ended: Hears, once events were emitted, of which tables, and the end of the last transaction that is whole.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -40,6 +42,8 @@ class Transactions:
     reread: Reread
     log: ProducerLog
     emit: Emit
+    ended: Callable[[Collection[str], int], None]
+    truncated: Callable[[str], None]
     _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
     _order: int = 0
     _writers: dict[int, tuple[object, EventWriter]] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class Transactions:
         for name, events in pending.items():
             self.emit(events.emitted(name, self.stream))
         if ended is not None:
-            self.emit(Emitted(token=ended))
+            self.ended(pending, ended)
 
     def _change(self, message: Insert | Update | Delete) -> None:
         place = self._next()
@@ -120,6 +124,7 @@ class Transactions:
         target = self.targets.get(relation.full_name)
         if target is not None:
             self._add(target, place, self._writer(relation, target).truncated(place))
+            self.truncated(target.name)
 
     def _next(self) -> Place:
         self._order += _ORDERS_EACH

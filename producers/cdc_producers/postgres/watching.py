@@ -27,6 +27,7 @@ class Watch(Watching):
     held_bytes_warning: int
     log: ProducerLog
     has_changed: Callable[[Any], bool] = lambda _: False
+    done_to: Callable[[], int] = lambda: 0
     saw_change: Event = field(default_factory=Event)
     echo_seconds: float | None = None
     behind_bytes: int | None = None
@@ -71,7 +72,8 @@ class Watch(Watching):
 
     def look(self, slot: Slot) -> None:
         """Take note of a slot, and warn where the log kept for it grows beyond what was asked for, or is near its limit."""
-        self.behind_bytes, self.held_bytes = slot.behind_bytes, slot.held_bytes
+        self.behind_bytes = max(0, slot.written - max(slot.confirmed, self.done_to()))
+        self.held_bytes = slot.held_bytes
         is_near = slot.safe_bytes is not None and slot.safe_bytes < _NEAR_BYTES
         if not is_near and slot.held_bytes < self.held_bytes_warning:
             self._quiet_looks = 0

@@ -1,0 +1,142 @@
+"""Connections of the receiver: each has a time by which its request is there, and there are no more than fit.
+
+Whoever connects and says nothing costs an open file, and there are few: once they are taken nobody is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+"""For a request's line and headers, from its first byte on; the first of a connection: from when that was made."""
+BODY_SECONDS = 45.0
+"""For what follows them: longer than a handler is patient, which answers 408."""
+_MOST = 1000
+_OTHER_FILES = 128
+"""Open files of the process beside its connections."""
+_HEAD_ENDS = b"\r\n\r\n"
+_BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+_LONGEST_HEAD = 64 << 10
+
+
+def most_connections() -> int:
+    """Return how many connections may be open at once: as many as the process may open files, but for its own."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if files == resource.RLIM_INFINITY else max(16, min(_MOST, files - _OTHER_FILES))
+
+
+class StrictConnection(h11.Connection):
+    """HTTP/1.1 without what two programs in a row may read in different ways: where a request ends, and a line.
+
+    Source: RFC 9112, 6.1 and 2.2; RFC 9112, 11.2 on request smuggling.
+    """
+
+    _head = b""
+    _is_ambiguous = False
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes in; of those of a head, look at how its lines end."""
+        if self.their_state is h11.IDLE and len(self._head) < _LONGEST_HEAD:
+            self._head = (self._head + data).lstrip(b"\r\n")
+            head, _, _ = self._head.partition(_HEAD_ENDS)
+            self._is_ambiguous = self._is_ambiguous or _BARE_LINE_FEED.search(head) is not None
+        super().receive_data(data)
+
+    def next_event(self) -> Any:
+        """Return what comes next; raises `h11.RemoteProtocolError` for what is not taken."""
+        if self._is_ambiguous:
+            raise h11.RemoteProtocolError("a line ends in LF alone")
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._head = b""
+            names = {name for name, _ in event.headers}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                raise h11.RemoteProtocolError("Content-Length beside Transfer-Encoding")
+        return event
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 as uvicorn speaks it, with limits of time and number.
+
+    At the limit of number the connection that has waited longest for a request is closed for a new one.
+    """
+
+    most = most_connections()
+    head_seconds, body_seconds = HEAD_SECONDS, BODY_SECONDS
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = StrictConnection(h11.SERVER)
+        self._timer: asyncio.TimerHandle | None = None
+        self._phase: tuple[str, int] | None = None
+        self.since = 0.0
+        """When it was made, or last answered; seconds of the loop's clock."""
+
+    @property
+    def awaits_request(self) -> bool:
+        """Whether nothing of it is being answered."""
+        return self.cycle is None or bool(self.cycle.response_complete)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room, and begin to wait."""
+        self.since = self.loop.time()
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            others = [other for other in self.connections if isinstance(other, BoundedProtocol) and other.awaits_request]
+            min(others, key=lambda other: other.since, default=self).end()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in."""
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.since = self.loop.time()
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._phase = None
+        self._cancel()
+        super().connection_lost(exc)
+
+    def end(self) -> None:
+        """Close it, whatever it was about to say."""
+        self.connections.discard(self)  # at once: several may come before it is told that it is lost
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """Begin to wait for what the client has to send; what has come of it does not prolong that."""
+        phase, seconds = self._awaited()
+        if phase == self._phase:
+            return
+        self._cancel()
+        self._phase = phase
+        if phase is not None:
+            self._timer = self.loop.call_later(seconds, self.end)
+
+    def _awaited(self) -> tuple[tuple[str, int] | None, float]:
+        state = self.conn.their_state
+        if state is h11.SEND_BODY:
+            return ("body", id(self.cycle)), self.body_seconds
+        # an idle connection between two requests is uvicorn's to close
+        if state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
+            return ("head", id(self.cycle)), self.head_seconds
+        return None, 0.0
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "BoundedProtocol", "StrictConnection", "most_connections"]

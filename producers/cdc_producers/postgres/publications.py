@@ -1,0 +1,186 @@
+"""Publications: made, completed, and never trusted: what one leaves out of the log is lost without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_producers.postgres.catalog import LeftOutError, SourceTable
+from cdc_producers.postgres.connections import identifier, rows
+from cdc_views.landing.targets import ProducerLog
+
+_INSERTS = "_inserts"
+"""Ends the name of the publication of tables whose changes name no row: published with others, they would refuse these."""
+_LONGEST = 63
+_KINDS = "insert, update, delete, truncate"
+_INSERT_KINDS = "insert, truncate"
+_PUBLICATION = """
+SELECT puballtables, pubviaroot, pubinsert AND pubtruncate, pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s"""
+_TABLES = """
+SELECT t.schemaname || '.' || t.tablename, {limits} FROM pg_publication_tables t
+JOIN pg_publication p ON p.pubname = t.pubname
+JOIN pg_namespace n ON n.nspname = t.schemaname
+JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+WHERE t.pubname = %s"""
+_LIMITS_SINCE = 150_000
+"""The version from which a publication may leave out columns and rows of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A publication as it is now.
+
+    Attributes:
+        limited: The names under which changes are published, each with whether columns and whether rows are left out.
+    """
+
+    name: str
+    is_for_all: bool
+    is_via_root: bool
+    limited: dict[str, tuple[bool, bool]]
+
+    def check(self, tables: Sequence[SourceTable]) -> None:
+        """Raise `LeftOutError` where it publishes less of a table than all its changes, under the table's name."""
+        for table in tables:
+            if table.is_partitioned and not self.is_via_root:
+                raise LeftOutError(
+                    f"{table.full_name}: publication {self.name} publishes its partitions' changes under their own names, and "
+                    f"they would be lost; {self._alter} SET (publish_via_partition_root = true)",
+                    [table.full_name],
+                )
+            lacks_columns, lacks_rows = self.limited.get(table.full_name, (False, False))
+            if lacks_columns or lacks_rows:
+                what = " and ".join(["some columns"] * lacks_columns + ["some rows"] * lacks_rows)
+                raise LeftOutError(
+                    f"{table.full_name}: publication {self.name} leaves out {what}; BEGIN; {self._alter} DROP TABLE "
+                    f"{table.sql_name}; {self._alter} ADD TABLE {table.sql_name}; COMMIT",
+                    [table.full_name],
+                )
+
+    def missing(self, tables: Sequence[SourceTable]) -> list[SourceTable]:
+        """Return the tables that it publishes nothing of under their own names."""
+        return [table for table in tables if table.full_name not in self.limited]
+
+    def check_reaches(self, tables: Sequence[SourceTable]) -> None:
+        """Raise `LeftOutError` where it has a table, and yet not under its name."""
+        for table in self.missing(tables):
+            raise LeftOutError(
+                f"{table.full_name}: publication {self.name} publishes its changes under the name of the table it is a partition "
+                "of, or not at all; name that one in the project file, or another publication with --publication",
+                [table.full_name],
+            )
+
+    @property
+    def _alter(self) -> str:
+        return f"ALTER PUBLICATION {identifier(self.name)}"
+
+
+def read_publication(connection: Any, name: str, tables: Sequence[SourceTable], *, inserts_alone: bool) -> Publication | None:
+    """Return the publication of some tables, None where there is none.
+
+    Raises:
+        LeftOutError: It publishes too few kinds of changes.
+    """
+    found = rows(connection, _PUBLICATION, (name,), doing="looking for the publication")
+    if not found:
+        return None
+    is_for_all, is_via_root, has_inserts, has_others = found[0]
+    if not has_inserts or (not has_others and not inserts_alone):
+        raise LeftOutError(
+            f"publication {name} leaves out some of insert, update, delete and truncate; "
+            f"ALTER PUBLICATION {identifier(name)} SET (publish = '{_INSERT_KINDS if inserts_alone else _KINDS}')",
+            [table.full_name for table in tables],
+        )
+    has_limits = connection.server_version >= _LIMITS_SINCE
+    limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
+    listed = rows(connection, _TABLES.format(limits=limits), (name,), doing="reading the publication")
+    limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
+    return Publication(name, is_for_all, is_via_root, limited)
+
+
+def publications(name: str, tables: Sequence[SourceTable]) -> dict[str, list[SourceTable]]:
+    """Return which tables are of which publication: of `name`, but for those whose changes name no row.
+
+    A table without a replica identity refuses UPDATE and DELETE from the moment that these are published.
+    """
+    unnamed = [table for table in tables if not table.identity]
+    named = [table for table in tables if table.identity]
+    found = {name: named} if named else {}
+    return found | ({name[: _LONGEST - len(_INSERTS)] + _INSERTS: unnamed} if unnamed else {})
+
+
+def check_publications(connection: Any, name: str, tables: Sequence[SourceTable]) -> None:
+    """Raise `LeftOutError` where less is published by now than has to be."""
+    for each, members in publications(name, tables).items():
+        found = read_publication(connection, each, members, inserts_alone=each != name)
+        _check_published(each, found, members, {table.full_name for table in members})
+
+
+def _check_published(
+    name: str, found: Publication | None, tables: Sequence[SourceTable], published: Collection[str]
+) -> list[SourceTable]:
+    """Return the tables to be added; raises where one is missing that was published."""
+    missing = list(tables) if found is None else found.missing(tables)
+    if found is not None:
+        found.check(tables)
+    gone = [table.full_name for table in missing if table.full_name in published]
+    if gone:
+        raise LeftOutError(f"publication {name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
+    return missing
+
+
+def ensure_publications(
+    connection: Any, name: str, tables: Sequence[SourceTable], *, published: Collection[str] = (), log: ProducerLog
+) -> list[str]:
+    """Create what publishes the tables, or add what is missing; returns the publications' names.
+
+    Args:
+        connection: To the server.
+        name: Of the publication.
+        tables: As they are now.
+        published: Names of tables that have landed as they are now: they were published, so changes are missing where
+            they are no more.
+        log: Hears what is done.
+
+    Raises:
+        LeftOutError: One that is there leaves something out, or something was taken out of it.
+        UsageError: The tables cannot be published.
+    """
+    named = publications(name, tables)
+    for each, members in named.items():
+        _ensure(connection, each, members, inserts_alone=each != name, published=published, log=log)
+    return list(named)
+
+
+def _ensure(
+    connection: Any,
+    name: str,
+    tables: Sequence[SourceTable],
+    *,
+    inserts_alone: bool,
+    published: Collection[str],
+    log: ProducerLog,
+) -> None:
+    found = read_publication(connection, name, tables, inserts_alone=inserts_alone)
+    missing = _check_published(name, found, tables, published)
+    if not missing:
+        return
+    listed = ", ".join(table.sql_name for table in missing)
+    if found is None:
+        kinds = f"publish = '{_INSERT_KINDS}', " if inserts_alone else ""
+        text = f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed} WITH ({kinds}publish_via_partition_root = true)"
+        rows(connection, text, doing=f"creating the publication (or have it done: {text})")
+        log.info(f"publication {name} created", publication=name)
+    elif not found.is_for_all:
+        text = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {listed}"
+        rows(connection, text, doing=f"adding to the publication (or have it done: {text})")
+        log.info(f"publication {name}: added {', '.join(table.full_name for table in missing)}", publication=name)
+    made = read_publication(connection, name, tables, inserts_alone=inserts_alone)
+    if made is not None:
+        made.check(tables)
+        made.check_reaches(tables)
+
+
+__all__ = ["Publication", "check_publications", "ensure_publications", "publications", "read_publication"]

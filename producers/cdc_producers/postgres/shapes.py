@@ -1,0 +1,170 @@
+"""Changes of a table that PostgreSQL's log has nothing of, known by numbers of its catalog that stand beside the rows.
+
+=====================  =================================================================================================
+stream of the table    `Position.nth`
+=====================  =================================================================================================
+`SLOT:column:NUMBER`   31 bits of the column's name and type, 32 of the transaction that last wrote it into the catalog
+`SLOT:file:NUMBER`     the file of the table, or of one of its partitions
+`SLOT:partitions`      the numbers of all partitions that were read, folded into one: it differs once one of them is gone
+=====================  =================================================================================================
+
+`Position.at` is the LSN by which that was so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from cdc_producers.postgres.catalog import SourceColumn, SourceTable, Storage
+from cdc_producers.source import Emit, Emitted
+from cdc_views.landing import Position, StreamLander
+from cdc_views.landing.targets import EventLander, StreamTarget
+
+_WRITTEN_BITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was last read of a table: of columns and files by their numbers, and of all partitions as one number.
+
+    `partitions` is None where nothing was noted: an earlier version read the table.
+    """
+
+    columns: Mapping[int, int]
+    files: Mapping[int, int]
+    partitions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs of a table from what was last read of it.
+
+    Attributes:
+        columns: Columns whose values may be others in rows that nobody wrote: renamed, or of another type.
+        came: Partitions that have not been read.
+        emptied: Names of partitions whose file is another one, without rows that anybody has counted: TRUNCATE.
+        rewritten: The same with rows: VACUUM FULL or CLUSTER, or a TRUNCATE of long ago.
+        has_gone: Whether a partition was dropped or detached.
+        is_noted: Whether all there is was noted as it is.
+    """
+
+    columns: tuple[str, ...] = ()
+    came: tuple[Storage, ...] = ()
+    emptied: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    has_gone: bool = False
+    is_noted: bool = True
+
+
+@dataclass
+class Shapes:
+    """Knows the shapes of the tables of one slot."""
+
+    slot: str
+    targets: Mapping[str, StreamTarget]
+    _known: dict[str, Known] = field(default_factory=dict)
+    _landers: dict[str, EventLander] = field(default_factory=dict)
+
+    def known(self, name: str, table: SourceTable) -> Known:
+        """Return what was noted of the columns and partitions that the table has."""
+        found = self._known.get(name, Known({}, {}, self._read(name, "partitions")))
+        new = [column.number for column in table.columns if column.number not in found.columns]
+        parts = [storage.number for storage in table.storages if storage.number not in found.files]
+        columns = dict(found.columns) | self._read_each(name, "column", new)
+        files = dict(found.files) | self._read_each(name, "file", parts)
+        self._known[name] = Known(columns, files, found.partitions)
+        return self._known[name]
+
+    def difference(self, name: str, table: SourceTable) -> Difference:
+        """Return what differs; nothing where nothing was noted."""
+        known = self.known(name, table)
+        if known.partitions is None:
+            return Difference(is_noted=False)
+        here = {storage.number: storage for storage in table.storages}
+        other_files = [part for number, part in here.items() if known.files.get(number, part.file) != part.file]
+        columns = tuple(
+            c.name for c in table.columns if _has_changed(c, known.columns.get(c.number), is_rewritten=bool(other_files))
+        )
+        if not table.is_partitioned:
+            return Difference(columns, is_noted=not other_files and self._has_noted(known, table))
+        came = tuple(part for number, part in here.items() if number not in known.files)
+        gone = _folded(part for number, part in here.items() if number in known.files) != known.partitions
+        if columns and len(other_files) == len(here):
+            other_files = []  # to change a column's type makes all of them anew
+        emptied = tuple(part.name for part in other_files if part.is_fresh)
+        rewritten = tuple(part.name for part in other_files if not part.is_fresh)
+        is_noted = not other_files and not came and self._has_noted(known, table)
+        return Difference(columns, came, emptied, rewritten, gone, is_noted)
+
+    @staticmethod
+    def _has_noted(known: Known, table: SourceTable) -> bool:
+        return all(known.columns.get(column.number) == _number(column) for column in table.columns)
+
+    def note(self, name: str, table: SourceTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
+        """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
+        known = self._known.get(name, Known({}, {}, None))
+        columns = {column.number: _number(column) for column in table.columns}
+        files = {storage.number: storage.file for storage in table.storages}
+        partitions = _folded(table.storages)
+        if unread is not None and known.partitions is not None:
+            left = {column.number for column in table.columns if column.name in unread.columns}
+            columns |= {number: known.columns[number] for number in left if number in known.columns}
+            emptied = {storage.number for storage in table.storages if storage.name in unread.emptied}
+            files |= {number: known.files[number] for number in emptied if number in known.files}
+            if unread.has_gone:
+                partitions = known.partitions ^ _folded(part for part in table.storages if part.number not in known.files)
+        noted = Known(columns, files, partitions)
+        if noted != known:
+            for stream, number in _streams(noted):
+                emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, number)))
+        self._known[name] = noted
+
+    def _read_each(self, name: str, kind: str, numbers: Iterable[int]) -> dict[int, int]:
+        found = {number: self._read(name, f"{kind}:{number}") for number in numbers}
+        return {number: noted for number, noted in found.items() if noted is not None}
+
+    def _read(self, name: str, stream: str) -> int | None:
+        stream = f"{self.slot}:{stream}"
+        lander = self._landers.setdefault(name, self.targets[name].lander(stream))
+        if isinstance(lander, StreamLander):
+            lander.stream = stream  # to open a raw table for each of them takes long
+        else:
+            lander = self.targets[name].lander(stream)
+        position = lander.position()
+        return None if position is None else position.nth
+
+
+def _streams(known: Known) -> Iterator[tuple[str, int]]:
+    yield from ((f"column:{number}", noted) for number, noted in known.columns.items())
+    yield from ((f"file:{number}", file) for number, file in known.files.items())
+    yield "partitions", known.partitions or 0
+
+
+def _has_changed(column: SourceColumn, noted: int | None, *, is_rewritten: bool) -> bool:
+    """Whether values may be others: the column has another name or type, or it was written and the rows with it."""
+    now = _number(column)
+    if noted is None or noted == now:
+        return False
+    return is_rewritten or noted >> _WRITTEN_BITS != now >> _WRITTEN_BITS
+
+
+def _number(column: SourceColumn) -> int:
+    digest = _digest(f"{column.type_id} {column.name}") & ((1 << 31) - 1)
+    return digest << _WRITTEN_BITS | column.written & ((1 << _WRITTEN_BITS) - 1)
+
+
+def _folded(parts: Iterable[Storage]) -> int:
+    """One number of some partitions, each as it was attached: what is folded in twice is out again."""
+    folded = 0
+    for part in parts:
+        folded ^= _digest(f"{part.number} {part.attached}")
+    return folded
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+__all__ = ["Difference", "Known", "Shapes"]

@@ -1,0 +1,180 @@
+"""The tables of one slot: read from the catalog, checked and published before anything is read, and looked at again later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, SourceTable, check_key, read_table
+from cdc_producers.postgres.connections import current_lsn
+from cdc_producers.postgres.coverage import Reading, needed
+from cdc_producers.postgres.marks import Marks
+from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.partitions import Partitions
+from cdc_producers.postgres.publications import check_publications, ensure_publications
+from cdc_producers.postgres.shapes import Difference, Shapes
+from cdc_producers.postgres.snapshots import Snapshots
+from cdc_producers.source import Emit, LostError
+from cdc_views.errors import UsageError
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+
+@dataclass
+class Tables:
+    """Knows the source's tables by their names in the project file, as they were when they were prepared."""
+
+    targets: Mapping[str, StreamTarget]
+    options: Options
+    log: ProducerLog
+    marks: Marks
+    snapshots: Snapshots
+    shapes: Shapes
+    found: dict[str, SourceTable] = field(default_factory=dict)
+    publications: list[str] = field(default_factory=list)
+    begun_again: set[str] = field(default_factory=set)
+    """Those that `--snapshot-again` has been heeded for."""
+    _gone: set[str] = field(default_factory=set)
+    _partitions: Partitions = field(init=False)
+    _told_heirs: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
+
+    @property
+    def partitions(self) -> Partitions:
+        """What is known of partitions that went."""
+        return self._partitions
+
+    def prepare(self, connection: Any) -> None:
+        """Read and publish them.
+
+        Raises:
+            UsageError: A table cannot be followed as it is, or would refuse writes once it is published.
+            LostError: It could be, and changes of it are missing since.
+        """
+        try:
+            for name, target in self.targets.items():
+                self.found[name] = table = read_table(connection, name)
+                check_key(table, target.schema, allows_unkeyed=self.options.allows_unkeyed)
+                self._tell_of_heirs(name, table)
+            self.publications = ensure_publications(
+                connection, self.options.publication, list(self.found.values()), published=self._published(), log=self.log
+            )
+        except LeftOutError as error:
+            self._refuse(error, connection)
+
+    def _refuse(self, error: LeftOutError, connection: Any) -> None:
+        """Keep that changes are missing where tables have landed, for to mend the cause brings none of them back."""
+        landed = [name for name in self._named(error.tables) if self._has_landed(name)]
+        if not landed:
+            raise error
+        self.marks.note_missing(landed, lsn=current_lsn(connection))
+        raise LostError(
+            f"{error}; then start once with --snapshot-again, for changes of {', '.join(landed)} are missing"
+        ) from error
+
+    def _named(self, full_names: Collection[str]) -> list[str]:
+        """The names in the project file, which may have the database before them."""
+        return [name for name in self.targets if ".".join(name.split(".")[-2:]) in full_names]
+
+    def _has_landed(self, name: str) -> bool:
+        return self.snapshots.landed(name).snapshot is not None and not self.is_read_again(name)
+
+    def is_read_again(self, name: str) -> bool:
+        """Whether `--snapshot-again` is still to be heeded for a table."""
+        return self.options.snapshots_again and name not in self.begun_again
+
+    def _published(self) -> set[str]:
+        """The names of those that have landed as they are now."""
+        numbers = {name: self.snapshots.landed(name).covered for name in self.found if self._has_landed(name)}
+        return {
+            table.full_name
+            for name, table in self.found.items()
+            if (covered := numbers.get(name)) is not None and covered.table == table.number
+        }
+
+    def _tell_of_heirs(self, name: str, table: SourceTable) -> None:
+        if table.heirs and name not in self._told_heirs:
+            self._told_heirs.add(name)
+            self.log.warning(
+                f"{name}: {', '.join(table.heirs)} inherit from it; their rows, which a SELECT without ONLY shows, are "
+                "not in its view: name these tables in the project file",
+                table=name,
+            )
+
+    def wanted(self) -> dict[str, Reading]:
+        """What is to be read of each table; tables of which nothing is are not there."""
+        if self.options.skips_snapshot:
+            return {}
+        again = Reading("asked for by --snapshot-again; what was shown goes", empties=True)
+        found = {name: again if self.is_read_again(name) else self._needed(name, table) for name, table in self.found.items()}
+        return {name: reading for name, reading in found.items() if reading is not None}
+
+    def _needed(self, name: str, table: SourceTable) -> Reading | None:
+        """Return what is to be read: by what has landed, and by what differs of the table without a trace in its log."""
+        landed, known = self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns}
+        reading = needed(table, landed, known)
+        if not landed.is_whole or (reading is not None and not reading.columns):
+            return reading
+        found = self.shapes.difference(name, table)
+        changed = found.columns if set(found.columns) <= known else ()
+        keys = {column.name for column in self.targets[name].schema.row_key}
+        if changed:
+            why = f"columns {', '.join(changed)} are renamed, or rewritten"
+            if found.came or keys & set(changed):
+                return Reading(why)
+            return Reading(why, columns=(*changed, *(reading.columns if reading is not None else ())))
+        if found.came and reading is None:
+            names = ", ".join(part.name for part in found.came)
+            return Reading(f"new partitions {names}", partitions=tuple(part.sql_name for part in found.came))
+        return Reading(reading.why) if found.came and reading is not None else reading
+
+    def note(self, connection: Any, emit: Emit) -> None:
+        """Emit that the tables are read as they are, but for what is still to be; once what was wanted has been emitted."""
+        for name, table in self.found.items():
+            found = self.shapes.difference(name, table)
+            if found.is_noted and not self.options.keeps_dropped_partitions:
+                continue
+            known = {column.name for column in self.targets[name].schema.columns}
+            unread = Difference(
+                columns=() if set(found.columns) <= known else found.columns,
+                emptied=() if self._partitions.accepts(name) else found.emptied,
+                has_gone=found.has_gone and not self.options.keeps_dropped_partitions,
+            )
+            self.shapes.note(name, table, lsn=current_lsn(connection), unread=unread, emit=emit)
+            self._partitions.noted(name, found)
+
+    def has_changed(self, connection: Any) -> bool:
+        """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
+        now: dict[str, SourceTable] = {}
+        for name in self.found:
+            try:
+                now[name] = read_table(connection, name)
+                self._gone.discard(name)
+                check_key(now[name], self.targets[name].schema, allows_unkeyed=self.options.allows_unkeyed)
+            except MissingTableError:
+                self._tell_gone(name)
+            except UsageError:
+                return True  # whoever prepares the tables again says why
+        if any(table.number != self.found[name].number or self._is_to_be_read(name, table) for name, table in now.items()):
+            return True
+        differences = {name: self.shapes.difference(name, table) for name, table in now.items()}
+        if any(self._partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
+            return True
+        try:
+            check_publications(connection, self.options.publication, list(now.values()))
+        except UsageError:
+            return True
+        return False
+
+    def _is_to_be_read(self, name: str, table: SourceTable) -> bool:
+        return not self.options.skips_snapshot and self._needed(name, table) is not None
+
+    def _tell_gone(self, name: str) -> None:
+        if name not in self._gone:
+            self.log.warning(f"{name}: the table is gone at the source; what it had stays shown", table=name)
+        self._gone.add(name)
+
+
+__all__ = ["Tables"]

@@ -1,0 +1,138 @@
+"""Errors that are the same at each attempt end a producer; those that pass are tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg2
+import pytest
+from captured import Said
+from cdc_producers.postgres.catalog import read_table
+from cdc_producers.postgres.connections import connect, postgres_errors, refusal, rows
+from cdc_producers.postgres.publications import ensure_publications
+from cdc_producers.postgres.replication import NoPublicationError, ReplicationStream
+from cdc_producers.postgres.slots import StandbyError, check_logical
+from services.postgres import Postgres
+
+from cdc_views.errors import CdcViewsError, TransientError, UsageError
+
+
+@pytest.fixture
+def environment(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
+    return postgres
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "is_refused"),
+    [
+        ('FATAL: role "nobody" does not exist', "", True),
+        ('FATAL: database "nowhere" does not exist', "", True),
+        ('FATAL: password authentication failed for user "u"', "", True),
+        ('FATAL: role "u" is not permitted to log in', "", True),
+        ("FATAL: permission denied to start WAL sender", "", True),
+        ('no pg_hba.conf entry for replication connection from host "::1"', "", True),
+        ("server does not support SSL, but SSL was required", "", True),
+        ("all replication slots are in use", "53400", True),
+        ("cannot execute CREATE PUBLICATION in a read-only transaction", "25006", True),
+        ('cannot add relation "u" to publication', "22023", True),
+        ('relation "p1" is already member of publication "p"', "42710", True),
+        ("syntax error", "42601", True),
+        ("connection refused", "", False),
+        ("the database system is starting up", "57P03", False),
+        ("sorry, too many clients already", "53300", False),
+        ('relation "public.a" does not exist', "42P01", False),
+        ("recovery is in progress", "55000", False),
+        ("could not read block", "XX001", False),
+    ],
+)
+def test_what_lasts_is_the_users_and_what_passes_is_not(said: str, code: str, is_refused: bool) -> None:
+    assert (refusal("doing", said, code) is not None) == is_refused
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("variable", "value"), [("PGUSER", "nobody"), ("PGDATABASE", "nowhere"), ("PGSSLMODE", "require")])
+@pytest.mark.parametrize("is_streaming", [False, True])
+def test_a_connection_that_is_refused_is_not_away(
+    environment: Postgres, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, is_streaming: bool
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError):
+        (ReplicationStream("") if is_streaming else connect())
+
+
+@pytest.mark.heavy
+def test_a_role_that_may_not_replicate_is_told(environment: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment.sql("DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN")
+    monkeypatch.setenv("PGUSER", "plain")
+    for attempt in (lambda: ReplicationStream(""), lambda: connect(is_replication=True)):
+        with pytest.raises(UsageError, match="WAL sender"):
+            attempt()
+    environment.sql("DROP ROLE plain")
+
+
+@pytest.mark.heavy
+def test_a_publication_that_came_after_the_log_is_told(environment: Postgres) -> None:
+    environment.sql("CREATE TABLE public.a (id int PRIMARY KEY)")
+    environment.sql("SELECT pg_create_logical_replication_slot('ours', 'pgoutput')")
+    environment.sql("INSERT INTO public.a VALUES (1)")
+    connection = connect()
+    ensure_publications(connection, "late", [read_table(connection, "public.a")], log=Said())
+    connection.close()
+    options = "proto_version '1', publication_names '\"late\"'"
+    stream = ReplicationStream(f'START_REPLICATION SLOT "ours" LOGICAL 0/0 ({options})')
+
+    def read() -> None:
+        for _ in range(100):
+            if stream.read() is None:
+                stream.wait(0.1)
+
+    with pytest.raises(NoPublicationError):
+        read()
+    stream.close()
+
+
+class Standby:
+    """A connection to a server that is in recovery."""
+
+    description = True
+
+    def cursor(self) -> Any:
+        return self
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def execute(self, *_: object) -> None:
+        return None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [(170_005, "logical", True)]
+
+
+def test_a_standby_is_refused_by_name() -> None:
+    with pytest.raises(StandbyError, match=r"is a standby .*recovery is in progress.*PGTARGETSESSIONATTRS=primary"):
+        check_logical(Standby())
+
+
+def test_a_server_that_goes_away_is_waited_for() -> None:
+    def fails() -> None:
+        with postgres_errors("asking"):
+            raise psycopg2.OperationalError("server closed the connection unexpectedly")
+
+    with pytest.raises(TransientError, match="PostgreSQL is away, asking"):
+        fails()
+
+
+@pytest.mark.heavy
+def test_a_read_only_server_is_told(environment: Postgres) -> None:
+    connection = connect()
+    rows(connection, "SET default_transaction_read_only = on", doing="setting")
+    with pytest.raises(CdcViewsError, match="read-only transaction") as told:
+        rows(connection, "CREATE PUBLICATION p FOR ALL TABLES", doing="creating")
+    assert told.value.exit_code == 2
+    connection.close()

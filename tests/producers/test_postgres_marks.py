@@ -1,0 +1,205 @@
+"""A slot that is ahead of a raw table: noticed, refused, mended by what is said; and no alarm where nothing is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cdc_producers.postgres.coverage import WHOLE, Landed
+from cdc_producers.postgres.marks import Marking, Marks, Reached
+from cdc_producers.source import Emitted, LostError
+from command_line import CommandLine
+from postgres_tables import TABLES
+from postgres_views import SLOT, differences, raw_location, wait_until_landed
+from producing import Producer
+from services.postgres import Postgres
+
+from cdc_views.landing import Position
+
+TYPES, FULL = TABLES
+
+
+def write(postgres: Postgres, number: int) -> None:
+    postgres.sql(f"INSERT INTO {FULL} (a, b, v) VALUES ('r', {number}, 'new'); INSERT INTO {TYPES} (id) VALUES ({number})")
+
+
+def landed(producer: Producer, postgres: Postgres, *arguments: str) -> None:
+    """Run until all has landed, and end."""
+    producer.start(*arguments).wait_until_said("following slot")
+    wait_until_landed(postgres)
+    assert producer.stop() == 0
+
+
+def refused(producer: Producer, said: str) -> None:
+    producer.start()
+    assert producer.running is not None
+    assert producer.running.wait(30) == 3, producer.log.read_text()
+    assert said in producer.log.read_text()
+
+
+class Table:
+    """What a raw table keeps of positions."""
+
+    raw = None
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Position] = {}
+
+    def lander(self, stream: str) -> Any:
+        def land(events: Sequence[Any], *, through: Position, now: object) -> None:
+            self.kept[stream] = through
+
+        return SimpleNamespace(position=lambda: self.kept.get(stream), land=land)
+
+
+def marks_of(*names: str) -> Marks:
+    targets: Any = {name: Table() for name in names}
+    return Marks("s", targets)
+
+
+def lands(marks: Marks, items: list[Emitted]) -> Reached | None:
+    """Land what was emitted; returns what the slot is told."""
+    told = None
+    for item in items:
+        if item.table:
+            marks.targets[item.table].lander(item.stream).land([], through=item.position, now=datetime.now())
+        elif isinstance(item.token, Reached):
+            told = item.token
+    items.clear()
+    return told
+
+
+def test_the_slot_is_told_no_more_than_every_raw_table_says() -> None:
+    marks, items = marks_of("a", "b"), list[Emitted]()
+    marking = Marking(marks, ["a", "b"], 3600, items.append)
+    marking.begin(10)
+    marking.ended(["a"], 20)
+    assert lands(marks, items) == Reached(20, 10)
+    marking.idle(30)
+    assert lands(marks, items) is None
+    marking.ended(["a", "b"], 40)
+    assert lands(marks, items) == Reached(40, 40)
+    marking.idle(50, is_last=True)
+    assert lands(marks, items) == Reached(40, 50)
+    # much log is not kept for long
+    marking.idle(50 + (64 << 20))
+    assert lands(marks, items) == Reached(40, 50 + (64 << 20))
+    # a table with changes has noted them, and that alone lets nothing go
+    marking.ended(["b"], 100 + (64 << 20))
+    assert lands(marks, items) == Reached(100 + (64 << 20), 50 + (64 << 20))
+
+
+def test_a_raw_table_that_says_less_than_the_slot_is_refused() -> None:
+    marks, whole = marks_of("a"), Landed(Position(5, WHOLE), None)
+    marks.check("a", whole, confirmed=99)  # of an earlier version, which noted nothing
+    lands(marks, [marks.emitted("a", 20)])
+    again = Marks("s", marks.targets)
+    again.check("a", whole, confirmed=20)
+    again.check("a", whole, confirmed=0)
+    with pytest.raises(LostError, match="a: slot s is confirmed up to 0/15, and this raw table only up to 0/14"):
+        again.check("a", whole, confirmed=21)
+    # what waits to land is not missing: the connection broke meanwhile
+    again.emitted("a", 21)
+    again.check("a", whole, confirmed=21)
+
+
+def test_what_is_missing_stays_missing_until_a_later_snapshot() -> None:
+    marks = marks_of("a")
+    marks.note_missing(["a"], lsn=50)
+    for snapshot in (None, Position(49, WHOLE), Position(50, WHOLE)):
+        with pytest.raises(LostError, match="a: changes up to 0/32 are missing"):
+            marks.check("a", Landed(snapshot, None), confirmed=0)
+    marks.check("a", Landed(Position(51, 3), None), confirmed=0)
+
+
+@pytest.mark.heavy
+def test_a_raw_table_that_was_away_or_is_a_backup_is_refused_until_it_is_read_anew(
+    producer: Producer, postgres: Postgres, run: CommandLine, tmp_path: Path
+) -> None:
+    write(postgres, 1)
+    landed(producer, postgres)
+    raws = [Path(raw_location(table)) for table in TABLES]
+    kept = [tmp_path / f"kept{i}" for i in range(len(raws))]
+    for raw, away in zip(raws, kept, strict=True):
+        raw.rename(away)
+    write(postgres, 2)
+    refused(producer, "none of the raw tables is")
+    # asked for, it begins anew elsewhere; the first raw tables miss what landed there
+    landed(producer, postgres, "--snapshot-again")
+    assert differences(postgres, run) == []
+    write(postgres, 3)
+    for raw, away in zip(raws, kept, strict=True):
+        shutil.rmtree(raw)
+        away.rename(raw)
+    refused(producer, f"slot {SLOT} is confirmed up to")
+    refused(producer, "changes are missing")
+    landed(producer, postgres, "--snapshot-again")
+    assert differences(postgres, run) == []
+    landed(producer, postgres)
+
+
+@pytest.mark.live
+def test_a_table_that_was_left_out_for_a_while_is_refused(producer: Producer, postgres: Postgres, run: CommandLine) -> None:
+    write(postgres, 1)
+    landed(producer, postgres)
+    producer.start("--table", TYPES).wait_until_said("following slot")
+    write(postgres, 2)
+    wait_until_landed(postgres)
+    assert producer.stop() == 0
+    refused(producer, f"{FULL}: slot {SLOT} is confirmed up to")
+    landed(producer, postgres, "--snapshot-again")
+    assert differences(postgres, run) == []
+
+
+@pytest.mark.live
+def test_a_slot_that_moves_on_without_changes_of_a_table_raises_no_alarm(
+    producer: Producer, postgres: Postgres, run: CommandLine
+) -> None:
+    postgres.sql("CREATE TABLE public.other (id int)")
+    write(postgres, 1)
+    producer.start().wait_until_said("following slot")
+    for _ in range(3):
+        postgres.sql("INSERT INTO public.other SELECT generate_series(1, 1000)")
+        wait_until_landed(postgres)
+        producer.kill()
+        producer.start().wait_until_said("following slot")
+    # one table writes, the other does not; the first start was killed before anything had landed, too
+    postgres.sql(f"INSERT INTO {FULL} (a, b) SELECT 'x', g FROM generate_series(100, 200) g")
+    wait_until_landed(postgres)
+    producer.kill()
+    landed(producer, postgres)
+    assert differences(postgres, run) == []
+
+
+@pytest.mark.live
+def test_a_first_start_that_was_killed_goes_on(producer: Producer, postgres: Postgres, run: CommandLine) -> None:
+    write(postgres, 1)
+    producer.start().wait_until_said("creating slot")
+    producer.kill()
+    landed(producer, postgres)
+    assert differences(postgres, run) == []
+
+
+@pytest.mark.heavy
+def test_a_publication_that_is_narrowed_under_a_producer_ends_it(
+    producer: Producer, postgres: Postgres, run: CommandLine
+) -> None:
+    write(postgres, 1)
+    producer.start().wait_until_said("following slot")
+    wait_until_landed(postgres)
+    postgres.sql(f"ALTER PUBLICATION {SLOT} SET TABLE {TYPES}, {FULL} WHERE (b < 2)")
+    write(postgres, 2)
+    assert producer.running is not None
+    assert producer.running.wait(30) == 3
+    assert "leaves out some rows; BEGIN; ALTER PUBLICATION" in producer.log.read_text()
+    # to mend it brings nothing back
+    postgres.sql(f"ALTER PUBLICATION {SLOT} SET TABLE {TYPES}, {FULL}")
+    refused(producer, f"{FULL}: changes up to ")
+    landed(producer, postgres, "--snapshot-again")
+    assert differences(postgres, run) == []
+    landed(producer, postgres)
