@@ -129,7 +129,8 @@ class SnapshotReader:
         with _asking(self.options, f"looking at {table.full_name}"):
             found = self.session.execute(text, (table.keyspace, table.name)).one()
         if found is None:
-            raise UsageError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
+            # the log's part sets the table aside, or refuses it
+            raise TransientError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
         created, written, is_on = uuid.UUID(bytes=found[0]), found[1], found[2]
         if created.version != 1 or written is None or is_on != b"\x01":
             return False
