@@ -42,6 +42,7 @@ class Trial:
     agent: Producer
     run: CommandLine
     folder: Path
+    tables: tuple[str, ...] = tuple(_CREATED)
     raws: dict[str, str] = field(default_factory=dict)
 
     def cql(self, *statements: str) -> None:
@@ -52,7 +53,7 @@ class Trial:
     def project(self) -> None:
         """Write the project file; `raws` are raw tables other than the usual ones."""
         tables = []
-        for name in _CREATED:
+        for name in self.tables:
             raw = {"format": "cassandra-mutation"} | ({"table": self.raws[name]} if name in self.raws else {})
             tables.append({"name": f"{self.keyspace}.{name}", "schema": "schema.cql", "raw": raw})
         beside = self.folder / "cdc_views.yml.new"

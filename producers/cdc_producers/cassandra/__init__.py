@@ -11,6 +11,7 @@ def produce(order: ProducerOrder) -> None:
     try:
         from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
         from cdc_producers.cassandra.gaps import Gaps, Watched
+        from cdc_producers.cassandra.lists import OldLists
         from cdc_producers.cassandra.snapshot import SnapshotSource
         from cdc_producers.cassandra.source import CassandraSource
         from cdc_producers.metrics import Health, Metrics
@@ -24,7 +25,7 @@ def produce(order: ProducerOrder) -> None:
     targets = {target.name: target for target in order.targets}
     options = Options.of(order.options)
     gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is Snapshot.INITIAL)
-    watched = Watched(gaps)
+    watched = Watched(gaps, lists=OldLists(options.work_folder))
     snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress, watched=watched)
     source: Source = CassandraSource(targets, options, order.log, metrics, health, watched)
     if options.snapshot is Snapshot.ONLY:

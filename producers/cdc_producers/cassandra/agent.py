@@ -54,6 +54,7 @@ class SnapshotAndLog:
         while not stop.is_set():
             try:
                 self.snapshot.look()
+                self.snapshot.read_lists_again(emit)
                 if self.snapshot.is_whole:
                     self.health.set("snapshot", "")
                     self._is_settled.set()

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
 
+from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable
 from cdc_producers.cassandra.schemas import write_whole
 from cdc_producers.metrics import Health
@@ -173,10 +174,12 @@ class Watched:
     Attributes:
         gaps: None: nothing is remembered, as without a node.
         aside: Tables that are set aside: their snapshot waits.
+        lists: What snapshots told of lists; None: nothing is remembered.
     """
 
     gaps: Gaps | None = None
     aside: frozenset[str] = frozenset()
+    lists: OldLists | None = None
 
     def holds_back(self, name: str) -> bool:
         """Whether a snapshot of the table has to wait."""

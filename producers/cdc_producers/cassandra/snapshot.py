@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.list_rereading import ListReader
+from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
 from cdc_producers.cassandra.snapshot_events import EventWriter
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
@@ -32,6 +34,7 @@ from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarge
 from cdc_views.schema import TableSchema
 from cdc_views.types import ListOf
 
+_REREAD = "lists:"
 _EVENT_ROWS = 100
 """Rows of one partition in one event, at most."""
 
@@ -54,6 +57,8 @@ class SnapshotSource:
     watched: Watched = field(default_factory=Watched)
     _emitted_whole: set[tuple[str, str, str]] = field(default_factory=set)
     _host_id: str = ""
+    _since: dict[str, int] = field(default_factory=dict)
+    _rereading: list[tuple[ListRow, float, Position]] = field(default_factory=list)
     _standing: Standing = field(default_factory=Standing)
 
     def run(self, emit: Emit, stop: Event) -> None:
@@ -62,12 +67,66 @@ class SnapshotSource:
             reader = SnapshotReader.connect(self.options)
             try:
                 self._host_id = reader.host_id
+                self._tell_lists(reader)
                 for name in self.targets:
                     if not stop.is_set() and self._is_needed(name):
                         self._read(reader, name, emit, stop)
             finally:
                 reader.close()
             self.is_whole = not stop.is_set()
+
+    def _tell_lists(self, reader: SnapshotReader) -> None:
+        """Note up to when lists are told, before the log goes on: what it has of them from before then may be hidden."""
+        lists = self.watched.lists
+        for name, target in self.targets.items():
+            if lists is not None and reader.tells_elements and lists_of(target.schema):
+                if self._is_needed(name):
+                    lists.tell(name, self.log_since(name))
+                elif not lists.is_told(name):  # by an agent that did not note it
+                    lists.tell(name, self.begun)
+
+    def read_lists_again(self, emit: Emit) -> None:
+        """Read the lists again that the log has said something old of; `lists` says why."""
+        lists = self.watched.lists
+        if lists is None:
+            return
+        self._note_reread(lists)
+        under_way = {row for row, _, _ in self._rereading}
+        fresh = [row for row in lists.due() if row.name in self.targets and row not in under_way]
+        fresh = [row for row in fresh if not self.watched.holds_back(row.name)]
+        if fresh:
+            reader = SnapshotReader.connect(self.options)
+            try:
+                self._host_id = reader.host_id
+                self._read_rows_again(reader, lists, fresh, emit)
+            finally:
+                reader.close()
+
+    def _note_reread(self, lists: OldLists) -> None:
+        """Let go of rows whose replacement has landed."""
+        stream, waiting = _REREAD + self._host_id, []
+        landed = {name: self.targets[name].lander(stream).position() for name in {row.name for row, _, _ in self._rereading}}
+        for row, found_before, position in self._rereading:
+            through = landed[row.name]
+            if through is None or through < position:
+                waiting.append((row, found_before, position))
+            else:
+                lists.landed(row, found_before)
+        self._rereading = waiting
+
+    def _read_rows_again(self, reader: SnapshotReader, lists: OldLists, rows: list[ListRow], emit: Emit) -> None:
+        stream, segment = _REREAD + self._host_id, time.time_ns() // 1_000_000
+        for number, row in enumerate(rows):
+            found_before = time.time()
+            made = ListReader(reader, self.targets[row.name].schema)
+            content, until = made.event(row, node=stream, position=(segment, number))
+            lists.replacing(row, until)
+            emit(Emitted(row.name, stream, Position(segment, number), content))
+            self._rereading.append((row, found_before, Position(segment, number)))
+        self.log.info(
+            f"lists of {len(rows):,} rows were read again: the log had elements of theirs that are older than the snapshot",
+            rows=len(rows),
+        )
 
     def look(self) -> None:
         """Note what has landed of snapshots that were due again, and whether any table needs one now (`is_whole`)."""
@@ -93,6 +152,8 @@ class SnapshotSource:
     def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
         is_first, key = not self.watched.retake(name), self._key(name)
         if is_first and self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
+            if self.watched.lists is not None:
+                self.watched.lists.tell(name, 0)
             self.log.info(
                 f"{name}: no snapshot: it has had CDC since it was created, and this agent has let no segment go yet, so the log "
                 "has everything; where something else deleted segments of the log, run this once with --snapshot only",
@@ -136,7 +197,9 @@ class SnapshotSource:
 
     def log_since(self, name: str) -> int:
         """Return from when on (µs) the log has everything of a table; see `EventWriter`."""
-        return self.options.log_since or (time.time_ns() // 1000 if self.watched.retake(name) else self.begun)
+        if self.options.log_since or not self.watched.retake(name):
+            return self.options.log_since or self.begun
+        return self._since.setdefault(self.stream_of(name) + name, time.time_ns() // 1000)
 
     def _landed(self, name: str) -> Position | None:
         return self.targets[name].lander(self.stream_of(name)).position()
@@ -212,8 +275,8 @@ class _TableSnapshot:
         lists = ", ".join(column.name for column in several if isinstance(column.type, ListOf))
         if lists:
             log.warning(
-                f"{name}: CQL does not tell how the elements of {lists} are identified: where one that only the snapshot has is "
-                "later removed or set by itself, views show it until the list is written as a whole",
+                f"{name}: CQL does not tell how the elements of {lists} are identified: where the log has something of an old "
+                + ("one, the row's list is read again" if self.reader.tells_elements else "one, views may show it twice"),
                 table=name,
             )
 

@@ -17,9 +17,10 @@ from cdc_producers.cassandra.aside import Aside
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
 from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.lists import lists_of
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import Options, Snapshot
 from cdc_producers.cassandra.reader import Reader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
@@ -183,6 +184,7 @@ class _Work:
     _watched: float = 0.0
     _pushed: list[object] = field(default_factory=list)
     _emit: Emit | None = None
+    _lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def push(self) -> None:
         """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
@@ -196,7 +198,9 @@ class _Work:
             # nothing has this id: a table's number is its place
             wanted.append(uuid5(NAMESPACE_OID, name) if table is None else table.id)
             raw = None if name in troubles else target.lander(self.follower.stream).raw
-            plans.append(None if raw is None else ColumnPlan(raw.relation, self.follower.node))
+            since = self.watched.lists.newest(name) if self.watched.lists is not None and lists_of(target.schema) else 0
+            plans.append(None if raw is None else ColumnPlan(raw.relation, self.follower.node, since))
+            self._lists[name] = lists_of(target.schema) if since else ()
         self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
         self.watched.aside = frozenset(troubles)
         if self.watched.gaps is not None:
@@ -230,8 +234,9 @@ class _Work:
 
     @property
     def _versions(self) -> list[object]:
-        """Of the project's files: rows are made by the schema that they land by."""
-        return [target.version() for target in self.targets.values()]
+        """Of the project's files, by which rows are made, and of what snapshots told of lists."""
+        lists = self.watched.lists
+        return [0 if lists is None else lists.version, *(target.version() for target in self.targets.values())]
 
     def restart(self) -> None:
         """Start the reader anew."""
@@ -245,6 +250,8 @@ class _Work:
             if item.table in self.aside.troubles:
                 self.aside.keep(item)
                 return
+            if isinstance(item.content, bytes) and self._lists.get(item.table):
+                self._note_lists(item.table, item.content)
             if isinstance(item.token, Landmark):
                 self.aside.sync()
                 self.read_to = f"{item.token.segment}:{item.token.position}"
@@ -264,6 +271,17 @@ class _Work:
             if not was_new:
                 stop.wait(self.options.poll_seconds)
 
+    def _note_lists(self, name: str, content: bytes) -> None:
+        lists = self.watched.lists
+        assert lists is not None
+        lists.note(name, self._lists[name], content)
+        if self.options.snapshot is not Snapshot.INITIAL and lists.waiting():
+            self.health.set(
+                f"lists of {name}",
+                f"{name}: the log has old elements of lists that a snapshot told; these rows have to be read again: start "
+                "without --snapshot never",
+            )
+
     def act(self) -> None:
         """Do what is due after landing, and look how full the folder is."""
         while self.landed:
@@ -278,6 +296,8 @@ class _Work:
         facts = self.schemas.facts
         if facts is not None and time.monotonic() - self._watched > _WATCH_EVERY:
             self._watched = time.monotonic()
+            if self.watched.lists is not None:
+                self.watched.lists.refresh()
             self.held = self.after.watch(self.follower.folder, facts.total_space, self.options.warns_at)
 
     def close(self) -> None:
