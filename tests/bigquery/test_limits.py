@@ -87,9 +87,7 @@ def _shows_the_oracles_rows(url: str, columns: int, *, functions: bool = True) -
     assert_same(table.expected(1_800_000_000), found)
 
 
-def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(
-    server: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from cdc_views_bigquery import ddl
     from cdc_views_bigquery import wide as parting
 
@@ -216,16 +214,12 @@ def test_a_name_that_no_view_can_have_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_100_tables_are_applied_and_each_says_so(
-    server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_100_tables_are_applied_and_each_says_so(server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from warehouses import project
 
     count = 100
     texts = [f"CREATE TABLE shop.t{n} (id int PRIMARY KEY, v text);" for n in range(count)]
-    tables = [
-        {"name": f"shop.t{n}", "schema": "tables.cql", "raw": {"format": "cassandra-mutation"}} for n in range(count)
-    ]
+    tables = [{"name": f"shop.t{n}", "schema": "tables.cql", "raw": {"format": "cassandra-mutation"}} for n in range(count)]
     loaded = project(tmp_path, server.url, tables=tables)
     (tmp_path / "tables.cql").write_text("\n".join(texts))
     assert main(["generate", "--out", str(tmp_path / "sql"), "--project", str(loaded.file)]) == 0

@@ -92,9 +92,7 @@ CUTS = [(node, share) for node in NODES for share in (0, 0.3, 0.9)]
 
 
 @pytest.mark.parametrize(("node", "share"), CUTS)
-def test_a_node_whose_file_is_cut_or_gone_is_named(
-    run: CommandLine, cassandra_cases: Path, node: str, share: float
-) -> None:
+def test_a_node_whose_file_is_cut_or_gone_is_named(run: CommandLine, cassandra_cases: Path, node: str, share: float) -> None:
     case = RealCase(run, cassandra_cases, QUICK)
     whole = case.lines()
     lines = {**whole, node: whole[node][: int(len(whole[node]) * share)]}

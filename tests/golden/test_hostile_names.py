@@ -35,7 +35,7 @@ def of_names(target: Dialect, *, fields: bool) -> tuple[Relation, list[str]]:
     names = [n for n in HOSTILE if target.column_name.match(n) and len(physical_name(n)) <= longest and n != "select"]
     home = Udt("k", "u", tuple((n, TEXT) for n in names), frozen=False)
     others = [Column(n, INT if i % 2 else TEXT) for i, n in enumerate(names)]
-    columns = [key("k e`y\"", INT) if target.column_name.match("`") else key("k ey", INT), *others]
+    columns = [key('k e`y"', INT) if target.column_name.match("`") else key("k ey", INT), *others]
     made = relation(*columns, *([Column("home", home)] if fields else []))
     return made, [c.name for c in made.schema.columns]
 

@@ -174,9 +174,7 @@ def test_a_server_that_lacks_what_landed_is_told_and_a_snapshot_mends_it(
     assert differences(mariadb, run) == []
 
 
-def test_purged_binlog_is_told_and_a_snapshot_mends_it(
-    mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine
-) -> None:
+def test_purged_binlog_is_told_and_a_snapshot_mends_it(mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine) -> None:
     Workload(mariadb, seed=SEED).run(50)
     mariadb.sql(f"REPLACE INTO {TYPES} (id) VALUES (150)")
     producer = mariadb_producer.start()
@@ -245,9 +243,7 @@ def test_what_smaller_images_leave_out_keeps_its_value(
         mariadb.sql("SET GLOBAL binlog_row_image = 'FULL'")
 
 
-def test_server_and_target_go_away_and_come_back(
-    mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine
-) -> None:
+def test_server_and_target_go_away_and_come_back(mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine) -> None:
     Workload(mariadb, seed=SEED).run(100)
     producer = mariadb_producer.start()
     producer.wait_until_said(FOLLOWING)
@@ -337,9 +333,7 @@ def test_xa_transactions_land_when_prepared_and_a_rollback_is_not_passed_over(
     assert differences(mariadb, run) == []
 
 
-def test_compressed_events_of_a_server_with_tls_and_no_checksums(
-    certificates: Path, run: CommandLine, tmp_path: Path
-) -> None:
+def test_compressed_events_of_a_server_with_tls_and_no_checksums(certificates: Path, run: CommandLine, tmp_path: Path) -> None:
     settings = {"log-bin-compress": "1", "log-bin-compress-min-len": "10", "binlog-checksum": "NONE"}
     tls = {f"ssl-{part}": str(certificates.with_name(f"{part}.pem")) for part in ("ca", "cert", "key")}
     with running(3, **settings, **tls, ssl="1") as server:

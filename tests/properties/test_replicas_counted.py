@@ -135,9 +135,7 @@ def test_cells_of_one_mutation_in_several_and_of_several_in_one_are_the_same_fac
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
-def test_the_confirmed_view_is_that_of_facts_of_a_quorum(
-    duckdb_engine: Engine, landed_of: LandedOf, subject: Subject
-) -> None:
+def test_the_confirmed_view_is_that_of_facts_of_a_quorum(duckdb_engine: Engine, landed_of: LandedOf, subject: Subject) -> None:
     made, raw = landed_of(subject)
     expected = latest_rows(subject.schema, confirmed_facts(subject.schema, made.facts, copies=2), now=NOW)
     with confirmed_raw(raw, factor=3, format_name=FORMAT) as confirmed:

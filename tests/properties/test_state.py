@@ -219,7 +219,7 @@ def test_a_lookup_reads_few_files_and_the_same_rows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, where: str, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if '"id"' in where and not subject.schema.has("id"):
-        where = where.replace('"id" = \'a\'', "v = 1")
+        where = where.replace("\"id\" = 'a'", "v = 1")
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=40, seed=SEED)
     for number, (share, what) in enumerate(STEPS if subject.name in LONG or CASES > 200 else SHORT):

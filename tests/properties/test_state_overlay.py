@@ -21,9 +21,7 @@ pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(params=[0, 100], ids=["at_once", "by_a_run"])
-def kept(
-    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Kept:
+def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Kept:
     """A state with a base of `ROWS` rows of 4 partitions; what comes next goes into an overlay."""
     monkeypatch.setattr(run, "AT_ONCE_SHARE", request.param)
     monkeypatch.setattr(run, "OVERLAY_SHARE", 0)
@@ -96,7 +94,7 @@ def test_what_is_about_no_row_alone_is_sought_in_no_file_of_plain_rows(kept: Kep
     sources = kept.sources()
     plain = sources.plain + sources.overlay_plain
     assert (len(sources.plain), len(sources.overlay_plain)) != (0, 0)
-    steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split("), \"")
+    steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split('), "')
     (partitions,) = (step for step in steps if step.startswith("partition_facts"))
     assert [file for file in sources.files if file in partitions] == [file for file in sources.files if file not in plain]
     assert kept.is_right()

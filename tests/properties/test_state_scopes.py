@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.heavy
 
 STATIC = Subject(
-    table(
-        "static", partition={"case": INT}, clustering={"c1": INT, "c2": DECIMAL}, statics={"s": INT}, regulars={"v": INT}
-    )
+    table("static", partition={"case": INT}, clustering={"c1": INT, "c2": DECIMAL}, statics={"s": INT}, regulars={"v": INT})
 )
 
 

@@ -92,9 +92,7 @@ def assert_view(table: Table, run: Run, friendly: Friendly, *, dialect: str, str
     statement = generate(table.relation, dialect_name=dialect, strategy=strategy, view=ViewSql("", "v"), table=source)
     found = run(statement.split(" AS\n", 1)[1])
     schema = table.relation.schema
-    expected = [
-        {c.name: friendly(c.type, row[c.name]) for c in schema.columns} for row in table.expected(int(time.time()))
-    ]
+    expected = [{c.name: friendly(c.type, row[c.name]) for c in schema.columns} for row in table.expected(int(time.time()))]
     assert_same(expected, [{c.name: friendly.normal(c.type, row[c.name]) for c in schema.columns} for row in found])
 
 

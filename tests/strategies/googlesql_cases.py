@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from dialect_zetasql import GoogleSql
 
 RAW = "raw_case"
-FRIENDLY = Friendly(
-    range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True
-)
+FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
 """What a view of BigQuery shows of a value; as a result has it, in which null arrays are empty."""
 STRICT = Friendly(FRIENDLY.micros, FRIENDLY.days)
 """As a query has it."""

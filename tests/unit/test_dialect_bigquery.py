@@ -20,9 +20,7 @@ slow = pytest.mark.slow
 HISTORIES = 29
 """Of each of the seven subjects: 203 random histories, run by every strategy; 35 s of CPU, once the module is compiled."""
 
-FRIENDLY = Friendly(
-    range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True
-)
+FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
 FIRST = "ARRAY_AGG(IF({}, v, NULL) IGNORE NULLS ORDER BY v DESC LIMIT 1)[SAFE_OFFSET(0)]"
 by_strategy = pytest.mark.parametrize("strategy", LOWERINGS)
 

@@ -134,9 +134,7 @@ def test_a_column_that_only_looks_like_a_range_or_a_cell_stays() -> None:
         name="lab.shop.t.Value",
         field="after",
     )
-    envelope = _struct(
-        {**after, "field": "before"}, after, {"type": "string", "field": "op"}, name="lab.shop.t.Envelope"
-    )
+    envelope = _struct({**after, "field": "before"}, after, {"type": "string", "field": "op"}, name="lab.shop.t.Envelope")
     table = read_connect(json.dumps({"schema": envelope, "payload": None}), key_columns=["k"]).table("shop.t")
     assert [c.name for c in table.columns] == ["k", "_range_start", "v"]
     assert isinstance(table.column("v").type, Udt)

@@ -119,9 +119,7 @@ def test_alter_table_is_applied(alter: str, dialect: str, expected: tuple[list[s
 
 def test_changed_types_are_applied() -> None:
     text = "CREATE TABLE t (id int PRIMARY KEY, v int, w int); ALTER TABLE t ALTER COLUMN v TYPE bigint USING v::bigint"
-    assert (
-        str(read_sql(text + ", ALTER w SET DATA TYPE text", dialect="postgres").table("t").column("w").type) == "text"
-    )
+    assert str(read_sql(text + ", ALTER w SET DATA TYPE text", dialect="postgres").table("t").column("w").type) == "text"
     assert str(read_sql(text, dialect="postgres").table("t").column("v").type) == "bigint"
 
 

@@ -66,10 +66,7 @@ def test_types_of_every_form_are_read(text: str, expected: LogicalType) -> None:
         (f"'{MARSHAL}TupleType({MARSHAL}Int32Type,{MARSHAL}FloatType)'", TupleOf((INT, FLOAT))),
         (f"'{MARSHAL}VectorType({MARSHAL}FloatType, 3)'", VectorOf(FLOAT, 3)),
         (
-            (
-                f"'{MARSHAL}FrozenType({MARSHAL}UserType(shop,61646472,737472656574:{MARSHAL}UTF8Type,"
-                f"7a6970:{MARSHAL}Int32Type))'"
-            ),
+            (f"'{MARSHAL}FrozenType({MARSHAL}UserType(shop,61646472,737472656574:{MARSHAL}UTF8Type,7a6970:{MARSHAL}Int32Type))'"),
             ADDR,
         ),
         ("'IntegerType'", Scalar(Kind.VARINT)),

@@ -44,7 +44,7 @@ def test_a_model_says_key_columns_and_audits() -> None:
     assert 'grain ("id", "line")' in text
     assert 'unique_combination_of_columns(columns := ("id", "line"))' in text
     assert 'not_null(columns := ("id", "line"))' in text
-    assert "forall(criteria := ((\"state\" IN ('open') OR \"state\" IS NULL)))" in text
+    assert 'forall(criteria := (("state" IN (\'open\') OR "state" IS NULL)))' in text
     assert "forall_non_blocking(criteria := ((line > 0)))" in text
     assert "cron '*/5 * * * *'" in text
     query = text.rsplit("@cdc_views_read('shop.orders');\n", 1)[1]

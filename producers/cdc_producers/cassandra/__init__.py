@@ -10,6 +10,8 @@ def produce(order: ProducerOrder) -> None:
     """Land the changes of a node's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
     with needs("`produce cassandra`", extra="producers"):
         from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
+        from cdc_producers.cassandra.gaps import Gaps, Watched
+        from cdc_producers.cassandra.lists import OldLists
         from cdc_producers.cassandra.snapshot import SnapshotSource
         from cdc_producers.cassandra.source import CassandraSource
         from cdc_producers.metrics import Health, Metrics
@@ -20,8 +22,10 @@ def produce(order: ProducerOrder) -> None:
     metrics, health = Metrics("cassandra"), Health()
     targets = {target.name: target for target in order.targets}
     options = Options.of(order.options)
-    snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress)
-    source: Source = CassandraSource(targets, options, order.log, metrics, health)
+    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is Snapshot.INITIAL)
+    watched = Watched(gaps, lists=OldLists(options.work_folder))
+    snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress, watched=watched)
+    source: Source = CassandraSource(targets, options, order.log, metrics, health, watched)
     if options.snapshot is Snapshot.ONLY:
         source = SnapshotOnly(snapshot)
     elif options.snapshot is Snapshot.INITIAL:

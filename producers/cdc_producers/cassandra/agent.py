@@ -13,6 +13,7 @@ from cdc_producers.source import Emit, LostError, Source, Standing, StoppedError
 from cdc_views.errors import EngineError
 from cdc_views.landing.targets import ProducerLog
 
+_LOOK_EVERY = 1.0
 _HEAD_START = 30.0
 """Seconds that the log waits for the snapshot; a longer one goes on beside it, since an unread log fills the node's disk."""
 
@@ -31,7 +32,7 @@ class SnapshotAndLog:
 
     def run(self, emit: Emit, stop: Event) -> None:
         """See `Source.run`."""
-        if not self.snapshot.is_whole and (self._thread is None or not self._thread.is_alive()):
+        if self._thread is None or not self._thread.is_alive():
             self._thread = Thread(target=self._read, args=(emit, stop), name="snapshot", daemon=True)
             self._thread.start()
             self._wait(stop)
@@ -48,12 +49,20 @@ class SnapshotAndLog:
             pass
 
     def _read(self, emit: Emit, stop: Event) -> None:
-        """Read until it is whole; what waiting mends is tried again, anything else ends the agent."""
+        """Read until it is whole, and again when it has to be; what waiting mends is tried again, else the agent ends."""
         waits = pauses()
-        while not stop.is_set() and not self.snapshot.is_whole:
+        while not stop.is_set():
             try:
+                self.snapshot.look()
+                self.snapshot.read_lists_again(emit)
+                if self.snapshot.is_whole:
+                    self.health.set("snapshot", "")
+                    self._is_settled.set()
+                    stop.wait(_LOOK_EVERY)
+                    continue
                 self.snapshot.run(emit, stop)
                 self.health.set("snapshot", "")
+                waits = pauses()
             except StoppedError:
                 return
             except LostError as error:
@@ -111,7 +120,8 @@ class SnapshotOnly:
         return self.snapshot.standing()
 
     def close(self) -> None:
-        """See `Source.close`."""
+        """See `Source.close`; what was read has landed by now."""
+        self.snapshot.look()
 
 
 __all__ = ["SnapshotAndLog", "SnapshotOnly"]

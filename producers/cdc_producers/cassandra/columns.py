@@ -58,10 +58,11 @@ Layout = Any
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How rows of one relation come from the Java part."""
+    """How rows of one relation come from the Java part; what says of lists anything older than `lists_since` comes as lines."""
 
     relation: Relation
     node: str
+    lists_since: int = 0
     _transport: pa.DataType = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,7 +87,7 @@ class ColumnPlan:
         ]
         schema = self.relation.schema
         sizes = {"partition": len(schema.partition), "clustering": len(schema.clustering)}
-        return {"layout": self.layout, "columns": columns, **sizes}
+        return {"layout": self.layout, "columns": columns, "lists_since": self.lists_since, **sizes}
 
     @property
     def _columns(self) -> tuple[Column, ...]:

@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -19,7 +19,7 @@ from cassandra.connection import ConnectionException
 from cassandra.policies import WhiteListRoundRobinPolicy
 from cassandra.query import dict_factory
 
-from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
+from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
 from cdc_views.errors import TransientError
 
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
@@ -28,6 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZE = re.compile(r"(\d+)\s*([KMG]i?B|B)?", re.IGNORECASE)
 _TRUNCATION = struct.Struct(">qiq")
 """Source: Cassandra 4.0 to 5.0, `SystemKeyspace.truncationAsMapEntry`."""
+_WRITTEN = "SELECT table_name, WRITETIME({cell}) AS at FROM system_schema.{what} WHERE keyspace_name = %s"
 _UNITS = {"B": 0, "K": 10, "M": 20, "G": 30}
 
 
@@ -43,6 +44,7 @@ class NodeFacts:
         has_cdc: `cdc_enabled`.
         version: Of the release, as 5.0.9; empty where it is not known.
         blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
+        logs_repair: `cdc_on_repair_enabled`: False where what a repair streams to the node is in no log.
     """
 
     host_id: str
@@ -52,6 +54,7 @@ class NodeFacts:
     has_cdc: bool
     blocks_writes: bool
     version: str = ""
+    logs_repair: bool = True
 
 
 class Truncation(NamedTuple):
@@ -84,6 +87,7 @@ class Node:
             found.get("cdc_enabled", "true") == "true",
             found.get("cdc_block_writes", "true") == "true",
             str(local["release_version"]),
+            found.get("cdc_on_repair_enabled", "true") == "true",
         )
 
     def _settings(self) -> list[dict[str, Any]]:
@@ -126,12 +130,31 @@ class Node:
                 types.append(
                     NodeType(keyspace, row["type_name"], tuple(zip(row["field_names"], row["field_types"], strict=True)))
                 )
-        tables = []
+        tables, logged = [], self._logged(keyspaces)
+        durable = {row["keyspace_name"]: row["durable_writes"] for row in self._rows("SELECT * FROM system_schema.keyspaces")}
         for row in [*self._rows("SELECT * FROM system_schema.tables"), *self._rows("SELECT * FROM system_schema.views")]:
             place = row["keyspace_name"], row.get("table_name") or row["view_name"]
             parts = tuple(columns.get(place, ())), tuple(drops.get(place, ()))
-            tables.append(NodeTable(*place, row["id"], bool(row.get("cdc")), *parts, is_compact=_is_compact(row.get("flags"))))
+            made = NodeTable(*place, row["id"], bool(row.get("cdc")), *parts, is_compact=_is_compact(row.get("flags")))
+            tables.append(replace(made, is_durable=durable.get(place[0], True), logged=logged.get(place)))
         return schema_of(version, tables, types, keyspaces)
+
+    def _logged(self, keyspaces: list[str]) -> dict[tuple[str, str], Logged]:
+        """When what brings a table into the log was written; a setting that was never written is 0."""
+        altered: dict[tuple[str, str], int] = {}
+        found: dict[tuple[str, str], Logged] = {}
+        for keyspace in keyspaces:
+            for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
+                for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
+                    place = keyspace, row["table_name"]
+                    altered[place] = max(altered.get(place, 0), row["at"] or 0)
+            durable = self._rows(
+                "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s", keyspace
+            )
+            for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace):
+                place = keyspace, row["table_name"]
+                found[place] = Logged(row["at"] or 0, altered.get(place, 0), durable[0]["at"] or 0 if durable else 0)
+        return found
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import UUID
 
 from cdc_views.errors import UsageError
@@ -37,9 +38,29 @@ class NodeDrop:
     at: int
 
 
+class Logged(NamedTuple):
+    """When the settings that bring a table into the log were last written, and what else was written with them.
+
+    Attributes:
+        cdc_at: Of its `cdc` (µs); any ALTER TABLE writes it.
+        altered_at: Of its newest column or drop (µs): the same as `cdc_at` where the last ALTER TABLE was of columns.
+        durable_at: Of its keyspace's `durable_writes` (µs); any ALTER KEYSPACE writes it.
+    """
+
+    cdc_at: int
+    altered_at: int
+    durable_at: int
+
+
 @dataclass(frozen=True, slots=True)
 class NodeTable:
-    """A table, or a materialized view, which has an id as well; `is_compact`: of COMPACT STORAGE."""
+    """A table, or a materialized view, which has an id as well.
+
+    Attributes:
+        is_compact: Of COMPACT STORAGE.
+        is_durable: `durable_writes` of its keyspace: False where nothing of it is in any commit log.
+        logged: What says whether it was logged all the time, see `Logged`; None: not known.
+    """
 
     keyspace: str
     name: str
@@ -48,6 +69,13 @@ class NodeTable:
     columns: tuple[NodeColumn, ...] = ()
     dropped: tuple[NodeDrop, ...] = ()
     is_compact: bool = False
+    is_durable: bool = True
+    logged: Logged | None = None
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether what is written to it comes to `cdc_raw`."""
+        return self.has_cdc and self.is_durable
 
     @property
     def full_name(self) -> str:

@@ -13,7 +13,6 @@ from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.cassandra.schemas import write_whole
 from cdc_producers.metrics import Health
-from cdc_producers.source import LostError
 from cdc_views.landing.targets import ProducerLog
 
 _TABLES = "tables.json"
@@ -22,7 +21,7 @@ _PART = "truncated"
 
 @dataclass
 class SameTables:
-    """Remembers each table's id and last TRUNCATE in the work folder, by the table's name.
+    """Remembers each table's id, last TRUNCATE and raw table in the work folder, by the table's name.
 
     Attributes:
         folder: The work folder.
@@ -35,6 +34,8 @@ class SameTables:
     health: Health
     _ids: dict[str, str] = field(default_factory=dict)
     _truncated: dict[str, int] = field(default_factory=dict)
+    _raws: dict[str, str] = field(default_factory=dict)
+    _followed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         try:
@@ -42,35 +43,46 @@ class SameTables:
         except (OSError, ValueError):
             found = {}
         known = {name: found[name] for name in self.landed if name in found}
+        self._followed = frozenset(self.landed) | frozenset(found)
         self._ids = {name: str(told["id"]) for name, told in known.items()}
         self._truncated = {name: int(told["truncated"]) for name, told in known.items()}
+        self._raws = {name: str(told.get("raw", "")) for name, told in known.items()}
 
-    def check(self, schema: NodeSchema, names: Iterable[str], truncated: Mapping[UUID, Truncation]) -> None:
-        """Remember the tables as they are; tells of those that were truncated since they were remembered.
+    def was_followed(self, name: str) -> bool:
+        """Whether an agent with this work folder followed a table of that name before."""
+        return name in self._followed
 
-        Raises:
-            LostError: A table was dropped and created again: what has landed is another table's. The next start takes it.
+    def check(self, schema: NodeSchema, raws: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
+        """Remember the tables as they are, and tell of those that were truncated since; `raws`: each one's raw table.
+
+        Returns what is wrong with tables that were dropped and created again: what has landed is another table's. Such
+        a table is well once it has another raw table, or is the former one again.
         """
-        before = dict(self._ids), dict(self._truncated)
-        for name in names:
+        before = dict(self._ids), dict(self._truncated), dict(self._raws)
+        troubles: dict[str, str] = {}
+        for name, raw in raws.items():
             table = schema.table(name)
             if table is None:
                 continue
             former = self._ids.get(name, str(table.id))
-            self._ids[name] = str(table.id)
-            # a node that is away says nothing
-            at = truncated[table.id].at if table.id in truncated else self._truncated.get(name, 0)
-            if former != str(table.id):
-                self._write()
-                raise LostError(
+            is_same_raw = self._raws.get(name, "") in ("", raw)
+            if former != str(table.id) and is_same_raw:
+                troubles[name] = (
                     f"{name} was dropped and created again (table id {former}, now {table.id}): what has landed is of the "
-                    "former table, whose rows no read shows. Give the table a new `raw: {table: …}`; started again, both mix"
+                    "former table, whose rows no read shows. Give the table a new `raw: {table: …}` in the project file"
                 )
-            if at > self._truncated.get(name, at):
+                self._raws[name] = raw
+                continue
+            # a node that is away says nothing
+            known = self._truncated.get(name, 0) if is_same_raw else 0
+            at = truncated[table.id].at if table.id in truncated else known
+            if at > (self._truncated.get(name, at) if is_same_raw else at):
                 self._tell(name, at)
-            self._truncated[name] = at
-        if (self._ids, self._truncated) != before:
+            self._ids[name], self._truncated[name], self._raws[name] = str(table.id), at, raw
+        self._followed |= frozenset(self._ids)
+        if (self._ids, self._truncated, self._raws) != before:
             self._write()
+        return troubles
 
     def _tell(self, name: str, at: int) -> None:
         when = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="seconds")
@@ -83,7 +95,10 @@ class SameTables:
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = {name: {"id": number, "truncated": self._truncated.get(name, 0)} for name, number in self._ids.items()}
+        told = {
+            name: {"id": number, "truncated": self._truncated.get(name, 0), "raw": self._raws.get(name, "")}
+            for name, number in self._ids.items()
+        }
         write_whole(self.folder / _TABLES, json.dumps(told))
 
 

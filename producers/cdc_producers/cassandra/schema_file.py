@@ -10,6 +10,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, quoted
@@ -18,7 +19,7 @@ from cdc_views.errors import SchemaError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.schema import Column, TableSchema
 from cdc_views.schema_readers.cql import read_cql
-from cdc_views.types import Udt
+from cdc_views.types import LogicalType, Udt
 
 _CQL = (".cql", ".ddl")
 
@@ -36,6 +37,8 @@ def _fields(project: TableSchema, types: Sequence[NodeType]) -> Iterator[str]:
     for kind in types:
         if kind.name in known and kind.keyspace == project.keyspace:
             names = {name for name, _ in known[kind.name].fields}
+            if not names <= {name for name, _ in kind.fields}:
+                continue  # a field was renamed, which `check` tells of: to add it would be another type
             for name, text in kind.fields:
                 if name not in names:
                     yield f"ALTER TYPE {kind.place} ADD {quoted(name)} {text};"
@@ -94,9 +97,32 @@ def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> N
         raise UsageError(f"{project.full_name}: the key has {sizes}; correct the file")
     for column in project.columns:
         if wanted.has(column.name) and (found := wanted.column(column.name)) != column:
-            raise UsageError(
-                f"{project.full_name}: {_told(column)} in the schema file is {_told(found)} in the node; correct the file"
-            )
+            inside = next(_inside(column.type, found.type), "")
+            differs = f"{_told(column)} in the schema file is {_told(found)} in the node; correct the file"
+            raise UsageError(f"{project.full_name}: {f'column {column.name!r}: {inside}' if inside else differs}")
+
+
+def _inside(here: object, there: object) -> Iterator[str]:
+    """Where the fields of user types differ that both sides call the same; nothing where the types' texts differ."""
+    if isinstance(here, Udt) and isinstance(there, Udt) and here.name == there.name:
+        for number, (mine, theirs) in enumerate(zip_longest(here.fields, there.fields), start=1):
+            if mine != theirs:
+                within = _inside(mine[1], theirs[1]) if mine and theirs and mine[0] == theirs[0] else iter(())
+                yield next(within, None) or (
+                    f"field {number} of user type {here.name} is {_field(mine)} in the schema file and {_field(theirs)} in the "
+                    f"node; write it so in the file's CREATE TYPE {here.name}: what has landed follows the new name"
+                )
+        return
+    for name in ("element", "key", "value"):
+        if hasattr(here, name) and hasattr(there, name):
+            yield from _inside(getattr(here, name), getattr(there, name))
+    if not isinstance(here, Udt) and not isinstance(there, Udt):  # a tuple's parts
+        for mine, theirs in zip(getattr(here, "fields", ()), getattr(there, "fields", ()), strict=False):
+            yield from _inside(mine, theirs)
+
+
+def _field(field: tuple[str, LogicalType] | None) -> str:
+    return "missing" if field is None else f"{field[0]!r} {field[1]}"
 
 
 def _told(column: Column) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ class Schemas:
         file: CQL with table ids, in place of the node's.
         log: Where it says that the node is away.
         truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
+        unseen: Seconds between the last two times that the node told of its schema; infinite before the second.
     """
 
     node: Node
@@ -39,7 +41,9 @@ class Schemas:
     facts: NodeFacts | None = None
     trouble: str = ""
     truncated: dict[UUID, Truncation] = field(default_factory=dict)
+    unseen: float = math.inf
     _looked: float = 0.0
+    _seen: float = -math.inf
     _known: NodeSchema | None = field(default=None)
 
     @property
@@ -75,6 +79,7 @@ class Schemas:
         """Ask the node; returns whether the schema is another than before. Raises `TransientError` where it is away."""
         self._looked = time.monotonic()
         found = self._asked()
+        self._note_seen()
         has_changed = self._known is None or found.version != self._known.version or found != self._known
         self._known, self.trouble = found, ""
         if has_changed:
@@ -92,11 +97,15 @@ class Schemas:
             self.truncated = self.node.truncated()
             if self.node.schema_version() == self.current.version:
                 self.trouble = ""
+                self._note_seen()
                 return False
             return self.refresh()
         except TransientError as error:
             self._away(error)
             return False
+
+    def _note_seen(self) -> None:
+        self.unseen, self._seen = time.monotonic() - self._seen, time.monotonic()
 
     def _asked(self) -> NodeSchema:
         if self.file is None:

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
 
+from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.list_rereading import ListReader
+from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
 from cdc_producers.cassandra.snapshot_events import EventWriter
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
@@ -31,6 +34,7 @@ from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarge
 from cdc_views.schema import TableSchema
 from cdc_views.types import ListOf
 
+_REREAD = "lists:"
 _EVENT_ROWS = 100
 """Rows of one partition in one event, at most."""
 
@@ -50,8 +54,11 @@ class SnapshotSource:
     is_whole: bool = False
     begun: int = field(default_factory=lambda: time.time_ns() // 1000)
     _readings: dict[str, int] = field(default_factory=dict)
-    _emitted_whole: set[str] = field(default_factory=set)
-    _stream: str = ""
+    watched: Watched = field(default_factory=Watched)
+    _emitted_whole: set[tuple[str, str, str]] = field(default_factory=set)
+    _host_id: str = ""
+    _since: dict[str, int] = field(default_factory=dict)
+    _rereading: list[tuple[ListRow, float, Position]] = field(default_factory=list)
     _standing: Standing = field(default_factory=Standing)
 
     def run(self, emit: Emit, stop: Event) -> None:
@@ -59,16 +66,94 @@ class SnapshotSource:
         if not self.is_whole:
             reader = SnapshotReader.connect(self.options)
             try:
-                self._stream = self.options.stream_of(reader.host_id)
+                self._host_id = reader.host_id
+                self._tell_lists(reader)
                 for name in self.targets:
-                    if not stop.is_set() and name not in self._emitted_whole and self._landed(name) != WHOLE:
+                    if not stop.is_set() and self._is_needed(name):
                         self._read(reader, name, emit, stop)
             finally:
                 reader.close()
             self.is_whole = not stop.is_set()
 
+    def _tell_lists(self, reader: SnapshotReader) -> None:
+        """Note up to when lists are told, before the log goes on: what it has of them from before then may be hidden."""
+        lists = self.watched.lists
+        for name, target in self.targets.items():
+            if lists is not None and reader.tells_elements and lists_of(target.schema):
+                if self._is_needed(name):
+                    lists.tell(name, self.log_since(name))
+                elif not lists.is_told(name):  # by an agent that did not note it
+                    lists.tell(name, self.begun)
+
+    def read_lists_again(self, emit: Emit) -> None:
+        """Read the lists again that the log has said something old of; `lists` says why."""
+        lists = self.watched.lists
+        if lists is None:
+            return
+        self._note_reread(lists)
+        under_way = {row for row, _, _ in self._rereading}
+        fresh = [row for row in lists.due() if row.name in self.targets and row not in under_way]
+        fresh = [row for row in fresh if not self.watched.holds_back(row.name)]
+        if fresh:
+            reader = SnapshotReader.connect(self.options)
+            try:
+                self._host_id = reader.host_id
+                self._read_rows_again(reader, lists, fresh, emit)
+            finally:
+                reader.close()
+
+    def _note_reread(self, lists: OldLists) -> None:
+        """Let go of rows whose replacement has landed."""
+        stream, waiting = _REREAD + self._host_id, []
+        landed = {name: self.targets[name].lander(stream).position() for name in {row.name for row, _, _ in self._rereading}}
+        for row, found_before, position in self._rereading:
+            through = landed[row.name]
+            if through is None or through < position:
+                waiting.append((row, found_before, position))
+            else:
+                lists.landed(row, found_before)
+        self._rereading = waiting
+
+    def _read_rows_again(self, reader: SnapshotReader, lists: OldLists, rows: list[ListRow], emit: Emit) -> None:
+        stream, segment = _REREAD + self._host_id, time.time_ns() // 1_000_000
+        for number, row in enumerate(rows):
+            found_before = time.time()
+            made = ListReader(reader, self.targets[row.name].schema)
+            content, until = made.event(row, node=stream, position=(segment, number))
+            lists.replacing(row, until)
+            emit(Emitted(row.name, stream, Position(segment, number), content))
+            self._rereading.append((row, found_before, Position(segment, number)))
+        self.log.info(
+            f"lists of {len(rows):,} rows were read again: the log had elements of theirs that are older than the snapshot",
+            rows=len(rows),
+        )
+
+    def look(self) -> None:
+        """Note what has landed of snapshots that were due again, and whether any table needs one now (`is_whole`)."""
+        gaps = self.watched.gaps
+        for name in gaps.due() if gaps is not None else ():
+            if gaps is not None and name in self.targets and self._host_id and self._landed(name) == WHOLE:
+                gaps.taken(name)
+        self.is_whole = self.is_whole and not any(self._is_needed(name) for name in self.targets)
+
+    def _is_needed(self, name: str) -> bool:
+        if self.watched.holds_back(name) or self._key(name) in self._emitted_whole:
+            return False
+        if self._landed(name) != WHOLE:
+            return True
+        self._emitted_whole.add(self._key(name))
+        return False
+
+    def _key(self, name: str) -> tuple[str, str, str]:
+        """What a table's snapshot is whole for: another raw table needs another one."""
+        raw = self.targets[name].raw
+        return name, self.stream_of(name), "" if raw is None else raw.location
+
     def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
-        if self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
+        is_first, key = not self.watched.retake(name), self._key(name)
+        if is_first and self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
+            if self.watched.lists is not None:
+                self.watched.lists.tell(name, 0)
             self.log.info(
                 f"{name}: no snapshot: it has had CDC since it was created, and this agent has let no segment go yet, so the log "
                 "has everything; where something else deleted segments of the log, run this once with --snapshot only",
@@ -77,8 +162,8 @@ class SnapshotSource:
         else:
             _TableSnapshot(self, reader, name, emit, stop).read()
         if not stop.is_set():
-            emit(Emitted(name, self._stream, WHOLE))
-            self._emitted_whole.add(name)
+            emit(Emitted(name, key[1], WHOLE))
+            self._emitted_whole.add(key)
 
     def keep_alive(self) -> None:
         """See `Source.keep_alive`: the server keeps nothing for a snapshot."""
@@ -105,13 +190,19 @@ class SnapshotSource:
         self._readings[name] = reading
         return place, reading
 
-    @property
-    def stream(self) -> str:
-        """The stream that positions are kept under."""
-        return self._stream
+    def stream_of(self, name: str) -> str:
+        """Return the stream that a table's positions are kept under."""
+        retake = self.watched.retake(name)
+        return self.options.stream_of(self._host_id) + (f":{retake}" if retake else "")
+
+    def log_since(self, name: str) -> int:
+        """Return from when on (µs) the log has everything of a table; see `EventWriter`."""
+        if self.options.log_since or not self.watched.retake(name):
+            return self.options.log_since or self.begun
+        return self._since.setdefault(self.stream_of(name) + name, time.time_ns() // 1000)
 
     def _landed(self, name: str) -> Position | None:
-        return self.targets[name].lander(self._stream).position()
+        return self.targets[name].lander(self.stream_of(name)).position()
 
 
 @dataclass
@@ -133,13 +224,13 @@ class _TableSnapshot:
         source, options = self.source, self.source.options
         table = source.targets[self.name].schema
         place, reading = source.next_reading(self.name)
-        now = time.time_ns()
+        now, stream = time.time_ns(), source.stream_of(self.name)
         selection = Selection.of(table, tells_elements=self.reader.tells_elements)
         writer = EventWriter(
             selection,
-            node=source.stream,
+            node=stream,
             segment=now // 1_000_000,
-            log_since=options.log_since or source.begun,
+            log_since=source.log_since(self.name),
             marks_rows=options.marks_rows,
         )
         self._tell_limits(table, place)
@@ -164,7 +255,7 @@ class _TableSnapshot:
             self._events += 1
             content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
             position = position_of(Place(token, reading, self._ordinal))
-            self.emit(Emitted(self.name, self.source.stream, position, content))
+            self.emit(Emitted(self.name, writer.node, position, content))
 
     def _tell_progress(self, rows: int, part: float) -> None:
         self.rows += rows
@@ -184,8 +275,8 @@ class _TableSnapshot:
         lists = ", ".join(column.name for column in several if isinstance(column.type, ListOf))
         if lists:
             log.warning(
-                f"{name}: CQL does not tell how the elements of {lists} are identified: where one that only the snapshot has is "
-                "later removed or set by itself, views show it until the list is written as a whole",
+                f"{name}: CQL does not tell how the elements of {lists} are identified: where the log has something of an old "
+                + ("one, the row's list is read again" if self.reader.tells_elements else "one, views may show it twice"),
                 table=name,
             )
 

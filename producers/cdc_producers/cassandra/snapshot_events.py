@@ -145,6 +145,23 @@ class EventWriter:
             yield f'{_head(name, cells[i]._replace(written=newest), moment)},"path":"{path}"{elements[i][1]}}}'
 
 
+def replaced_list(selected: Selected, row: RawRow | None, until: int, moment: Moment) -> Iterator[str]:
+    """Yield what replaces a list's elements that are older than `until` (µs); of a row that is gone, nothing is left.
+
+    What is younger is left to the log.
+    """
+    name = selected.column.name
+    yield f'{{"column":{quote(name)},"deletion":{{"written":{until - 2},"deleted_at":{moment.seconds}}}}}'
+    value = None if row is None else row[selected.place]
+    if row is None or value is None:
+        return
+    elements = list(_entries(selected.column.type, value))
+    for i, (cell, (_, text)) in enumerate(zip(_element_cells(selected, row, len(elements)), elements, strict=True)):
+        if cell.written < until:
+            path = uuid.UUID(fields=(*_time_fields(_BETWEEN + i), 0x80, 0, 0))
+            yield f'{_head(name, cell._replace(written=until - 1), moment)},"path":"{path}"{text}}}'
+
+
 def _head(name: str, cell: _Cell, moment: Moment) -> str:
     expiry = "" if cell.left is None else f',"ttl":{max(cell.left, 1)},"expires_at":{moment.seconds + cell.left}'
     return f'{{"column":{quote(name)},"written":{cell.written}{expiry}'
@@ -227,4 +244,4 @@ def _time_fields(moment: int) -> tuple[int, int, int]:
     return moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF, moment >> 48 & 0x0FFF | 0x1000
 
 
-__all__ = ["UNTOLD", "EventWriter", "Moment"]
+__all__ = ["UNTOLD", "EventWriter", "Moment", "replaced_list"]

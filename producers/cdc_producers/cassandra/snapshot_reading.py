@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,10 +28,6 @@ from cdc_views.schema import TableSchema
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _REREADS = 5
 _NEVER = Moment(0)
-_EPOCH = 0x01B21DD213814000
-"""1970 in a timeuuid's 100 ns."""
-_CREATING = 1_000_000
-"""Microseconds between a table's id and what its CREATE wrote, at most."""
 _TELLS_ELEMENTS = 5
 """The first version of Cassandra that has WRITETIME and TTL of a collection's elements."""
 
@@ -89,7 +84,7 @@ class SnapshotReader:
             connect_timeout=options.timeout_seconds,
             schema_metadata_enabled=False,
         )
-        with _asking(options, "connecting"):
+        with asking(options, "connecting"):
             try:
                 session = cluster.connect()
                 version = str(session.execute("SELECT release_version FROM system.local").one()[0])
@@ -125,20 +120,21 @@ class SnapshotReader:
         """
         if not self._blocks_writes():
             return False
-        text = "SELECT id, WRITETIME(cdc), cdc FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
-        with _asking(self.options, f"looking at {table.full_name}"):
-            found = self.session.execute(text, (table.keyspace, table.name)).one()
+        where, place = "WHERE keyspace_name = %s AND table_name = %s", (table.keyspace, table.name)
+        with asking(self.options, f"looking at {table.full_name}"):
+            found = self.session.execute(f"SELECT WRITETIME(cdc), cdc FROM system_schema.tables {where}", place).one()
+            columns = self.session.execute(f"SELECT kind, WRITETIME(kind) FROM system_schema.columns {where}", place)
+            created = [written for kind, written in columns if kind == b"partition_key"]
         if found is None:
-            raise UsageError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
-        created, written, is_on = uuid.UUID(bytes=found[0]), found[1], found[2]
-        if created.version != 1 or written is None or is_on != b"\x01":
-            return False
-        return int.from_bytes(written, "big") - (created.time - _EPOCH) // 10 < _CREATING
+            # the log's part sets the table aside, or refuses it
+            raise TransientError(f"the cluster has no table {table.full_name}; correct the project file, or create the table")
+        # one statement writes all of it at one time, and no ALTER writes the keys again
+        return found[1] == b"\x01" and found[0] is not None and created == [found[0]] * len(table.partition)
 
     def _blocks_writes(self) -> bool:
         """`cdc_block_writes` of the node; 4.0 has no such setting and always blocks."""
         text = "SELECT value FROM system_views.settings WHERE name = 'cdc_block_writes'"
-        with _asking(self.options, "looking at settings"):
+        with asking(self.options, "looking at settings"):
             try:
                 found = self.session.execute(text).one()
             except InvalidRequest:
@@ -207,7 +203,7 @@ class _Request:
         statement = SimpleStatement(selection.over(tokens), fetch_size=reader.options.page_rows)
         begins = after.paging_state if after is not None else state
         begun = time.monotonic()
-        with _asking(reader.options, f"reading {selection.table.full_name}"):
+        with asking(reader.options, f"reading {selection.table.full_name}"):
             future = reader.session.execute_async(statement, paging_state=begins)
         made = cls(reader.options, tokens, begins, future, begun)
         future.add_callbacks(made._note, made._note)
@@ -215,7 +211,7 @@ class _Request:
 
     def rows(self) -> list[RawRow]:
         """Wait for the rows, and note when they were read."""
-        with _asking(self.options, "reading the snapshot"):
+        with asking(self.options, "reading the snapshot"):
             found = self.future.result()
         self.paging_state = found.paging_state
         rows: list[RawRow] = list(found.current_rows)
@@ -233,7 +229,8 @@ class _Request:
 
 
 @contextmanager
-def _asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
+def asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
+    """Raise what a server or its absence raises as `UsageError` or `TransientError`, with what was being done."""
     where = f"{', '.join(options.hosts)}:{options.port}"
     try:
         yield
@@ -252,4 +249,4 @@ def _told(error: Exception) -> str:
     return str(errors[0]) or type(errors[0]).__name__
 
 
-__all__ = ["PASSWORD", "USER", "Page", "SnapshotReader"]
+__all__ = ["PASSWORD", "USER", "Page", "SnapshotReader", "asking"]

@@ -9,24 +9,30 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cdc_producers.cassandra import schema_file
 from cdc_producers.cassandra.after import AfterLanding
+from cdc_producers.cassandra.aside import Aside
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
+from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.lists import lists_of
 from cdc_producers.cassandra.node import Node, NodeFacts
-from cdc_producers.cassandra.node_schema import NodeSchema
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
+from cdc_producers.cassandra.options import Options, Snapshot
 from cdc_producers.cassandra.reader import Reader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.metrics import Health, Metrics
-from cdc_producers.source import Emit, Emitted, LostError, Standing
+from cdc_producers.source import Emit, Emitted, Standing
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
+_CLOSE = 5.0
+"""Seconds between two looks at the schema within which one ALTER is taken for one."""
 _OLDEST = 4
 """Before, segments came to cdc_raw only once their tables were flushed, without an index."""
 
@@ -40,6 +46,7 @@ class CassandraSource:
     log: ProducerLog
     metrics: Metrics
     health: Health
+    watched: Watched = field(default_factory=Watched)
     _work: _Work | None = None
 
     def run(self, emit: Emit, stop: Event) -> None:
@@ -49,14 +56,18 @@ class CassandraSource:
         schemas = self._schemas()
         facts = schemas.open()
         try:
-            self._check(schemas.current, facts)
-            self._pass_over_truncated(schemas, f"cassandra:{facts.host_id}")
+            stream = f"cassandra:{facts.host_id}"
+            landed = [name for name, target in self.targets.items() if target.lander(stream).position() is not None]
+            same = SameTables(options.work_folder, landed, self.log, self.health)
+            self._check(schemas.current, facts, same)
+            self._pass_over_truncated(schemas, stream)
             reader = Reader(options, facts.address, self.log)
             follower = self._follower(schemas, facts, reader)
             after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health, options.work_folder)
-            landed = [name for name, position in follower.landed.items() if position is not None]
-            same = SameTables(options.work_folder, landed, self.log, self.health)
-            self._work = work = _Work(self.targets, options, self.log, self.health, schemas, reader, follower, after, same)
+            aside = Aside(options.work_folder, self.targets, self.log, self.health)
+            self._work = work = _Work(
+                self.targets, options, self.log, self.health, schemas, reader, follower, after, same, aside, self.watched
+            )
             reader.start()
         except BaseException:
             schemas.node.close()
@@ -86,7 +97,8 @@ class CassandraSource:
             log=self.log,
         )
 
-    def _check(self, schema: NodeSchema, facts: NodeFacts) -> None:
+    def _check(self, schema: NodeSchema, facts: NodeFacts, same: SameTables | None = None) -> None:
+        """Refuse what no agent can follow; a table that was followed before is set aside later, and the others go on."""
         if facts.version and int(facts.version.partition(".")[0]) < _OLDEST:
             raise UsageError(
                 f"the node at {self.options.host} is Cassandra {facts.version}: its log cannot be followed while it is written; "
@@ -100,17 +112,15 @@ class CassandraSource:
             self.log.warning(
                 "cdc_block_writes is false: the node deletes segments that have not landed once cdc_total_space is full"
             )
+        if not facts.logs_repair:
+            self.log.warning(
+                "cdc_on_repair_enabled is false: what a repair streams to this node is in no commit log, so it is missing here "
+                "unless another replica's agent had it"
+            )
         for name in self.targets:
-            found = schema.table(name)
-            if found is None:
-                raise UsageError(f"the node has no table {name}; correct the project file, or create the table")
-            if not found.has_cdc:
-                raise UsageError(f"{name} has no CDC: its changes are not in cdc_raw; ALTER TABLE {name} WITH cdc = true")
-            if found.is_compact:
-                raise UsageError(
-                    f"{name} is of COMPACT STORAGE: its log has other columns than CQL shows; ALTER TABLE {name} DROP COMPACT "
-                    "STORAGE, and take the schema file from DESCRIBE TABLE"
-                )
+            refusal = _refusal(name, schema.table(name))
+            if refusal and not (same is not None and same.was_followed(name)):
+                raise UsageError(refusal)
 
     def _pass_over_truncated(self, schemas: Schemas, stream: str) -> None:
         """Begin behind a table's TRUNCATE, as the node itself does when it replays its log."""
@@ -164,6 +174,8 @@ class _Work:
     follower: Follower
     after: AfterLanding
     same: SameTables
+    aside: Aside
+    watched: Watched
     landed: deque[Landmark] = field(default_factory=deque)
     read_to: str = ""
     heard: float = 0.0
@@ -171,28 +183,60 @@ class _Work:
     _emitted: deque[Landmark] = field(default_factory=deque)
     _watched: float = 0.0
     _pushed: list[object] = field(default_factory=list)
+    _emit: Emit | None = None
+    _lists: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def push(self) -> None:
         """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
         schema = self.schemas.current
-        wanted = []
         self._pushed = self._versions
-        self.same.check(schema, self.targets, self.schemas.truncated)
+        troubles = self._troubles(schema)
+        wanted: list[UUID] = []
+        plans: list[ColumnPlan | None] = []
         for name, target in self.targets.items():
             table = schema.table(name)
-            if table is None:
-                raise LostError(f"the node no longer has table {name}; take it out of the project, or create it again")
+            # nothing has this id: a table's number is its place
+            wanted.append(uuid5(NAMESPACE_OID, name) if table is None else table.id)
+            raw = None if name in troubles else target.lander(self.follower.stream).raw
+            since = self.watched.lists.newest(name) if self.watched.lists is not None and lists_of(target.schema) else 0
+            plans.append(None if raw is None else ColumnPlan(raw.relation, self.follower.node, since))
+            self._lists[name] = lists_of(target.schema) if since else ()
+        self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
+        self.watched.aside = frozenset(troubles)
+        if self.watched.gaps is not None:
+            well = [name for name in self.targets if name not in troubles]
+            self.watched.gaps.look(schema, well, is_close=self.schemas.unseen < _CLOSE)
+        self.aside.set(troubles, self._emit)
+
+    def _troubles(self, schema: NodeSchema) -> dict[str, str]:
+        """Return what is wrong with tables; raises `UsageError` for one that no agent has followed yet."""
+        troubles: dict[str, str] = {}
+        for name, target in self.targets.items():
+            trouble = self._trouble(target, schema)
+            if trouble and not self.same.was_followed(name):
+                raise UsageError(trouble)
+            if trouble:
+                troubles[name] = trouble
+        raws = {name: "" if target.raw is None else target.raw.location for name, target in self.targets.items()}
+        return {**self.same.check(schema, raws, self.schemas.truncated), **troubles}
+
+    def _trouble(self, target: StreamTarget, schema: NodeSchema) -> str:
+        """Say why a table's events cannot land now, where they cannot; first, let its schema file follow the node."""
+        table = schema.table(target.name)
+        if table is None or table.is_compact:
+            return _refusal(target.name, table)
+        try:
             if table.columns:
                 schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
-            wanted.append(table.id)
-        raws = [target.lander(self.follower.stream).raw for target in self.targets.values()]
-        plans = [ColumnPlan(raw.relation, self.follower.node) for raw in raws if raw is not None]
-        self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
+        except UsageError as error:
+            return str(error)
+        return ""
 
     @property
     def _versions(self) -> list[object]:
-        """Of the project's files: rows are made by the schema that they land by."""
-        return [target.version() for target in self.targets.values()]
+        """Of the project's files, by which rows are made, and of what snapshots told of lists."""
+        lists = self.watched.lists
+        return [0 if lists is None else lists.version, *(target.version() for target in self.targets.values())]
 
     def restart(self) -> None:
         """Start the reader anew."""
@@ -203,11 +247,19 @@ class _Work:
         """Emit what the folder has, until told to stop."""
 
         def note(item: Emitted) -> None:
+            if item.table in self.aside.troubles:
+                self.aside.keep(item)
+                return
+            if isinstance(item.content, bytes) and self._lists.get(item.table):
+                self._note_lists(item.table, item.content)
             if isinstance(item.token, Landmark):
+                self.aside.sync()
                 self.read_to = f"{item.token.segment}:{item.token.position}"
                 self._emitted.append(item.token)
             emit(item)
 
+        self._emit = emit
+        self.aside.give_back(emit)
         while not stop.is_set():
             truncated = self.schemas.truncated
             if self.schemas.look() or self._versions != self._pushed or self.schemas.truncated != truncated:
@@ -219,6 +271,17 @@ class _Work:
             if not was_new:
                 stop.wait(self.options.poll_seconds)
 
+    def _note_lists(self, name: str, content: bytes) -> None:
+        lists = self.watched.lists
+        assert lists is not None
+        lists.note(name, self._lists[name], content)
+        if self.options.snapshot is not Snapshot.INITIAL and lists.waiting():
+            self.health.set(
+                f"lists of {name}",
+                f"{name}: the log has old elements of lists that a snapshot told; these rows have to be read again: start "
+                "without --snapshot never",
+            )
+
     def act(self) -> None:
         """Do what is due after landing, and look how full the folder is."""
         while self.landed:
@@ -229,13 +292,36 @@ class _Work:
                 if landmark.is_done:
                     self.after.add(landmark.log)
         self.after.run()
+        self.aside.forget_landed()
         facts = self.schemas.facts
         if facts is not None and time.monotonic() - self._watched > _WATCH_EVERY:
             self._watched = time.monotonic()
+            if self.watched.lists is not None:
+                self.watched.lists.refresh()
             self.held = self.after.watch(self.follower.folder, facts.total_space, self.options.warns_at)
 
     def close(self) -> None:
         """Act on what has landed, and let go of the node and the reader."""
         self.act()
+        self.aside.close()
         self.reader.close()
         self.schemas.node.close()
+
+
+def _refusal(name: str, found: NodeTable | None) -> str:
+    """Say why a table cannot be followed as the node has it; empty where it can."""
+    if found is None:
+        return f"the node has no table {name}; correct the project file, or create the table"
+    if not found.has_cdc:
+        return f"{name} has no CDC: its changes are not in cdc_raw; ALTER TABLE {name} WITH cdc = true"
+    if not found.is_durable:
+        return (
+            f"{name}: keyspace {found.keyspace} has durable_writes = false: its changes are in no commit log; ALTER KEYSPACE "
+            f"{found.keyspace} WITH durable_writes = true"
+        )
+    if found.is_compact:
+        return (
+            f"{name} is of COMPACT STORAGE: its log has other columns than CQL shows; ALTER TABLE {name} DROP COMPACT "
+            "STORAGE, and take the schema file from DESCRIBE TABLE"
+        )
+    return ""

@@ -10,6 +10,7 @@ import org.apache.cassandra.db.ClusteringPrefix;
 import org.apache.cassandra.db.DeletionTime;
 import org.apache.cassandra.db.LivenessInfo;
 import org.apache.cassandra.db.marshal.CompositeType;
+import org.apache.cassandra.db.marshal.ListType;
 import org.apache.cassandra.db.marshal.UserType;
 import org.apache.cassandra.db.partitions.PartitionUpdate;
 import org.apache.cassandra.db.rows.Cell;
@@ -40,12 +41,14 @@ final class Columns {
     private static final int FULL_BYTES = 1 << 20;
     private static final int ROW = 0, STATIC = 1, PARTITION = 2, RANGE = 3;
     private static final long FLOOR = Long.MIN_VALUE;
+    private static final long EPOCH = 0x01B21DD213814000L, REFERENCE = 1_262_304_000_000_000L;
 
     private final int number;
     private final Vector.Struct rows;
     private final Map<String, Integer> places = new HashMap<>();
     private final Map<String, Map<String, Integer>> fields = new HashMap<>();
     private final int partitionSize, clusteringSize, live;
+    private final long listsSince;
     private Bytes out = new Bytes(1 << 16);
     private int events, bytes, first, last;
     private ByteBuffer[] partition;
@@ -55,6 +58,7 @@ final class Columns {
         rows = (Vector.Struct) Vector.of(plan.get("layout"));
         partitionSize = plan.get("partition").asInt();
         clusteringSize = plan.get("clustering").asInt();
+        listsSince = plan.path("lists_since").asLong();
         live = 2 + partitionSize + clusteringSize;
         int at = live + (clusteringSize > 0 ? 4 : 2);
         for (JsonNode column : plan.get("columns")) {
@@ -149,6 +153,9 @@ final class Columns {
     }
 
     private void deletion(DeletionTime time) {
+        if (time.markedForDeleteAt() < listsSince && listsSince > 0) {
+            throw new NoPlace("a deletion from before lists were read");
+        }
         Vector.Struct at = rows.part(live + 1, Vector.Struct.class);
         at.begin();
         at.addLongs(time.markedForDeleteAt(), time.localDeletionTime());
@@ -198,6 +205,9 @@ final class Columns {
             return;
         }
         ComplexColumnData complex = (ComplexColumnData) data;
+        if (listsSince > 0 && complex.column().type instanceof ListType && isOld(complex)) {
+            throw new NoPlace("an old part of a list");
+        }
         at.begin();
         if (!complex.complexDeletion().isLive()) {
             Vector.Struct deletion = at.part(0, Vector.Struct.class);
@@ -208,6 +218,27 @@ final class Columns {
             cells(at, complex);
         }
         at.end();
+    }
+
+    /** Whether it says something of what a snapshot told of the list; see lists.py. */
+    private boolean isOld(ComplexColumnData complex) {
+        if (!complex.complexDeletion().isLive() && complex.complexDeletion().markedForDeleteAt() < listsSince) {
+            return true;
+        }
+        for (Cell<?> cell : complex) {
+            if (cell.timestamp() < listsSince || created(cell.path().get(0)) < listsSince) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** When an element was added (microseconds): prepended ones have paths that count down from 2010. */
+    private static long created(ByteBuffer path) {
+        long high = path.getLong(path.position());
+        long ticks = (high & 0x0FFF) << 48 | (high >>> 16 & 0xFFFF) << 32 | high >>> 32;
+        long at = (ticks - EPOCH) / 10;
+        return at >= REFERENCE ? at : 2 * REFERENCE - at;
     }
 
     private void cells(Vector.Struct at, ComplexColumnData complex) {

@@ -1,0 +1,146 @@
+"""Tables that are set aside: their events are kept on disk until somebody has corrected what is wrong with them.
+
+The other tables go on meanwhile, and segments are let go as ever: what a table's landing waits for must not fill `cdc_raw`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from cdc_producers.metrics import Health
+from cdc_producers.source import Emit, Emitted
+from cdc_views.errors import EngineError
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+
+_FOLDER = "waiting"
+
+
+@dataclass
+class Aside:
+    """Keeps events of tables that are set aside, and emits them again once the table is well.
+
+    Attributes:
+        folder: The work folder; events are in `waiting` in it, a file per table.
+        targets: The tables.
+        troubles: What is wrong, by table; a table that is here lands nothing.
+    """
+
+    folder: Path
+    targets: Mapping[str, StreamTarget]
+    log: ProducerLog
+    health: Health
+    troubles: dict[str, str] = field(default_factory=dict)
+    _files: dict[str, IO[str]] = field(default_factory=dict)
+    _last: dict[str, Position] = field(default_factory=dict)
+    _returning: dict[str, Emitted] = field(default_factory=dict)
+
+    def set(self, troubles: Mapping[str, str], emit: Emit | None) -> None:
+        """Take what is wrong now; a table that is well again has its events emitted, before any newer one.
+
+        Without `emit` they wait for the next call.
+        """
+        for name in self.targets:
+            trouble, before = troubles.get(name, ""), self.troubles.get(name, "")
+            if trouble and trouble != before:
+                self.log.warning(
+                    f"{trouble}. {name} is set aside until then: its events are kept in {self._path(name)}, other tables go on",
+                    table=name,
+                )
+            if before and not trouble:
+                self.log.info(f"{name} is well again, and lands what was kept", table=name)
+            self.health.set(_part(name), trouble)
+        self.troubles = dict(troubles)
+        if emit is not None:
+            self.give_back(emit)
+
+    def keep(self, item: Emitted) -> None:
+        """Keep an event of a table that is set aside; what comes again is left out. On disk once `sync` returned."""
+        if not isinstance(item.content, bytes):
+            return  # only how far the log was read: its landing stays where it is
+        if item.table not in self._last:
+            self._last[item.table] = max((found.position for found in self._kept(item.table)), default=Position(-1))
+        if item.position <= self._last[item.table]:
+            return
+        if item.table not in self._files:
+            self._files[item.table] = self._opened(self._path(item.table))
+        told = [item.stream, *item.position, item.happened, base64.b64encode(item.content).decode()]
+        self._files[item.table].write(json.dumps(told) + "\n")
+        self._last[item.table] = item.position
+
+    def _opened(self, path: Path) -> IO[str]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = path.read_bytes() if path.exists() else b""
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.truncate(path, whole)  # a kill cut the last line
+        return path.open("a", encoding="ascii")
+
+    def sync(self) -> None:
+        """Let what was kept outlive a power cut: the segments it came from may go now."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+
+    def give_back(self, emit: Emit) -> None:
+        """Emit what was kept of tables that are well, oldest first; it stays on disk until it has landed."""
+        for name in self.targets:
+            if name in self.troubles or name in self._returning or not self._path(name).exists():
+                continue
+            if name in self._files:
+                self._files.pop(name).close()
+            self._last.pop(name, None)
+            last = None
+            for item in self._kept(name):
+                emit(item)
+                last = item
+            if last is not None:
+                self._returning[name] = last
+
+    def forget_landed(self) -> None:
+        """Remove what was kept and has landed."""
+        for name, last in list(self._returning.items()):
+            try:
+                landed = self.targets[name].lander(last.stream).position()
+            except EngineError:
+                continue  # the target is away
+            if landed is not None and landed >= last.position:
+                del self._returning[name]
+                if name not in self.troubles:
+                    self._path(name).unlink(missing_ok=True)
+
+    def _kept(self, name: str) -> Iterator[Emitted]:
+        path = self._path(name)
+        if not path.exists():
+            return
+        with path.open(encoding="ascii") as lines:
+            for line in lines:
+                if not line.endswith("\n"):
+                    return  # a kill cut it: the segment is still there, and is read again
+                stream, at, nth, happened, content = json.loads(line)
+                yield Emitted(name, stream, Position(at, nth), base64.b64decode(content), happened)
+
+    def _path(self, name: str) -> Path:
+        plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+        return self.folder / _FOLDER / f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.jsonl"
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.sync()
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+
+def _part(name: str) -> str:
+    return f"table {name}"
+
+
+__all__ = ["Aside"]

@@ -1,0 +1,197 @@
+"""Whether the log had all of a table all the time: CDC and `durable_writes` may be switched off, and on again.
+
+What was written meanwhile is in no commit log. So each table's settings, and when the node wrote them, are remembered
+in the work folder; where they moved, the table's snapshot is due again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from cdc_producers.cassandra.lists import OldLists
+from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable
+from cdc_producers.cassandra.schemas import write_whole
+from cdc_producers.metrics import Health
+from cdc_views.landing.targets import ProducerLog
+
+_FILE = "logged.json"
+_NEVER_TOLD = (
+    "What was deleted meanwhile no snapshot tells: views keep it. Where that matters, give the table a new `raw: {table: …}` "
+    "and start again"
+)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of a table.
+
+    Attributes:
+        table_id: Another id, another table.
+        logged: As it was last seen; see `Logged`.
+        retake: What the snapshot that is due, or was taken last, is called; empty: the first one.
+        is_due: Whether that one is not whole yet.
+        why: Why it is due.
+    """
+
+    table_id: str
+    logged: Logged
+    retake: str = ""
+    is_due: bool = False
+    why: str = ""
+
+
+@dataclass
+class Gaps:
+    """Finds tables that the log did not have all the time; asked by the log's thread and the snapshot's.
+
+    Attributes:
+        folder: The work folder.
+        takes_snapshots: Whether this agent takes the snapshot itself; else the message says how.
+    """
+
+    folder: Path
+    log: ProducerLog
+    health: Health
+    takes_snapshots: bool = True
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _off: dict[str, str] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        try:
+            found = json.loads((self.folder / _FILE).read_text("utf-8"))
+        except (OSError, ValueError):
+            found = {}
+        self._known = {name: _Known(**{**told, "logged": Logged(*told["logged"])}) for name, told in found.items()}
+        for name, known in self._known.items():
+            if known.is_due:
+                self.health.set(_part(name), known.why)
+
+    def look(self, schema: NodeSchema, names: Iterable[str], *, is_close: bool) -> None:
+        """Compare tables with what is remembered; `is_close`: they were looked at seconds ago, by this agent.
+
+        An ALTER writes all settings anew. While looks are close, one that came with columns is taken for what it looks
+        like; in any other case nobody can tell whether CDC was off in between, and the snapshot is due.
+        """
+        with self._lock:
+            before = json.dumps(self._told)
+            for name in names:
+                table = schema.table(name)
+                if table is not None and table.logged is not None:
+                    self._look(name, table, table.logged, is_close=is_close)
+            if json.dumps(self._told) != before:
+                self._write()
+
+    def _look(self, name: str, table: NodeTable, now: Logged, *, is_close: bool) -> None:
+        known = self._known.get(name)
+        if known is None or known.table_id != str(table.id):
+            self._known[name] = known = _Known(str(table.id), now)
+            self.health.set(_part(name), "")
+        if not table.is_logged:
+            self._tell_off(name, known, table)
+            return
+        was_off = self._off.pop(name, None) is not None
+        if was_off or (now != known.logged and self._may_be_gap(known.logged, now, is_close=is_close)):
+            self._due(name, known, now)
+        known.logged = now
+
+    @staticmethod
+    def _may_be_gap(before: Logged, now: Logged, *, is_close: bool) -> bool:
+        if now.durable_at != before.durable_at:
+            return True
+        is_of_columns = now.altered_at != before.altered_at and now.altered_at == now.cdc_at
+        return now.cdc_at != before.cdc_at and not (is_close and is_of_columns)
+
+    def _tell_off(self, name: str, known: _Known, table: NodeTable) -> None:
+        keyspace = table.keyspace
+        setting, remedy = ("cdc", f"ALTER TABLE {table.place} WITH cdc = true") if not table.has_cdc else (
+            "durable_writes", f"ALTER KEYSPACE {keyspace} WITH durable_writes = true"
+        )  # fmt: skip
+        message = (
+            f"{name} has {setting} = false: what is written to it now is in no commit log, and is missing here. {remedy}; "
+            "then its snapshot is taken again"
+        )
+        if self._off.get(name) != message:
+            self.log.warning(message, table=name)
+        self._off[name] = message
+        known.is_due, known.why = True, message
+        self.health.set(_part(name), message)
+
+    def _due(self, name: str, known: _Known, now: Logged) -> None:
+        known.retake = f"again-{max(now.cdc_at, now.durable_at)}"
+        by = "Its snapshot is taken again" if self.takes_snapshots else (
+            "Run this once with --snapshot only and the same --work-folder"
+        )  # fmt: skip
+        known.is_due = True
+        known.why = (
+            f"{name} was altered, and CDC or durable_writes may have been off: what was written then is in no commit log. "
+            f"{by}. {_NEVER_TOLD}"
+        )
+        self.log.warning(known.why, table=name)
+        self.health.set(_part(name), known.why)
+
+    def retake(self, name: str) -> str:
+        """Return what the table's snapshot is called; empty: the first one."""
+        known = self._known.get(name)
+        return "" if known is None else known.retake
+
+    def is_off(self, name: str) -> bool:
+        """Whether what is written to the table now is in no log: a snapshot now would have to be taken again."""
+        return name in self._off
+
+    def taken(self, name: str) -> None:
+        """Note that the snapshot that was due has landed, all of it."""
+        with self._lock:
+            known = self._known.get(name)
+            if known is None or not known.is_due or name in self._off:
+                return
+            known.is_due, known.why = False, ""
+            self._write()
+        self.health.set(_part(name), "")
+        self.log.info(f"{name}: the snapshot has landed, and the log is followed again", table=name)
+
+    def due(self) -> list[str]:
+        """Return the tables whose snapshot is due again."""
+        return [name for name, known in list(self._known.items()) if known.is_due and name not in self._off]
+
+    @property
+    def _told(self) -> dict[str, object]:
+        return {name: asdict(known) for name, known in self._known.items()}
+
+    def _write(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / _FILE, json.dumps(self._told))
+
+
+@dataclass
+class Watched:
+    """What the log's thread sees and the snapshot's has to know.
+
+    Attributes:
+        gaps: None: nothing is remembered, as without a node.
+        aside: Tables that are set aside: their snapshot waits.
+        lists: What snapshots told of lists; None: nothing is remembered.
+    """
+
+    gaps: Gaps | None = None
+    aside: frozenset[str] = frozenset()
+    lists: OldLists | None = None
+
+    def holds_back(self, name: str) -> bool:
+        """Whether a snapshot of the table has to wait."""
+        return name in self.aside or (self.gaps is not None and self.gaps.is_off(name))
+
+    def retake(self, name: str) -> str:
+        """See `Gaps.retake`."""
+        return "" if self.gaps is None else self.gaps.retake(name)
+
+
+def _part(name: str) -> str:
+    return f"log of {name}"
+
+
+__all__ = ["Gaps", "Watched"]

@@ -1,0 +1,214 @@
+"""Tables that need somebody's hand: what is kept of them, what is remembered of them, and when they are well again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from captured import Said
+
+pytest.importorskip("cassandra")
+
+from cdc_producers.cassandra.aside import Aside
+from cdc_producers.cassandra.gaps import Gaps
+from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
+from cdc_producers.cassandra.same_tables import SameTables
+from cdc_producers.cassandra.schema_file import changes, check
+from cdc_producers.cassandra.source import _refusal
+from cdc_producers.metrics import Health
+from cdc_producers.source import Emitted
+
+from cdc_views.errors import UsageError
+from cdc_views.landing import Position
+from cdc_views.schema_readers.cql import read_cql
+
+NAME, STREAM = "shop.orders", "cassandra:host"
+TABLE = NodeTable("shop", "orders", UUID(int=7), True, logged=Logged(100, 100, 50))
+
+
+def schema(table: NodeTable) -> NodeSchema:
+    return NodeSchema("1", {table.id: table})
+
+
+def event(at: int, content: bytes = b"x") -> Emitted:
+    return Emitted(NAME, STREAM, Position(1, at), content, 5.0)
+
+
+@dataclass
+class Target:
+    """A table whose landing stands somewhere."""
+
+    landed: Position | None = None
+
+    def lander(self, stream: str) -> Target:
+        return self
+
+    def position(self) -> Position | None:
+        return self.landed
+
+
+@dataclass
+class Kept:
+    """A table's events set aside in a folder."""
+
+    folder: Path
+    target: Target = field(default_factory=Target)
+    health: Health = field(default_factory=Health)
+    said: Said = field(default_factory=Said)
+    emitted: list[Emitted] = field(default_factory=list)
+    aside: Aside = field(init=False)
+
+    def __post_init__(self) -> None:
+        targets: Any = {NAME: self.target}
+        self.aside = Aside(self.folder, targets, self.said, self.health)
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("waiting/*"))
+
+
+def test_events_of_a_table_set_aside_come_once_it_is_well(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.aside.set({NAME: "a field was renamed"}, kept.emitted.append)
+    assert kept.health.troubles == {f"table {NAME}": "a field was renamed"}
+    for at in (10, 20, 10, 20, 30):  # a reader that is started again says them again
+        kept.aside.keep(event(at))
+    kept.aside.keep(Emitted(NAME, STREAM, Position(1, 40)))
+    kept.aside.set({}, kept.emitted.append)
+    assert kept.emitted == [event(10), event(20), event(30)]
+    assert kept.health.troubles == {}
+    kept.target.landed = Position(1, 20)
+    kept.aside.forget_landed()
+    assert kept.files, "what has not landed stays on disk"
+    kept.target.landed = Position(1, 30)
+    kept.aside.forget_landed()
+    assert not kept.files
+
+
+def test_what_is_kept_outlives_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    kept = Kept(tmp_path)
+    kept.aside.set({NAME: "wrong"}, None)
+    kept.aside.keep(event(10))
+    kept.aside.sync()
+    with kept.files[0].open("a") as file:
+        file.write('["cassandra:host", 1, 2')
+    after = Kept(tmp_path)
+    after.aside.set({NAME: "wrong"}, None)
+    for at in (10, 20):
+        after.aside.keep(event(at))
+    after.aside.close()
+    third = Kept(tmp_path)
+    third.aside.give_back(third.emitted.append)
+    assert third.emitted == [event(10), event(20)]
+
+
+@dataclass
+class Watch:
+    """What an agent with this work folder remembers of a table."""
+
+    folder: Path
+    health: Health = field(default_factory=Health)
+    said: Said = field(default_factory=Said)
+    gaps: Gaps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.gaps = Gaps(self.folder, self.said, self.health)
+
+    def look(self, table: NodeTable, *, is_close: bool = True) -> None:
+        self.gaps.look(schema(table), [NAME], is_close=is_close)
+
+
+def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    watch.look(TABLE, is_close=False)
+    assert (watch.health.troubles, watch.gaps.due()) == ({}, [])
+    watch.look(replace(TABLE, has_cdc=False, logged=Logged(200, 100, 50)))
+    assert "has cdc = false" in str(watch.health.troubles)
+    assert (watch.gaps.due(), watch.gaps.is_off(NAME)) == ([], True)
+    on = replace(TABLE, logged=Logged(300, 100, 50))
+    watch.look(on)
+    assert (watch.gaps.due(), watch.gaps.retake(NAME)) == ([NAME], "again-300")
+    # it outlives a restart
+    again = Watch(tmp_path)
+    assert again.health.troubles
+    again.look(on, is_close=False)
+    assert again.gaps.due() == [NAME]
+    again.gaps.taken(NAME)
+    assert (again.gaps.due(), again.health.troubles, again.gaps.retake(NAME)) == ([], {}, "again-300")
+    assert Watch(tmp_path).health.troubles == {}
+
+
+@pytest.mark.parametrize(
+    ("logged", "is_close", "is_due"),
+    [
+        (Logged(200, 200, 50), True, False),  # a column came while it looked
+        (Logged(200, 200, 50), False, True),  # something came while nobody looked
+        (Logged(200, 100, 50), True, True),  # off and on between two looks, or another setting
+        (Logged(100, 100, 60), True, True),  # the keyspace
+        (Logged(100, 100, 50), False, False),
+    ],
+)
+def test_settings_that_moved_make_the_snapshot_due(tmp_path: Path, logged: Logged, is_close: bool, is_due: bool) -> None:
+    Watch(tmp_path).look(TABLE)
+    watch = Watch(tmp_path)
+    watch.look(replace(TABLE, logged=logged), is_close=is_close)
+    assert bool(watch.gaps.due()) is bool(watch.health.troubles) is is_due
+
+
+def test_another_table_of_the_name_has_no_gap(tmp_path: Path) -> None:
+    Watch(tmp_path).look(TABLE)
+    watch = Watch(tmp_path)
+    watch.look(replace(TABLE, id=UUID(int=8), logged=Logged(900, 900, 50)), is_close=False)
+    assert watch.gaps.due() == []
+
+
+def test_a_keyspace_without_durable_writes_is_refused_by_name() -> None:
+    assert "keyspace shop has durable_writes = false" in _refusal(NAME, replace(TABLE, is_durable=False))
+    assert _refusal(NAME, TABLE) == ""
+
+
+def test_a_table_that_was_made_again_is_well_with_another_raw_table(tmp_path: Path) -> None:
+    def same() -> SameTables:
+        return SameTables(tmp_path, [NAME], Said(), Health())
+
+    assert same().check(schema(TABLE), {NAME: "raw/a"}, {}) == {}
+    latter = replace(TABLE, id=UUID(int=8))
+    for _ in range(2):  # a restart mixes nothing
+        assert "dropped and created again" in same().check(schema(latter), {NAME: "raw/a"}, {})[NAME]
+    assert same().check(schema(latter), {NAME: "raw/b"}, {}) == {}
+    assert same().check(schema(latter), {NAME: "raw/b"}, {}) == {}
+    assert same().was_followed(NAME)
+
+
+@pytest.mark.parametrize(
+    ("column", "fields", "what"),
+    [
+        ("frozen<addr>", "street text, zip2 int", "field 2 of user type addr is 'zip' int in the schema file and 'zip2' int"),
+        ("addr", "street text, zip bigint", "field 2 of user type addr is 'zip' int in the schema file and 'zip' bigint"),
+        (
+            "map<int, frozen<list<frozen<addr>>>>",
+            "street text",
+            "field 2 of user type addr is 'zip' int in the schema file and m",
+        ),
+    ],
+)
+def test_a_user_type_that_differs_is_told_by_its_field(column: str, fields: str, what: str) -> None:
+    text = f"CREATE TYPE shop.addr (street text, zip int); CREATE TABLE shop.orders (k int PRIMARY KEY, c {column});"
+    there = read_cql(text.replace("street text, zip int", fields)).table(NAME)
+    kind = NodeType("shop", "addr", tuple((a, b) for a, b in (field.split() for field in fields.split(", "))))
+    node = replace(TABLE, columns=_columns(column))
+    here = read_cql(text).table(NAME)
+    assert there != here
+    with pytest.raises(UsageError) as refused:
+        check(here, node, [kind])
+    assert what in str(refused.value)
+    assert changes(here, node, [kind]) == [], "a field that was renamed is none that came"
+
+
+def _columns(kind: str) -> tuple[Any, ...]:
+    from cdc_producers.cassandra.node_schema import NodeColumn
+
+    return (NodeColumn("k", "int", "partition_key", 0), NodeColumn("c", kind))

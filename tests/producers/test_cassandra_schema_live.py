@@ -1,0 +1,222 @@
+"""One real node, ALTERs that no log survives: CDC off and on, durable_writes, tables dropped and made again, fields renamed.
+
+What one table needs never stops another; what cannot be known is said, and /healthz says so until it is mended.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("cassandra")
+
+from command_line import CommandLine
+from comparing import only_one_has
+from producing import Producer, eventually
+
+if TYPE_CHECKING:
+    from cassandra.cluster import Session
+    from services.cassandra import CassandraCluster
+
+pytestmark = pytest.mark.live
+_CREATED = {
+    "other": "CREATE TABLE {ks}.other (k int PRIMARY KEY, v text) WITH cdc = true",
+    "gap": "CREATE TABLE {ks}.gap (k int PRIMARY KEY, v text) WITH cdc = true",
+    "udt": "CREATE TABLE {ks}.udt (k int PRIMARY KEY, fa frozen<addr>) WITH cdc = true",
+}
+_TYPE = "CREATE TYPE {ks}.addr (street text, zip int)"
+
+
+@dataclass
+class Trial:
+    """A keyspace of its own, its project in the working directory, and the node's agent."""
+
+    session: Session
+    keyspace: str
+    agent: Producer
+    run: CommandLine
+    folder: Path
+    tables: tuple[str, ...] = tuple(_CREATED)
+    raws: dict[str, str] = field(default_factory=dict)
+
+    def cql(self, *statements: str) -> None:
+        """Run statements; `{ks}` is the keyspace."""
+        for text in statements:
+            self.session.execute(text.replace("{ks}", self.keyspace))
+
+    def project(self) -> None:
+        """Write the project file; `raws` are raw tables other than the usual ones."""
+        tables = []
+        for name in self.tables:
+            raw = {"format": "cassandra-mutation"} | ({"table": self.raws[name]} if name in self.raws else {})
+            tables.append({"name": f"{self.keyspace}.{name}", "schema": "schema.cql", "raw": raw})
+        beside = self.folder / "cdc_views.yml.new"
+        beside.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+        beside.replace(self.folder / "cdc_views.yml")
+
+    def start(self, *more: str) -> None:
+        self.agent.start(*more).wait_until_said("following", within=120)
+
+    def differences(self, name: str) -> list[str]:
+        """Rows that only one of the view and the node has."""
+        rows = [row[0] for row in self.session.execute(f"SELECT JSON * FROM {self.keyspace}.{name}")]
+        answer = self.run("query", f"{self.keyspace}.{name}", "--format", "jsonl")
+        assert answer.code == 0, answer.err
+        return only_one_has(name, map(_canonical, rows), map(_canonical, answer.out.splitlines()))
+
+    def equals(self, *names: str) -> None:
+        """Wait until these tables' views are what the node answers."""
+        for name in names:
+            eventually(
+                lambda name=name: not self.differences(name), within=90, every=1.0,
+                what=f"{name}: {self.keyspace}; the agent says {self.agent.said[-6:]}",
+            )  # fmt: skip
+
+    @property
+    def health(self) -> tuple[int, dict[str, str]]:
+        code, text = self.agent.get("/healthz")
+        return code, json.loads(text)["troubles"]
+
+    def fails_by(self, part: str) -> None:
+        """Wait until /healthz is 503 and says this."""
+        eventually(lambda: self.health[0] == 503 and part in str(self.health[1]), within=30, what=f"{part} in {self.health}")
+
+    def is_well(self) -> None:
+        eventually(lambda: self.health == (200, {}), within=90, every=0.5, what=f"{self.health}; {self.agent.said[-6:]}")
+
+
+def _canonical(line: str) -> str:
+    row: dict[str, Any] = json.loads(line)
+    return json.dumps(row, sort_keys=True)
+
+
+@pytest.fixture
+def trial(cassandra_node: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[Trial]:
+    keyspace, node = f"sch{time.time_ns() % 10**9}", cassandra_node.nodes[0]
+    session = cassandra_node.session()
+    where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
+    made = Trial(session, keyspace, Producer(tmp_path, {}, ["cassandra", *where]), run, tmp_path)
+    made.cql("CREATE KEYSPACE {ks} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", _TYPE)
+    made.cql(*_CREATED.values())
+    texts = (_TYPE, *_CREATED.values())
+    (tmp_path / "schema.cql").write_text(";\n".join(text.replace("{ks}", keyspace) for text in texts) + ";\n")
+    made.project()
+    yield made
+    if made.agent.running is not None and made.agent.running.poll() is None:
+        made.agent.kill()
+    session.execute(f"DROP KEYSPACE IF EXISTS {keyspace}")
+
+
+def _fill(trial: Trial, name: str, first: int, last: int, size: int = 20_000) -> None:
+    for k in range(first, last):
+        trial.session.execute(f"INSERT INTO {trial.keyspace}.{name} (k, v) VALUES (%s, %s)", (k, str(k % 10) * size))
+
+
+def test_cdc_that_was_off_is_told_and_the_snapshot_is_taken_again(trial: Trial) -> None:
+    trial.start()
+    _fill(trial, "gap", 0, 5)
+    _fill(trial, "other", 0, 5)
+    trial.equals("gap", "other")
+    trial.is_well()
+    # while it runs
+    trial.cql("ALTER TABLE {ks}.gap WITH cdc = false")
+    trial.fails_by("has cdc = false")
+    _fill(trial, "gap", 5, 205)
+    trial.cql("ALTER TABLE {ks}.gap WITH cdc = true")
+    trial.fails_by("altered, and CDC")
+    trial.equals("gap")
+    trial.is_well()
+    # while it is stopped, and a kill in the middle
+    assert trial.agent.stop() == 0
+    trial.cql("ALTER TABLE {ks}.gap WITH cdc = false")
+    _fill(trial, "gap", 205, 405)
+    trial.cql("ALTER TABLE {ks}.gap WITH cdc = true")
+    _fill(trial, "gap", 405, 410)
+    trial.start()
+    trial.agent.wait_until_said("gap was altered, and CDC or durable_writes may have been off")
+    trial.agent.kill()
+    trial.start()
+    trial.equals("gap", "other")
+    trial.is_well()
+    # a column that comes while it looks is no gap
+    trial.cql("ALTER TABLE {ks}.gap ADD w int", "INSERT INTO {ks}.gap (k, w) VALUES (1, 7)")
+    trial.equals("gap")
+    assert not trial.agent.has_said("gap: snapshot begins") or trial.health[0] == 200
+    assert trial.agent.stop() == 0
+
+
+def test_a_keyspace_without_durable_writes_is_refused_and_one_that_lost_them_is_told(trial: Trial) -> None:
+    trial.cql("ALTER KEYSPACE {ks} WITH durable_writes = false")
+    trial.agent.start()
+    assert trial.agent.running is not None
+    assert trial.agent.running.wait(120) == 2
+    assert f"keyspace {trial.keyspace} has durable_writes = false" in trial.agent.log.read_text()
+    trial.cql("ALTER KEYSPACE {ks} WITH durable_writes = true")
+    trial.start()
+    _fill(trial, "other", 0, 5)
+    trial.equals("other")
+    trial.cql("ALTER KEYSPACE {ks} WITH durable_writes = false")
+    trial.fails_by("has durable_writes = false")
+    _fill(trial, "other", 5, 10)
+    trial.cql("ALTER KEYSPACE {ks} WITH durable_writes = true")
+    _fill(trial, "other", 10, 12)
+    trial.equals("other")
+    trial.is_well()
+    assert trial.agent.stop() == 0
+
+
+def test_ddl_of_one_table_sets_that_table_aside_and_the_others_go_on(trial: Trial) -> None:
+    trial.start()
+    trial.cql("INSERT INTO {ks}.udt (k, fa) VALUES (1, {street: 'a', zip: 1})")
+    _fill(trial, "gap", 0, 2, 1)
+    _fill(trial, "other", 0, 2, 1)
+    trial.equals("udt", "gap", "other")
+
+    trial.cql("ALTER TYPE {ks}.addr RENAME zip TO zip2", "INSERT INTO {ks}.udt (k, fa) VALUES (2, {street: 'b', zip2: 2})")
+    trial.fails_by("field 2 of user type")
+    assert "'zip' int in the schema file and 'zip2' int in the node" in str(trial.health[1])
+    _fill(trial, "other", 2, 4, 1)
+    trial.equals("other")
+    trial.agent.kill()  # what was kept outlives it
+    trial.start()
+    trial.fails_by("field 2 of user type")
+    trial.cql("INSERT INTO {ks}.udt (k, fa) VALUES (3, {street: 'c', zip2: 3})")
+    with (trial.folder / "schema.cql").open("a") as schema:
+        schema.write(f"ALTER TYPE {trial.keyspace}.addr RENAME zip TO zip2;\n")
+    trial.equals("udt")
+    trial.is_well()
+
+    trial.cql("DROP TABLE {ks}.gap")
+    trial.fails_by(f"no table {trial.keyspace}.gap")
+    _fill(trial, "other", 4, 6, 1)
+    trial.equals("other", "udt")
+    assert trial.agent.stop() == 0
+    trial.start()  # a restart goes on, too
+    trial.cql(_CREATED["gap"], "INSERT INTO {ks}.gap (k, v) VALUES (9, 'latter')")
+    trial.fails_by("gap was dropped and created again")
+    _fill(trial, "other", 6, 8, 1)
+    trial.equals("other")
+    trial.raws["gap"] = "raw/gap2"
+    trial.project()
+    trial.equals("gap", "other", "udt")
+    trial.is_well()
+    assert trial.agent.metric("quarantined_total") == 0
+    assert trial.agent.stop() == 0
+
+
+def test_a_dropped_keyspace_is_told_and_its_agent_stays(trial: Trial) -> None:
+    trial.start()
+    _fill(trial, "other", 0, 2, 1)
+    trial.equals("other")
+    trial.cql("DROP KEYSPACE {ks}")
+    trial.fails_by(f"no table {trial.keyspace}.other")
+    time.sleep(2)
+    assert trial.agent.running is not None
+    assert trial.agent.running.poll() is None
+    assert trial.agent.stop() == 0
