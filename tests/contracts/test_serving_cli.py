@@ -60,7 +60,7 @@ def test_a_run_says_what_became_of_it(run: CommandLine, cassandra_cases: Path) -
     outcomes.append(run("materialize", "--format", "jsonl"))
     told = [answer.rows[0]["outcome"].partition("; ")[2] for answer in outcomes]
     assert [answer.rows[0]["is_new"] for answer in outcomes] == [True, False, True]
-    assert told[0].startswith("serving table written (it held nothing of this raw table): ")
+    assert told[0].startswith("serving table written (it held nothing of this state): ")
     assert told[1].startswith("serving table is up to date: ")
     assert told[2].startswith("serving table brought up to date in 1 buckets: ")
     serving = DeltaTable("warehouse/serving/items")

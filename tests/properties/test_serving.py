@@ -65,7 +65,7 @@ def test_a_serving_table_shows_what_raw_shows(
         kept.land(int(total * share))
         done.append(kept.run(duckdb_engine, now))
         assert_serves(duckdb_engine, kept.serving, kept.raw, now=now, how=f"at {now}, by {done[-1].line()}")
-    assert done[0].why == "it held nothing of this raw table"
+    assert done[0].why == "it held nothing of this state"
     if subject.relation.order.value == "micros":
         assert not any(one.why for one in done[1:]), "only a truncate needs all of it"
         assert all(one.is_new for one in done), "something expired whenever the clock moved"
@@ -185,12 +185,12 @@ def test_what_changes_everything_writes_everything(duckdb_engine: DuckDbEngine, 
     assert not kept.run(duckdb_engine, NOW).is_new
 
 
-def test_a_recreated_raw_table_writes_everything(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
+def test_rows_of_another_state_are_all_written_anew(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
     kept, other = Kept(tmp_path, UNSHARED, cases=5), Kept(tmp_path / "other", UNSHARED, cases=6, seed=SEED + 1)
-    other.state, other.serving = kept.state, kept.serving
+    other.serving = kept.serving
     for one in (kept, other):
         one.land(30)
-        assert one.run(duckdb_engine, NOW).why == "it held nothing of this raw table"
+        assert one.run(duckdb_engine, NOW).why == "it held nothing of this state"
         assert_serves(duckdb_engine, one.serving, one.raw, now=NOW)
 
 
