@@ -24,7 +24,8 @@ def check_pins(coordinates: tuple[str, str, str], folder: Path) -> None:
     name = ":".join(coordinates)
     known = _known().get(name)
     if known is None:
-        raise EngineError(f"{name} is not fetched: cdc-views knows no SHA-256 of its files; name a folder that has them (--cassandra-lib)")
+        remedy = "name a folder that has them (--cassandra-lib)"
+        raise EngineError(f"{name} is not fetched: cdc-views knows no SHA-256 of its files; {remedy}")
     found = {file.name: file for file in folder.iterdir()}
     if odd := sorted(found.keys() ^ known.keys()):
         raise EngineError(f"{name}: {odd[0]} was {'not ' if odd[0] in known else ''}given by the repository; {_REMEDY}")
