@@ -46,7 +46,8 @@ def _subject(value: str, names: Collection[str]) -> str:
 
 _MEMBERS = (
     "cassandra-mutation/1 format written position node keyspace table partition rows kind clustering liveness cells column value "
-    "deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset epoch segment"
+    "epoch segment "
+    "deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset"
 )
 _OURS = frozenset(_MEMBERS.split())
 """Members of events, which are no values."""
