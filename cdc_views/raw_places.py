@@ -146,6 +146,7 @@ def _setting(table: Table) -> str:
 def quarantine_note(table: Table) -> str:
     """Return what to say of rows of a found table that are no events; empty where there are none."""
     from cdc_views.landing import quarantine_location
+    from cdc_views.landing.discretion import without_values
     from cdc_views.landing.quarantine import waiting
 
     if not table.is_found:
@@ -157,7 +158,9 @@ def quarantine_note(table: Table) -> str:
         count, first = waiting(table.raw)
     if not count:
         return ""
-    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {first}"
+    place, _, reason = first.partition(": ")
+    told = f"{place}: {without_values(reason, table.schema)}"
+    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {told}"
 
 
 def land_files(

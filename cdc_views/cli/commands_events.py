@@ -16,8 +16,12 @@ from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Rejection
+    from cdc_views.schema import TableSchema
     from cdc_views.table import Table
 
+WithValuesOption = Annotated[
+    bool, typer.Option("--with-values", help="Say of bad events what they held, too; quarantine keeps it anyway.")
+]
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
 
@@ -31,6 +35,7 @@ def land(
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events can be read.")] = False,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
+    with_values: WithValuesOption = False,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -58,7 +63,7 @@ def land(
     if report.facts:
         _refresh(target)
     for file in report.files:
-        _tell_rejections(file.name, file.rejections, file.quarantined)
+        _tell_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
     _tell_forgotten(table, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
@@ -90,9 +95,13 @@ def _file_records(report: LandingReport) -> list[dict[str, object]]:
     ]
 
 
-def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int) -> None:
+def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
+    """Warn of the first; without what may be a value of the table's, where its schema is given."""
+    from cdc_views.landing.discretion import without_values
+
     for rejection in rejections:
-        log.warning(f"{name}:{rejection.line}: {rejection.reason}", file=name, line=rejection.line)
+        reason = rejection.reason if schema is None else without_values(rejection.reason, schema)
+        log.warning(f"{name}:{rejection.line}: {reason}", file=name, line=rejection.line)
     if count > len(rejections):
         log.warning(f"{name}: … and {count - len(rejections):,} more")
 
@@ -106,6 +115,7 @@ def replay(
     table: TableArgument,
     project: ProjectOption = Path("cdc_views.yml"),
     select: SelectOption = None,
+    with_values: WithValuesOption = False,
     format: FormatOption = "table",
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -120,7 +130,7 @@ def replay(
         _refresh(target)
     record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
     print_rows(_REPLAY_COLUMNS, as_json_rows([record]), format=format)
-    _tell_rejections(table, report.rejections, report.waiting)
+    _tell_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
     _tell_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)

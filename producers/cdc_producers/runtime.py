@@ -20,7 +20,8 @@ from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander, exists, gone
+from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander, exists, gone
+from cdc_views.landing.discretion import without_values
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.relation import RawTable
 
@@ -62,6 +63,10 @@ class _Landing:
     landers: dict[str, EventLander] = field(default_factory=dict)
     version: object = None
     raw: RawTable | None = None
+
+    def told(self, rejection: Rejection) -> str:
+        """Why an event was refused, without its values; quarantine has those."""
+        return without_values(rejection.reason, self.raw.relation.schema) if self.raw is not None else "see quarantine"
 
     def land(self, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
         """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
@@ -250,7 +255,7 @@ class Runtime:
         self.metrics.quarantined(table).inc(report.quarantined)
         self.metrics.position(table).set(position.at)
         for rejection in report.rejections:
-            self.order.log.warning(f"{table}: quarantined: {rejection.reason}", table=table)
+            self.order.log.warning(f"{table}: quarantined: {self._landings[table].told(rejection)}", table=table)
         if report.quarantined:
             self.order.log.warning(
                 f"{table}: {report.quarantined:,} events went to quarantine; mend the cause, then `cdc-views replay {table}`",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cdc_views.errors import EngineError
 from cdc_views_spark.java import is_wrapped, java_home
+from cdc_views_spark.pins import check_pins
 from cdc_views_spark.truststore import trust_options
 
 Coordinates = tuple[str, str, str]
@@ -32,12 +33,17 @@ def fetched(coordinates: Coordinates, folder: Path, *, finish: Callable[[Path], 
         finish: Called once, with the folder as fetched, before it is put in place.
 
     Raises:
-        EngineError: No repository gave it, after three attempts.
+        EngineError: No repository gave it, after three attempts; or it is not what `jars.sha256` says.
     """
     if not (folder / _COMPLETE).exists():
         # beside the place, then renamed: two processes may fetch at once, or one may be killed
         beside = folder.with_name(f"{folder.name}.{getpid()}")
         _fetch(coordinates, beside)
+        try:
+            check_pins(coordinates, beside)
+        except EngineError:
+            shutil.rmtree(beside)
+            raise
         finish(beside)
         (beside / _COMPLETE).touch()
         _put_in_place(beside, folder)

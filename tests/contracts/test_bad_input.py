@@ -251,7 +251,7 @@ def test_a_binary_schema_file(run: CommandLine) -> None:
         ("[]", "where an object was expected"),
         ("{}", "'format' is missing"),
         ("[" * 5000, "not JSON"),
-        (event(1, value=5), "'state': 5 is not a text"),
+        (event(1, value=5), "'state': … is not a text"),
         (event(1, name="other"), "an event of table shop.other, where shop.orders was expected"),
         (event(1).replace('"written": 1', '"written": 1e99'), "where an integer was expected"),
         (event(1).replace("mutation/1", "mutation/2"), "'cassandra-mutation/1' was expected"),

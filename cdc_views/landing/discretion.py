@@ -1,0 +1,78 @@
+"""Why an event is in quarantine, without what it says: logs are read, kept and copied by more people than rows are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from cdc_views.schema import TableSchema
+from cdc_views.types import ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf
+
+_LEFT_OUT = "…"
+_TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
+_UNCLOSED = r"['\"](?:[^\\]|\\.)*?(?= is not an? | where |$)"
+_JSON = r"[{\[].*[}\]]|[{\[].*?(?= is not an? |$)"
+_PARTS = re.compile(rf"UTF-8|{_TEXT}|(?<![\w'])(?:{_UNCLOSED})|{_JSON}|[+-]?\d[\w.:+-]*", re.DOTALL)
+_COUNTED = re.compile(r"\s*(?:bits?|bytes?|digits|elements|fields|columns?|letters)\b")
+_PLACED = re.compile(r"(?:\b(?:byte|line|column|char|position|fit|than|has)|[<(,]) ?\Z")
+_SUBJECT = re.compile(r"(?P<before>\A|: )(?P<value>[^:]*?)(?= is not an? )")
+
+
+def without_values(reason: str, schema: TableSchema) -> str:
+    r"""Return a reason with `…` in place of what may be a value: texts but names of the schema's, numbers, JSON.
+
+    >>> from cdc_views.schema import Column, Role
+    >>> from cdc_views.types import Kind, Scalar
+    >>> orders = TableSchema("shop", "orders", (Column("id", Scalar(Kind.INT), Role.PARTITION),))
+    >>> without_values("'id': \"ssn-123\" is not a int: an integer was expected", orders)
+    "'id': … is not a int: an integer was expected"
+    """
+    names = frozenset(_names(schema))
+
+    def part(found: re.Match[str]) -> str:
+        text = found[0]
+        if text == "UTF-8" or (text[0] in "'\"`" and text[1:-1] in names):
+            return text
+        is_count = _COUNTED.match(reason, found.end()) or _PLACED.search(reason, 0, found.start())
+        return text if text[0].isdigit() and text.isdigit() and is_count else _LEFT_OUT
+
+    return _SUBJECT.sub(lambda found: found["before"] + _subject(found["value"], names), _PARTS.sub(part, reason))
+
+
+def _subject(value: str, names: Collection[str]) -> str:
+    """What is said to be no such thing: a column, or a value as it came."""
+    return value if value[1:-1] in names else _LEFT_OUT
+
+
+_MEMBERS = (
+    "cassandra-mutation/1 format written position node keyspace table partition rows kind clustering liveness cells column value "
+    "epoch segment "
+    "deleted_at expires_at ttl inclusive start end op key source order before after ts_ms payload schema topic offset"
+)
+_OURS = frozenset(_MEMBERS.split())
+"""Members of events, which are no values."""
+
+
+def _names(schema: TableSchema) -> Iterator[str]:
+    yield from _OURS
+    yield from (schema.name, schema.full_name)
+    for column in schema.columns:
+        yield column.name
+        yield from _fields(column.type)
+
+
+def _fields(kind: LogicalType) -> Iterator[str]:
+    match kind:
+        case ListOf() | SetOf() | VectorOf():
+            yield from _fields(kind.element)
+        case MapOf():
+            yield from (*_fields(kind.key), *_fields(kind.value))
+        case TupleOf():
+            for field in kind.fields:
+                yield from _fields(field)
+        case Udt():
+            for name, field in kind.fields:
+                yield from (name, *_fields(field))
+
+
+__all__ = ["without_values"]
