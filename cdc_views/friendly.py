@@ -61,22 +61,6 @@ def friendly_table(
     return pa.Table.from_arrays(arrays, names=names)
 
 
-def pandas_frame(table: pa.Table) -> Any:
-    """Return a table of friendly types as a DataFrame; see `Result.to_pandas`."""
-    import pandas as pd
-
-    for index, field in enumerate(table.schema):
-        if pa.types.is_time(field.type):
-            spans = table.column(index).cast(pa.int64()).cast(pa.duration("ns"))
-            table = table.set_column(index, field.name, spans)
-    return table.to_pandas(date_as_object=False, types_mapper=lambda kind: pd.ArrowDtype(kind) if _is_delicate(kind) else None)
-
-
-def _is_delicate(kind: pa.DataType) -> bool:
-    """Whether values of a nested type may be ones that Python's datetime cannot hold."""
-    return any(pa.types.is_temporal(part) or _is_delicate(part) for part in (kind.field(i).type for i in range(kind.num_fields)))
-
-
 def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) -> pa.Array:
     if wanted is not None:
         return _overridden(name, values, wanted)
