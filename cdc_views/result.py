@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.codec.jsontext import to_json
+from cdc_views.codec.jsontext import to_json, to_shown
 from cdc_views.relation import Relation
+from cdc_views.types import LogicalType
 
 if TYPE_CHECKING:
     import duckdb
@@ -52,9 +53,16 @@ class Result:
 
     def json_rows(self) -> Iterator[dict[str, str]]:
         """Yield one dict a row, of the JSON texts that `SELECT JSON` would print."""
+        yield from self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` as tables and CSV have them: NaN, Infinity and -Infinity are no null, and JSON's null is quoted."""
+        yield from self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
         kinds = {name: self.relation.schema.column(name).type for name in self.columns}
         for row in self.rows():
-            yield {name: to_json(kind, row[name]) for name, kind in kinds.items()}
+            yield {name: text(kind, row[name]) for name, kind in kinds.items()}
 
     def to_arrow(self) -> pa.Table:
         """Return the rows with friendly types: timestamps, dates, maps; what would lose digits stays text.
@@ -87,8 +95,6 @@ class Result:
     def to_polars(self) -> polars.DataFrame:
         """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
 
-        A map is a list of structs of key and value.
-
         Raises:
             UsageError: Polars is not installed (`pip install polars`).
         """
@@ -119,7 +125,7 @@ class Result:
         """The first rows as an HTML table: what a notebook shows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         lines = []
-        for index, row in enumerate(self.json_rows()):
+        for index, row in enumerate(self.shown_rows()):
             if index == _SHOWN_ROWS:
                 break
             lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")

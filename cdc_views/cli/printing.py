@@ -16,7 +16,7 @@ from cdc_views.exporting import Exported
 
 _UNBOUNDED = 1_000_000
 
-__all__ = ["JsonRow", "as_json_rows", "check_format", "print_rows"]
+__all__ = ["JsonRow", "as_json_rows", "check_format", "is_json", "print_rows"]
 
 
 def check_format(name: str) -> str:
@@ -24,6 +24,11 @@ def check_format(name: str) -> str:
     if name not in _PRINTERS:
         raise UsageError(f"--format is {name!r}{did_you_mean(name, _PRINTERS)}")
     return name
+
+
+def is_json(format: str) -> bool:
+    """Whether values are printed as JSON, which has neither NaN nor infinities."""
+    return format in {"json", "jsonl"}
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:
