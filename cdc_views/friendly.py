@@ -26,7 +26,6 @@ from sqlglot import exp
 
 from cdc_views.codec.physical import arrow_type, to_physical
 from cdc_views.errors import ConfigError
-from cdc_views.extras import needs
 from cdc_views.overrides import parse_override, precision_and_scale
 from cdc_views.schema import TableSchema
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
@@ -60,31 +59,6 @@ def friendly_table(
     names = list(columns)
     arrays = [_array(name, schema.column(name).type, [row[name] for row in kept], overrides.get(name)) for name in names]
     return pa.Table.from_arrays(arrays, names=names)
-
-
-def pandas_frame(table: pa.Table) -> Any:
-    """Return a table of friendly types as a DataFrame; see `Result.to_pandas`."""
-    with needs("`to_pandas`", extra="pandas"):
-        import pandas as pd
-
-    for index, field in enumerate(table.schema):
-        if pa.types.is_time(field.type):
-            spans = table.column(index).cast(pa.int64()).cast(pa.duration("ns"))
-            table = table.set_column(index, field.name, spans)
-    return table.to_pandas(date_as_object=False, types_mapper=lambda kind: pd.ArrowDtype(kind) if _is_delicate(kind) else None)
-
-
-def pandas_rows(table: pa.Table) -> Any:
-    """Return a table of friendly types as a DataFrame of Arrow's types, in which no integer is rounded and null is no NaN."""
-    with needs("`validate` without --no-docs", extra="quality"):
-        import pandas as pd
-
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
-
-
-def _is_delicate(kind: pa.DataType) -> bool:
-    """Whether values of a nested type may be ones that Python's datetime cannot hold."""
-    return any(pa.types.is_temporal(part) or _is_delicate(part) for part in (kind.field(i).type for i in range(kind.num_fields)))
 
 
 def _array(name: str, kind: LogicalType, values: list[Any], wanted: str | None) -> pa.Array:

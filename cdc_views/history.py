@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.codec.jsontext import quote, to_json
+from cdc_views.codec.jsontext import quote, to_json, to_shown
 from cdc_views.codec.times import instant_text
 from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from cdc_views.strategy import Strategy
     from cdc_views.table import Table
+    from cdc_views.types import LogicalType
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,16 @@ class History:
 
     def json_rows(self) -> Iterator[dict[str, str]]:
         """Yield one dict a version, of JSON texts: those `Result.json_rows` gives, and the span (`span_names`)."""
+        yield from self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` as tables and CSV have them; see `Result.shown_rows`."""
+        yield from self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
         kinds = {name: self.relation.schema.column(name).type for name in self.columns}
         for version in self.versions():
-            shown = {name: to_json(kind, version.row[name]) for name, kind in kinds.items()}
+            shown = {name: text(kind, version.row[name]) for name, kind in kinds.items()}
             spans = [self._instant(version.valid_from), self._instant(version.valid_to)]
             spans += [_landing_text(version.landed_at)] * self.is_by_position
             yield {**shown, **dict(zip(self.span_names, spans, strict=True))}

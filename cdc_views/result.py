@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.codec.jsontext import to_json
+from cdc_views.codec.jsontext import to_json, to_shown
 from cdc_views.relation import Relation
+from cdc_views.types import LogicalType
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas
+    import polars
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 _SHOWN_ROWS = 50
 
@@ -49,9 +53,16 @@ class Result:
 
     def json_rows(self) -> Iterator[dict[str, str]]:
         """Yield one dict a row, of the JSON texts that `SELECT JSON` would print."""
+        yield from self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` as tables and CSV have them: NaN, Infinity and -Infinity are no null, and JSON's null is quoted."""
+        yield from self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
         kinds = {name: self.relation.schema.column(name).type for name in self.columns}
         for row in self.rows():
-            yield {name: to_json(kind, row[name]) for name, kind in kinds.items()}
+            yield {name: text(kind, row[name]) for name, kind in kinds.items()}
 
     def to_arrow(self) -> pa.Table:
         """Return the rows with friendly types: timestamps, dates, maps; what would lose digits stays text.
@@ -63,20 +74,58 @@ class Result:
         return friendly_table(self.relation.schema, self.rows(), columns=self.columns, overrides=self.overrides)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return `to_arrow()` as a DataFrame; pandas must be installed.
+        """Return `to_arrow()` as a DataFrame; every number is exact.
 
-        A time is a timedelta64[ns] and a date a datetime64, since Python's own types hold neither nanoseconds nor
-        years past 9999; nested columns with such parts stay Arrow's (`pandas.ArrowDtype`).
+        ==========================================  =====================================================
+        whole numbers, float, double, booleans      nullable Int8 … Int64, Float32, Float64, boolean: a null is `pandas.NA`
+        decimals of a declared size                 object: `decimal.Decimal`, None
+        text, and what is shown as text             object: str, None
+        timestamps                                  datetime64 of ms or µs, with UTC where they are instants
+        date, time                                  datetime64, timedelta64[ns]: Python's hold neither years past 9999 nor ns
+        nested ones of whole numbers or times       Arrow's (`pandas.ArrowDtype`)
+        ==========================================  =====================================================
+
+        Raises:
+            UsageError: pandas is not installed (`pip install 'cdc-views[pandas]'`).
         """
-        from cdc_views.friendly import pandas_frame
+        from cdc_views.frames import pandas_frame
 
         return pandas_frame(self.to_arrow())
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
+
+        Raises:
+            UsageError: Polars is not installed (`pip install polars`).
+        """
+        from cdc_views.frames import polars_frame
+
+        return polars_frame(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Return `to_arrow()` as a relation of DuckDB, of `connection` or of a database in memory of its own.
+
+        Types are those of a view, but a time of a day is a TIME of µs or ns, as DuckDB reads Arrow's.
+        """
+        from cdc_views.frames import duckdb_relation
+
+        return duckdb_relation(self.to_arrow(), connection)
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
+
+        Raises:
+            UsageError: PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        """
+        from cdc_views.frames import spark_frame
+
+        return spark_frame(self.to_arrow(), session)
 
     def _repr_html_(self) -> str:
         """The first rows as an HTML table: what a notebook shows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         lines = []
-        for index, row in enumerate(self.json_rows()):
+        for index, row in enumerate(self.shown_rows()):
             if index == _SHOWN_ROWS:
                 break
             lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")

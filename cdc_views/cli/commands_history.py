@@ -19,7 +19,7 @@ from cdc_views.cli.options import (
     TableArgument,
     check_selected,
 )
-from cdc_views.cli.printing import check_format, print_rows
+from cdc_views.cli.printing import check_format, is_json, print_rows
 
 _KeyOption = Annotated[
     str | None, typer.Option("--key", metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
@@ -69,4 +69,4 @@ def history(
     )
     if found.note:
         (log.warning if target.is_found else log.info)(found.note)
-    print_rows((*found.columns, *found.span_names), found.json_rows(), format=format)
+    print_rows((*found.columns, *found.span_names), found.json_rows() if is_json(format) else found.shown_rows(), format=format)

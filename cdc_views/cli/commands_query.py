@@ -20,7 +20,7 @@ from cdc_views.cli.options import (
     TableArgument,
     check_selected,
 )
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.printing import as_json_rows, check_format, is_json, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
 
 _WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
@@ -67,7 +67,7 @@ def query(
     )
     if result.note:
         (log.warning if target.is_found else log.info)(result.note)
-    print_rows(result.columns, result.json_rows(), format=format)
+    print_rows(result.columns, result.json_rows() if is_json(format) else result.shown_rows(), format=format)
 
 
 def explain(

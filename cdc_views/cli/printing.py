@@ -19,7 +19,7 @@ _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """What a terminal or an editor acts upon: DEL, C1 controls, marks of direction, line separators. JSON has them in texts."""
 
-__all__ = ["JsonRow", "as_json_rows", "check_format", "print_rows"]
+__all__ = ["JsonRow", "as_json_rows", "check_format", "is_json", "print_rows"]
 
 
 def check_format(name: str) -> str:
@@ -27,6 +27,11 @@ def check_format(name: str) -> str:
     if name not in _PRINTERS:
         raise UsageError(f"--format is {name!r}{did_you_mean(name, _PRINTERS)}")
     return name
+
+
+def is_json(format: str) -> bool:
+    """Whether values are printed as JSON, which has neither NaN nor infinities."""
+    return format in {"json", "jsonl"}
 
 
 def print_rows(columns: Sequence[str], rows: Iterable[JsonRow], *, format: str) -> None:

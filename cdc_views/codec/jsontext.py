@@ -19,7 +19,7 @@ from cdc_views.codec.times import date_text, datetime_text, duration_text, time_
 from cdc_views.codec.wholes import digits_of
 from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
-__all__ = ["JsonRow", "from_json", "java_double", "parse_json", "quote", "to_json"]
+__all__ = ["JsonRow", "from_json", "java_double", "parse_json", "quote", "to_json", "to_shown"]
 
 JsonRow = Mapping[str, str]
 """One row: column → JSON text."""
@@ -34,28 +34,49 @@ def quote(text: str) -> str:
 
 
 def to_json(kind: LogicalType, value: Any) -> str:
-    """Return the JSON text of a native value; None gives `null`, `EMPTY` gives `""`."""
+    """Return the JSON text of a native value; None gives `null`, `EMPTY` gives `""`.
+
+    JSON has no NaN and no infinities, which are `null`, too.
+    """
+    return _text(kind, value, _PRINT)
+
+
+def to_shown(kind: LogicalType, value: Any) -> str:
+    """Return what tables and CSV show of a native value: its JSON text, but NaN and infinities by name, and JSON's null quoted.
+
+    >>> to_shown(Scalar(Kind.DOUBLE), float("-inf")), to_shown(Scalar(Kind.JSON), "null"), to_shown(Scalar(Kind.JSON), None)
+    ('-Infinity', '"null"', 'null')
+    """
+    text = _text(kind, value, _SHOW)
+    return quote(text) if text == "null" and value is not None else text
+
+
+_Printers = Mapping[Kind, Callable[[Any], str]]
+
+
+def _text(kind: LogicalType, value: Any, printers: _Printers) -> str:
     if value is None:
         return "null"
     if value is EMPTY:
         return '""'
     if isinstance(kind, Scalar):
-        return _PRINT[kind.kind](value)
+        return printers[kind.kind](value)
     match kind:
         case ListOf() | SetOf() | VectorOf():
-            return "[" + ", ".join(to_json(kind.element, item) for item in value) + "]"
+            return "[" + ", ".join(_text(kind.element, item, printers) for item in value) + "]"
         case MapOf():
-            return "{" + ", ".join(f"{_key(kind.key, k)}: {to_json(kind.value, v)}" for k, v in value) + "}"
+            pairs = ((_key(kind.key, k, printers), _text(kind.value, v, printers)) for k, v in value)
+            return "{" + ", ".join(f"{key}: {shown}" for key, shown in pairs) + "}"
         case TupleOf():
-            return "[" + ", ".join(to_json(field, item) for field, item in zip(kind.fields, value, strict=True)) + "]"
+            return "[" + ", ".join(_text(field, item, printers) for field, item in zip(kind.fields, value, strict=True)) + "]"
         case Udt():
-            pairs = zip(kind.fields, value, strict=True)
-            return "{" + ", ".join(f"{_field_name(name)}: {to_json(field, item)}" for (name, field), item in pairs) + "}"
+            fields = zip(kind.fields, value, strict=True)
+            return "{" + ", ".join(f"{_field_name(n)}: {_text(field, item, printers)}" for (n, field), item in fields) + "}"
     raise TypeError(f"no JSON for {kind!r}")
 
 
-def _key(kind: LogicalType, value: Any) -> str:
-    text = to_json(kind, value)
+def _key(kind: LogicalType, value: Any, printers: _Printers) -> str:
+    text = _text(kind, value, printers)
     return text if text.startswith('"') else quote(text)
 
 
@@ -98,6 +119,14 @@ def _float(single: bool) -> Callable[[float], str]:
     return lambda value: java_double(value, single=single) if math.isfinite(value) else "null"
 
 
+def _any_float(single: bool) -> Callable[[float], str]:
+    return lambda value: java_double(value, single=single) if math.isfinite(value) else _named(value)
+
+
+def _named(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _json_document(value: str) -> str:
     """A `json` value is printed as nested JSON; text that is no JSON stays a string."""
     try:
@@ -128,3 +157,4 @@ _PRINT: dict[Kind, Callable[[Any], str]] = {
     **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.COUNTER), str),
     Kind.VARINT: digits_of,
 }
+_SHOW = _PRINT | {Kind.FLOAT: _any_float(single=True), Kind.DOUBLE: _any_float(single=False)}

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.extras import needs
-from cdc_views.friendly import pandas_rows
+from cdc_views.frames import pandas_rows
 from cdc_views.quality.checks import Report
 from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations

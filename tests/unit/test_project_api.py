@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from tiny_project import NOW, event, make_project, write_lines
 
 from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UsageError
-from cdc_views.friendly import friendly_table, pandas_frame
+from cdc_views.frames import pandas_frame
+from cdc_views.friendly import friendly_table
 from cdc_views.instants import epoch_micros, epoch_seconds
+from cdc_views.relation import Relation
+from cdc_views.result import Result
 from cdc_views.schema import Column, Role, TableSchema
 from cdc_views.types import EMPTY, Kind, ListOf, MapOf, Scalar, TupleOf, Udt
 
@@ -131,6 +138,81 @@ def test_pandas_takes_times_and_dates_that_python_cannot_hold() -> None:
     assert frame["c"].astype("int64").tolist() == [86_399_999_999_999]
     assert len(pandas_frame(friendly(Scalar(Kind.DATE), 4_000_000))) == 1
     assert len(pandas_frame(friendly(ListOf(Scalar(Kind.TIME)), (1,)))) == 1
+
+
+EXACT = {
+    "big": (Kind.BIGINT, 9_007_199_254_740_993),
+    "tiny": (Kind.TINYINT, 1),
+    "yes": (Kind.BOOLEAN, True),
+    "nan": (Kind.DOUBLE, math.nan),
+    "price": (Kind.DECIMAL, Decimal("12345678901234567.89")),
+    "at": (Kind.TIMESTAMP, 1_795_251_600_123),
+    "text": (Kind.TEXT, "x"),
+}
+
+
+def exact_result() -> Result:
+    """A row of values that doubles would round, and one of nulls."""
+    kinds = [Column(n, Scalar(k, 2, 19) if k is Kind.DECIMAL else Scalar(k)) for n, (k, _) in EXACT.items()]
+    relation = Relation(schema(*kinds))
+    names = tuple(EXACT)
+    table = friendly_table(
+        relation.schema, [{n: v for n, (_, v) in EXACT.items()}, dict.fromkeys(EXACT)], columns=names, overrides={}
+    )
+
+    class Known(Result):
+        """A result whose Arrow table is known."""
+
+        def to_arrow(self) -> pa.Table:
+            """The table."""
+            return table
+
+    return Known(relation, names, pa.table({}), NOW)
+
+
+def test_values_stay_exact_in_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = exact_result().to_pandas()
+    assert {name: str(kind) for name, kind in frame.dtypes.items()} == {
+        "big": "Int64", "tiny": "Int8", "yes": "boolean", "nan": "Float64", "price": "object",
+        "at": "datetime64[ms, UTC]", "text": "object",
+    }  # fmt: skip
+    first, nulls = frame.iloc[0], frame.iloc[1]
+    assert int(first["big"]) == 9_007_199_254_740_993
+    assert (first["price"], first["at"].isoformat()) == (Decimal("12345678901234567.89"), "2026-11-21T09:00:00.123000+00:00")
+    assert math.isnan(first["nan"])
+    assert all(value is pd.NA or value is None or value is pd.NaT for value in nulls), "NaN is not null, and null not NaN"
+
+
+def test_whole_numbers_inside_others_stay_exact_in_pandas() -> None:
+    pytest.importorskip("pandas")
+    frame = pandas_frame(friendly(ListOf(Scalar(Kind.BIGINT)), (9_007_199_254_740_993, EMPTY)))
+    assert list(frame["c"][0]) == [9_007_199_254_740_993, None]
+
+
+def test_duckdb_takes_a_result() -> None:
+    with duckdb.connect() as connection:
+        for found in (exact_result().to_duckdb(), exact_result().to_duckdb(connection)):
+            assert [str(kind) for kind in found.types[:5]] == ["BIGINT", "TINYINT", "BOOLEAN", "DOUBLE", "DECIMAL(19,2)"]
+            assert found.filter("big IS NOT NULL").project("big, price").fetchall() == [
+                (9_007_199_254_740_993, Decimal("12345678901234567.89"))
+            ]
+
+
+@pytest.mark.parametrize(
+    ("module", "ask", "install"),
+    [
+        ("pandas", Result.to_pandas, "pip install 'cdc-views[pandas]'"),
+        ("polars", Result.to_polars, "pip install polars"),
+        ("pyspark", lambda result: result.to_spark(None), "pip install 'cdc-views[spark]'"),
+    ],
+)
+def test_a_library_that_is_missing_is_named(
+    module: str, ask: Callable[[Result], Any], install: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=re.escape(install)):
+        ask(exact_result())
 
 
 def test_the_project_file_can_ask_for_decimals_that_fit() -> None:
