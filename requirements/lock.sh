@@ -11,3 +11,5 @@ compile pyproject.toml --extra spark --extra quality --extra contracts --extra d
 compile pyproject.toml --extra spark --extra quality --extra contracts --extra dbt --extra producers --extra bigquery --extra bigquery-write --extra dev --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 compile requirements/docs.in --output-file requirements/docs.txt
 compile pyproject.toml --extra sqlmesh --output-file requirements/sqlmesh.txt  # a venv of its own: SQLMesh pins other versions of sqlglot and DuckDB
+compile pyproject.toml requirements/airflow.in --output-file requirements/airflow.txt  # as are the orchestrators
+compile pyproject.toml requirements/dagster.in --output-file requirements/dagster.txt

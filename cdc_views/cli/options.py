@@ -42,7 +42,9 @@ LogFormatOption = Annotated[
     ),
 ]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
-EngineOption = Annotated[str | None, typer.Option("--engine", metavar="ENGINE", help="duckdb or spark; default: the project's.")]
+EngineOption = Annotated[
+    str | None, typer.Option("--engine", metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")
+]
 StrategyOption = Annotated[
     str | None,
     typer.Option("--strategy", metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's."),

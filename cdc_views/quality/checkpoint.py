@@ -22,12 +22,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.errors import UnsupportedError
+from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.extras import needs
 from cdc_views.frames import pandas_rows
 from cdc_views.quality.checks import Report
 from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
-from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations
+from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,12 +109,25 @@ class _Run:
 
         from cdc_views.quality.suites import OWNER
 
+        self._check_loadable()
         added = added_to_ours(self.folder, self.report.table, owner=OWNER)
-        if self.custom not in {suite.name for suite in self.context.suites.all()}:
+        if not suite_file(self.folder, self.custom).exists():  # one that cannot be loaded is not listed, and must stay
             self.context.suites.add(gx.ExpectationSuite(self.custom))
         if added:
             move_to_custom(self.folder, self.custom, added)
         return len(added)
+
+    def _check_loadable(self) -> None:
+        """Refuse a suite of an unknown expectation before it is touched: Great Expectations would save it without that."""
+        from great_expectations.exceptions import ExpectationNotFoundError
+        from great_expectations.expectations.registry import get_expectation_impl
+
+        for stored in stored_expectations(self.folder, self.custom):
+            try:
+                get_expectation_impl(str(stored.get("type")))
+            except ExpectationNotFoundError as error:
+                file = suite_file(self.folder, self.custom)
+                raise ConfigError(f"{file}: cannot be loaded: {error}; take that expectation out, or use --no-docs") from error
 
     def judged(self) -> Report:
         """Run the checkpoints of the counts and of the rows; returns the report with what they found."""

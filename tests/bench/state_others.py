@@ -1,6 +1,7 @@
 """What people do instead of keeping a state, on the same data, checked for equal answers: on Spark alone.
 
-Spark's own AUTO CDC flow is not in open-source Spark 4.2 (`pyspark.pipelines` has no such function), so it is not here.
+Spark 4.2's own AUTO CDC flow needs a target of Spark's row-level operations, which Delta 4.4's catalog table is not
+(tests/unit/test_peers.py), so it is not here.
 """
 
 from __future__ import annotations

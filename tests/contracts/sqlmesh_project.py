@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-
-ROOT = Path(__file__).parents[2]
-PINS = ROOT / "requirements" / "sqlmesh.txt"
+from pinned import ROOT, program
 
 
 def sqlmesh() -> Path:
-    """Return the program, once its environment is made in the project's cache from the hashed pins."""
-    cache = Path(os.environ.get("CDC_VIEWS_CACHE", ROOT / ".cache"))
-    python = ".".join(map(str, sys.version_info[:2]))
-    folder = cache.absolute() / f"sqlmesh-{sha256(PINS.read_bytes()).hexdigest()[:12]}-{python}"
-    if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", str(PINS)]
-        subprocess.run([str(folder / "bin" / "python"), *install], check=True)
-        (folder / "ready").touch()
-    return folder / "bin" / "sqlmesh"
+    """Return the program, once its environment is made."""
+    return program("sqlmesh")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,25 @@
+"""Programs in virtual environments of their own, made once in the project's cache from hashed pins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def program(name: str, *, pins: str | None = None) -> Path:
+    """Return the program `name` of the environment that `requirements/PINS.txt` describes; by default its own name's."""
+    file = ROOT / "requirements" / f"{pins or name}.txt"
+    cache = Path(os.environ.get("CDC_VIEWS_CACHE", ROOT / ".cache"))
+    python = ".".join(map(str, sys.version_info[:2]))
+    folder = cache.absolute() / f"{file.stem}-{sha256(file.read_bytes()).hexdigest()[:12]}-{python}"
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", str(file)]
+        subprocess.run([str(folder / "bin" / "python"), *install], check=True)
+        (folder / "ready").touch()
+    return folder / "bin" / name
