@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from captured import Said
-from cdc_producers.postgres.catalog import LeftOutError, check_key, read_table
+from cdc_producers.postgres.catalog import LeftOutError, Types, check_key, read_table
 from cdc_producers.postgres.connections import connect
+from cdc_producers.postgres.coverage import Landed
+from cdc_producers.postgres.options import Options
 from cdc_producers.postgres.publications import check_publications, ensure_publications
+from cdc_producers.postgres.tables import Tables
 from psycopg2.errors import ObjectNotInPrerequisiteState
 from services.postgres import Postgres
 
 from cdc_views.errors import UsageError
 from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.schema_readers import read_schema
 from cdc_views.types import Kind, Scalar
 
 pytestmark = pytest.mark.heavy
@@ -37,6 +43,16 @@ def connection(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     made = connect()
     yield made
     made.close()
+
+
+def tables_of(folder: Path, columns: str) -> tuple[Tables, Said]:
+    """Table public.b of that DDL, of which nothing has landed."""
+    log: Any = Said()
+    (folder / "schema.sql").write_text(f"CREATE TABLE public.b ({columns});")
+    targets: Any = {"public.b": SimpleNamespace(schema=read_schema(folder / "schema.sql", table="b", keyspace="public"))}
+    snapshots: Any = SimpleNamespace(landed=lambda _: Landed(None, None))
+    nothing: Any = None
+    return Tables(targets, Options(publication="ours"), log, nothing, snapshots, nothing), log
 
 
 def ensured(connection: Any, *names: str) -> None:
@@ -96,9 +112,7 @@ def test_a_publication_of_everything_is_taken(connection: Any, postgres: Postgre
 @pytest.mark.parametrize("publication", ["FOR ALL TABLES", "FOR TABLE public.p"])
 def test_a_partition_that_is_published_as_its_root_is_refused(connection: Any, postgres: Postgres, publication: str) -> None:
     postgres.sql(f"CREATE PUBLICATION ours {publication} WITH (publish_via_partition_root)")
-    with pytest.raises(
-        LeftOutError, match=r"public\.p1: publication ours publishes its changes under the name of the table"
-    ):
+    with pytest.raises(LeftOutError, match=r"public\.p1: publication ours publishes its changes under the name of the table"):
         ensured(connection, "public.p1")
     ensured(connection, "public.p")
 
@@ -186,6 +200,29 @@ def test_a_table_without_a_log_is_refused(connection: Any, postgres: Postgres, d
     postgres.sql(ddl)
     with pytest.raises(LeftOutError, match=said):
         read_table(connection, "public.b")
+
+
+def test_bytes_in_the_schema_file_that_the_source_prints_as_text_are_refused(
+    connection: Any, postgres: Postgres, tmp_path: Path
+) -> None:
+    postgres.sql("CREATE DOMAIN public.bytes AS bytea")
+    postgres.sql("CREATE TABLE public.b (id int PRIMARY KEY, a bytea, b public.bytes, c point, d bit(8), e varbit)")
+    tables, log = tables_of(tmp_path, "id int PRIMARY KEY, a bytea, b bytea, c point, d bit(8), e varbit, gone int, made int")
+    postgres.sql("ALTER TABLE public.b ADD COLUMN made int GENERATED ALWAYS AS (id + 1) STORED")
+    tables.prepare(connection)
+    tables.check_columns(Types(connection))
+    assert log.lines[-1] == (
+        "warning: public.b: generated columns are not in PostgreSQL's log: made stay null; the source has no column gone"
+    )
+    for kind in ("box", "path", "polygon", "line", "lseg", "circle"):
+        postgres.sql(f"DROP TABLE public.b; CREATE TABLE public.b (id int PRIMARY KEY, v {kind})")
+        tables, _ = tables_of(tmp_path, f"id int PRIMARY KEY, v {kind}")
+        tables.prepare(connection)
+        with pytest.raises(UsageError, match=r"public\.b: v: of a type that PostgreSQL prints as text, .*; make it text there"):
+            tables.check_columns(Types(connection))
+        tables, _ = tables_of(tmp_path, "id int PRIMARY KEY, v text")
+        tables.prepare(connection)
+        tables.check_columns(Types(connection))
 
 
 def test_columns_that_a_key_merely_includes_are_not_of_the_key(connection: Any, postgres: Postgres) -> None:

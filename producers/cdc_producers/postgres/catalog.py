@@ -106,6 +106,7 @@ class SourceTable:
         has_deferred_key: Whether its primary key is DEFERRABLE, which names no row in the log.
         has_dropped: Whether a column was ever dropped.
         storages: What keeps its rows, by number; none where it is partitioned and has no partition yet.
+        generated: Names of generated columns, which are not in the log and not among `columns`.
         heirs: Tables that INHERIT from it without being partitions; their rows are not its own.
     """
 
@@ -122,6 +123,7 @@ class SourceTable:
     has_deferred_key: bool = False
     storages: tuple[Storage, ...] = ()
     heirs: tuple[str, ...] = ()
+    generated: frozenset[str] = frozenset()
 
     @property
     def full_name(self) -> str:
@@ -149,8 +151,8 @@ SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relispartition,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind NOT IN ('i', 'I', 'c', 'S', 't')"""
 _COLUMNS = """
-SELECT attnum, attname, atttypid::bigint, atttypmod, xmin::text::bigint FROM pg_attribute
-WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum"""
+SELECT attgenerated <> '', attnum, attname, atttypid::bigint, atttypmod, xmin::text::bigint FROM pg_attribute
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 _STORAGES = """
 SELECT c.oid::bigint, n.nspname || '.' || c.relname, format('%%I.%%I', n.nspname, c.relname), c.relkind::text,
        c.relpersistence::text, c.relfilenode::bigint, c.reltuples < 0,
@@ -190,13 +192,13 @@ def read_table(connection: Any, table: str) -> SourceTable:
     number, kind, persistence, is_partition, about, has_dropped, primary, has_deferred_key, heirs = found[0]
     _check_logged(table, "", f"{identifier(namespace)}.{identifier(name)}", kind, persistence)
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
-    named = {attribute: column for attribute, column, *_ in attributes}
+    named = {attribute: column for _, attribute, column, *_ in attributes}
     storages, identity = _read_storages(connection, table, number)
     return SourceTable(
         number,
         namespace,
         name,
-        tuple(SourceColumn(*column) for column in attributes),
+        tuple(SourceColumn(*column) for is_generated, *column in attributes if not is_generated),
         tuple(named[attribute] for attribute in primary),
         identity,
         about,
@@ -206,6 +208,7 @@ def read_table(connection: Any, table: str) -> SourceTable:
         has_deferred_key=has_deferred_key,
         storages=storages,
         heirs=tuple(heirs),
+        generated=frozenset(column for is_generated, _, column, *_ in attributes if is_generated),
     )
 
 

@@ -62,6 +62,7 @@ class PostgresSource:
         try:
             self._prepare(connection)
             types = Types(connection)
+            self._tables.check_columns(types)
             self._read_tables(emit, stop, types, connection)
             if not stop.is_set():
                 self._follow(emit, stop, types, connection)

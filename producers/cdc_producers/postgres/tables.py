@@ -15,9 +15,11 @@ from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.shapes import Difference, Shapes
 from cdc_producers.postgres.snapshots import Snapshots
+from cdc_producers.postgres.values import TypeCatalog, has_bytes
 from cdc_producers.source import Emit, LostError
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.types import Kind, Scalar
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Tables:
     _gone: set[str] = field(default_factory=set)
     _partitions: Partitions = field(init=False)
     _told_heirs: set[str] = field(default_factory=set)
+    _told_lacking: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
@@ -93,6 +96,30 @@ class Tables:
             for name, table in self.found.items()
             if (covered := numbers.get(name)) is not None and covered.table == table.number
         }
+
+    def check_columns(self, types: TypeCatalog) -> None:
+        """Compare the columns with those of the schema files.
+
+        Raises:
+            UsageError: A column of bytes is of a type that is printed as text; every row of the table would go to quarantine.
+        """
+        for name, table in self.found.items():
+            schema = {column.name: column.type for column in self.targets[name].schema.columns}
+            texts = [c.name for c in table.columns if schema.get(c.name) == Scalar(Kind.BLOB) and not has_bytes(c.type_id, types)]
+            if texts and not self._has_landed(name):
+                raise UsageError(
+                    f"{name}: {', '.join(texts)}: of a type that PostgreSQL prints as text, and blob in the schema file, "
+                    "where no such value can land; make it text there"
+                )
+            self._tell_lacking(name, table, set(schema) - {column.name for column in table.columns})
+
+    def _tell_lacking(self, name: str, table: SourceTable, lacking: set[str]) -> None:
+        if lacking and lacking != self._told_lacking.get(name):
+            self._told_lacking[name] = lacking
+            generated, others = sorted(lacking & table.generated), sorted(lacking - table.generated)
+            said = [f"generated columns are not in PostgreSQL's log: {', '.join(generated)} stay null"] * bool(generated)
+            said += [f"the source has no column {', '.join(others)}"] * bool(others)
+            self.log.warning(f"{name}: {'; '.join(said)}", table=name, columns=sorted(lacking))
 
     def _tell_of_heirs(self, name: str, table: SourceTable) -> None:
         if table.heirs and name not in self._told_heirs:

@@ -158,7 +158,8 @@ class Transactions:
         if target is None:
             return
         names = {column.name for column in relation.columns}
-        before = self._columns.get(relation.full_name, {column.name for column in target.schema.columns})
+        # columns that the schema file alone has were told of at the start
+        before = self._columns.get(relation.full_name, names & {column.name for column in target.schema.columns})
         self._columns[relation.full_name] = names
         if new := sorted(names - before):
             self.log.warning(

@@ -66,6 +66,14 @@ def encoder(type_id: int, modifier: int, *, catalog: TypeCatalog, wanted: Logica
     return _ENCODERS.get(type_id, quoted)
 
 
+def has_bytes(type_id: int, catalog: TypeCatalog) -> bool:
+    """Whether values of a type are written as bytes, so that a column of bytes takes them."""
+    facts = catalog.get(type_id)
+    if facts is not None and facts.kind == "d":
+        return has_bytes(facts.base, catalog)
+    return type_id in (BYTEA, BIT, VARBIT, POINT)
+
+
 def _array(facts: TypeFacts, modifier: int, catalog: TypeCatalog, wanted: LogicalType | None) -> Encode:
     element = wanted.element if isinstance(wanted, ListOf) else None
     is_nested = isinstance(element, ListOf)
