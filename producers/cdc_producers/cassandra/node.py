@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from cassandra import DriverException, InvalidRequest
+from cassandra import DriverException, InvalidRequest, OperationTimedOut
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.connection import ConnectionException
@@ -198,6 +198,8 @@ class Node:
 
 
 def _told(error: Exception) -> str:
+    if isinstance(error, OperationTimedOut) and not error.errors:
+        return "no answer in time"
     if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
         return str(next(iter(error.errors.values())))
     return str(error) or type(error).__name__
