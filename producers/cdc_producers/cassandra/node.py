@@ -151,9 +151,13 @@ class Node:
             durable = self._rows(
                 "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s", keyspace
             )
-            for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace):
-                place = keyspace, row["table_name"]
-                found[place] = Logged(row["at"] or 0, altered.get(place, 0), durable[0]["at"] or 0 if durable else 0)
+            tables = {
+                row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)
+            }
+            for name, at in tables.items():
+                durable_at = durable[0]["at"] or 0 if durable else 0
+                place = keyspace, name
+                found[place] = Logged(at, altered.get(place, 0), durable_at, max(tables.values()))
         return found
 
     def close(self) -> None:
