@@ -28,6 +28,8 @@ from cdc_views.relation import RawTable
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _FOLLOW_EVERY = 10.0
 """Seconds between two times that an applied view is made to follow."""
+_NO_LOGS = "snapshot", "lists:"
+"""How streams begin whose positions are no places in a log."""
 _COLLECTED_AFTER = 50_000, 20, 100
 _STOPS_WITHIN = 20.0
 """Seconds that a stop waits for a target that is away."""
@@ -156,6 +158,7 @@ class Runtime:
         """Queue what was not queued before: a source that reconnects says again what has not been confirmed."""
         if "source" in self.health.troubles:
             self.health.set("source", "")
+            self.order.log.info("the source is followed again", part="source")
         if item.table:
             key = item.table, item.stream
             known = self._emitted.get(key)
@@ -197,7 +200,7 @@ class Runtime:
         bad = 0
         while batches:
             report, count = self._land_some(table, batches)
-            self._count(table, report, batches[count - 1].through)
+            self._count(table, report, batches[count - 1])
             if report.facts:
                 self._unseen.add(table)
             bad += report.quarantined
@@ -210,7 +213,9 @@ class Runtime:
         while True:
             try:
                 landed = landing.land(batches)
-                self.health.set("target", "")
+                if "target" in self.health.troubles:
+                    self.health.set("target", "")
+                    self.order.log.info("the target takes rows again", part="target")
                 return landed
             except EngineError as error:
                 landing.landers.clear()
@@ -248,12 +253,13 @@ class Runtime:
         else:
             self.order.stop.wait(pause)
 
-    def _count(self, table: str, report: BatchReport, position: Position) -> None:
+    def _count(self, table: str, report: BatchReport, last: StreamBatch) -> None:
         self.metrics.events(table).inc(report.events)
         self.metrics.facts(table).inc(report.facts)
         self.metrics.skipped(table).inc(report.skipped)
         self.metrics.quarantined(table).inc(report.quarantined)
-        self.metrics.position(table).set(position.at)
+        if not last.stream.startswith(_NO_LOGS):
+            self.metrics.position(table).set(last.through.at)
         for rejection in report.rejections:
             self.order.log.warning(f"{table}: quarantined: {self._landings[table].told(rejection)}", table=table)
         if report.quarantined:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -61,6 +62,7 @@ class Workload:
         seed: Another one, another workload.
         inserts_only: Every row has a row marker that does not expire, lists only grow, and no write time is the client's:
             what a snapshot can tell.
+        field: What a field of the user type is called now.
         added: Columns that `wide` was given meanwhile, and their values. Only the server's write times go there: what
             Cassandra shows of a column that was dropped and added again depends on them (rule W6).
     """
@@ -69,10 +71,11 @@ class Workload:
     keyspace: str
     seed: int
     inserts_only: bool = False
+    field: str = "label"
     statements: int = 0
     failed: int = 0
-    added: dict[str, Callable[[], str]] = field(default_factory=dict)
-    running_one: Lock = field(default_factory=Lock)
+    added: dict[str, Callable[[], str]] = dataclasses.field(default_factory=dict)
+    running_one: Lock = dataclasses.field(default_factory=Lock)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -148,7 +151,7 @@ class Workload:
     def _change_collection(self, pk: int) -> str:
         text, number, one = self._text(), self.random.randrange(6), self.random.randrange(3)
         changes = [f"m = m + {{{text}: {number}}}", f"s = s + {{{number}}}", f"l = l + [{text}]", f"l = [{text}] + l"]
-        changes += [f"m[{text}] = {number}", f"u.x = {number}", f"u.label = {text}"]
+        changes += [f"m[{text}] = {number}", f"u.x = {number}", f"u.{self.field} = {text}"]
         if not self.inserts_only:
             changes += [f"l = l - [{text}]", f"l[{one}] = {text}"]
         changes += [f"m = m - {{{text}}}", f"s = s - {{{number}}}", "u.tags = null", f"m[{text}] = null"]
@@ -261,7 +264,7 @@ class Workload:
             "m": lambda: f"{{{text()}: {number(9)}, 'k': 1}}" if number(2) else "{}",
             "s": lambda: f"{{{number(6)}, {number(6)}}}",
             "l": lambda: f"[{text()}, {text()}, {text()}]",
-            "u": lambda: f"{{x: {number(9)}, label: {text()}, tags: {{{text()}}}}}",
+            "u": lambda: f"{{x: {number(9)}, {self.field}: {text()}, tags: {{{text()}}}}}",
             "fu": lambda: f"{{x: {number(9)}, tags: {{'t'}}}}",
             "fl": lambda: f"[{number(9)}, {number(9)}]" if number(3) else "[]",
             '"Odd ""Name"': lambda: str(number(2)),

@@ -147,7 +147,9 @@ def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Pat
         (Logged(200, 200, 50), True, False),  # a column came while it looked
         (Logged(200, 200, 50), False, True),  # something came while nobody looked
         (Logged(200, 100, 50), True, True),  # off and on between two looks, or another setting
-        (Logged(100, 100, 60), True, True),  # the keyspace
+        (Logged(100, 100, 60), False, True),  # the keyspace was altered
+        (Logged(100, 100, 60), True, False),  # some DDL in the keyspace: that it is off would have been seen
+        (Logged(100, 100, 60, 60), False, False),  # the last DDL was another table's
         (Logged(100, 100, 50), False, False),
     ],
 )

@@ -125,6 +125,19 @@ def event(cells: str) -> bytes:
     return f'{{{head},"partition":{{"k":1}},"rows":[{{"kind":"row","clustering":{{"c":2}},"cells":[{cells}]}}]}}'.encode()
 
 
+def test_lists_of_a_snapshot_taken_again_replace_those_of_the_first() -> None:
+    selection = Selection.of(table(), tells_elements=True)
+
+    def snapshot(since: int, is_again: bool, *values: bytes) -> bytes:
+        times, left = several(*[number(50)] * len(values)), several(*[None] * len(values))
+        row = a_row(v=(b"v", number(7), None), l=(several(*values), times, left))
+        writer = EventWriter(selection, "snapshot", 1, since, is_again=is_again)
+        return writer.event([row], Moment(NOW), number=1, with_static=True)
+
+    found = facts(snapshot(200, True, b"a", b"c"), snapshot(100, False, b"a", b"b", b"c"))
+    assert latest_rows(table(), found, now=NOW)[0]["l"] == ("a", "c")
+
+
 def test_a_late_element_shows_once_the_row_was_read_again() -> None:
     """The snapshot hides it, as it hides what the log has of its own elements; the reading after it tells it."""
     selection = Selection.of(table(), tells_elements=True)

@@ -95,13 +95,13 @@ class Gaps:
             self._tell_off(name, known, table)
             return
         was_off = self._off.pop(name, None) is not None
-        if was_off or (now != known.logged and self._may_be_gap(known.logged, now, is_close=is_close)):
+        if was_off or self._may_be_gap(known.logged, now, is_close=is_close):
             self._due(name, known, now)
         known.logged = now
 
     @staticmethod
     def _may_be_gap(before: Logged, now: Logged, *, is_close: bool) -> bool:
-        if now.durable_at != before.durable_at:
+        if now.durable_at != before.durable_at and not is_close and now.durable_at != now.newest_at:
             return True
         is_of_columns = now.altered_at != before.altered_at and now.altered_at == now.cdc_at
         return now.cdc_at != before.cdc_at and not (is_close and is_of_columns)

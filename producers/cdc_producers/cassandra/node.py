@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from cassandra import DriverException, InvalidRequest
+from cassandra import DriverException, InvalidRequest, OperationTimedOut
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 from cassandra.connection import ConnectionException
@@ -151,9 +151,13 @@ class Node:
             durable = self._rows(
                 "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s", keyspace
             )
-            for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace):
-                place = keyspace, row["table_name"]
-                found[place] = Logged(row["at"] or 0, altered.get(place, 0), durable[0]["at"] or 0 if durable else 0)
+            tables = {
+                row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)
+            }
+            for name, at in tables.items():
+                durable_at = durable[0]["at"] or 0 if durable else 0
+                place = keyspace, name
+                found[place] = Logged(at, altered.get(place, 0), durable_at, max(tables.values()))
         return found
 
     def close(self) -> None:
@@ -198,6 +202,8 @@ class Node:
 
 
 def _told(error: Exception) -> str:
+    if isinstance(error, OperationTimedOut) and not error.errors:
+        return "no answer in time"
     if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
         return str(next(iter(error.errors.values())))
     return str(error) or type(error).__name__

@@ -44,12 +44,14 @@ class Logged(NamedTuple):
     Attributes:
         cdc_at: Of its `cdc` (µs); any ALTER TABLE writes it.
         altered_at: Of its newest column or drop (µs): the same as `cdc_at` where the last ALTER TABLE was of columns.
-        durable_at: Of its keyspace's `durable_writes` (µs); any ALTER KEYSPACE writes it.
+        durable_at: Of its keyspace's `durable_writes` (µs); any DDL in the keyspace writes it.
+        newest_at: Of the newest CREATE or ALTER TABLE in the keyspace (µs): the same as `durable_at` where the last DDL was one.
     """
 
     cdc_at: int
     altered_at: int
     durable_at: int
+    newest_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,8 @@ class Reader:
         process = self._process
         self.close()
         code = process.returncode if process is not None else None
-        return TransientError(f"the reader (Java) ended with code {code}; it is started again. {' | '.join(self._said)}".rstrip())
+        said = " | ".join(self._said)
+        return TransientError(f"the reader (Java) ended with code {code} and is started again" + (f": {said}" if said else ""))
 
 
 def _events(payload: bytes) -> Iterator[Read]:

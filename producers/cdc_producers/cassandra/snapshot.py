@@ -232,6 +232,7 @@ class _TableSnapshot:
             segment=now // 1_000_000,
             log_since=source.log_since(self.name),
             marks_rows=options.marks_rows,
+            is_again=bool(source.watched.retake(self.name)),
         )
         self._tell_limits(table, place)
         whole = self.reader.ranges()

@@ -54,6 +54,7 @@ class EventWriter:
         node: What the events name as their node.
         segment: Likewise; differs from run to run, so that (node, segment, position) is unique.
         log_since: The log has the elements of lists written from here on (µs); see above.
+        is_again: Whether another snapshot told lists before: these replace them, whatever they were.
         marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
     """
 
@@ -62,6 +63,7 @@ class EventWriter:
     segment: int
     log_since: int
     marks_rows: bool = True
+    is_again: bool = False
 
     def partition_of(self, row: RawRow) -> RawRow:
         """Return what rows of one partition have in common."""
@@ -135,7 +137,7 @@ class EventWriter:
         old = [i for i, cell in enumerate(cells) if cell.written < self.log_since]
         if not old:
             return
-        newest = max(cells[i].written for i in old)
+        newest = self.log_since - 2 if self.is_again else max(cells[i].written for i in old)
         if selected.is_told:
             deletion = f'{{"written":{newest},"deleted_at":{moment.seconds}}}'
             yield f'{{"column":{quote(name)},"deletion":{deletion}}}'

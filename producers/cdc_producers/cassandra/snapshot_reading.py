@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
 
-from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, InvalidRequest, ProtocolVersion, Unauthorized
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    DriverException,
+    InvalidRequest,
+    OperationTimedOut,
+    ProtocolVersion,
+    Unauthorized,
+)
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResponseFuture, Session
 from cassandra.connection import ConnectionException
@@ -246,6 +254,8 @@ def asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
 
 def _told(error: Exception) -> str:
     errors: Sequence[object] = list(error.errors.values()) if isinstance(error, NoHostAvailable) and error.errors else [error]
+    if isinstance(errors[0], OperationTimedOut) and not errors[0].errors:
+        return "no answer in time"
     return str(errors[0]) or type(errors[0]).__name__
 
 
