@@ -45,7 +45,7 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     Facts about the whole table have no key and are always read, where a table can have them.
     """
     relation = sources.raw.relation
-    key = one_partition(relation.schema, where)
+    key = one_partition(relation.shown, where)
     if key is None:
         return sources
     wanted = [digest(*key), *of_whole_table(relation)]

@@ -113,6 +113,8 @@ def test_texts_compare_with_texts_and_what_columns_make_a_number_with_numbers(ru
     assert [row["id"] for row in run.query(NAME, "--where", "free = '7'")] == [2]
     project(columns={"free": "decimal(12,4)"})
     assert [row["id"] for row in run.query(NAME, "--where", "free > 6")] == [2]
+    assert run("materialize").code == 0
+    assert [row["id"] for row in run.query(NAME, "--where", "free > 6")] == [2]
 
 
 @pytest.mark.parametrize("price", ["3.456", "12345678901.00"])
