@@ -119,7 +119,7 @@ class _Run:
 
     def _check_loadable(self) -> None:
         """Refuse a suite of an unknown expectation before it is touched: Great Expectations would save it without that."""
-        from great_expectations.exceptions import ExpectationNotFoundError
+        from great_expectations.exceptions.exceptions import ExpectationNotFoundError
         from great_expectations.expectations.registry import get_expectation_impl
 
         for stored in stored_expectations(self.folder, self.custom):
