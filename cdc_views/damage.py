@@ -95,7 +95,8 @@ def _kept(table: Table) -> Iterator[Kept]:
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):
         raw, root = Path(table.raw.location), generations_of(table).root
-        anew = f"{backup}; without one, move {raw} and {root} away and land its events anew"
+        begin = f"run `cdc-views rebuild {table.name} --accept`, which begins it anew"
+        anew = f"{backup}; without one, move {raw} and {root} away, {begin}, and land its events again"
         yield Kept("raw table", raw, anew)
         yield Kept(
             "quarantine", Path(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"

@@ -45,7 +45,8 @@ def report(
     check_format(format)
     loaded = Project.load(project)
     tables = loaded.select(select or ())
-    _check_something_landed(tables)
+    if out.is_file():
+        raise UsageError(f"--out {out}: is a file; name a folder")
     found = report_of(
         loaded,
         tables=tables,
@@ -56,6 +57,7 @@ def report(
         with_values=with_values,
         results=results,
     )
+    _check_something_landed(tables)
     index = write_site(found, out)
     records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
     print_rows(_COLUMNS, as_json_rows(records), format=format)

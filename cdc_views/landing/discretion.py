@@ -12,9 +12,11 @@ _LEFT_OUT = "…"
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
 _UNCLOSED = r"['\"](?:[^\\]|\\.)*?(?= is not an? | where |$)"
 _JSON = r"[{\[].*[}\]]|[{\[].*?(?= is not an? |$)"
-_PARTS = re.compile(rf"UTF-8|{_TEXT}|(?<![\w'])(?:{_UNCLOSED})|{_JSON}|[+-]?\d[\w.:+-]*", re.DOTALL)
+_PARTS = re.compile(rf"UTF-8|{_TEXT}|(?<![\w'])(?:{_UNCLOSED})|{_JSON}|(?<!\w)[+-]?\d[\w.:+-]*", re.DOTALL)
 _COUNTED = re.compile(r"\s*(?:bits?|bytes?|digits|elements|fields|columns?|letters)\b")
 _PLACED = re.compile(r"(?:\b(?:byte|line|column|char|position|fit|than|has)|[<(,]) ?\Z")
+_NAMED = re.compile(r"\bhas no (?:\w+ )?column \Z")
+"""What an event calls a column that the schema lacks is what an operator must know: a name, and no value."""
 _SUBJECT = re.compile(r"(?P<before>\A|: )(?P<value>[^:]*?)(?= is not an? )")
 
 
@@ -31,7 +33,7 @@ def without_values(reason: str, schema: TableSchema) -> str:
 
     def part(found: re.Match[str]) -> str:
         text = found[0]
-        if text == "UTF-8" or (text[0] in "'\"`" and text[1:-1] in names):
+        if text == "UTF-8" or (text[0] in "'\"`" and text[1:-1] in names) or _NAMED.search(reason, 0, found.start()):
             return text
         is_count = _COUNTED.match(reason, found.end()) or _PLACED.search(reason, 0, found.start())
         return text if text[0].isdigit() and text.isdigit() and is_count else _LEFT_OUT

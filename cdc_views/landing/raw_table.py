@@ -140,7 +140,8 @@ def _check_types(raw: RawTable, stored: pa.Schema) -> None:
         if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
             raise UsageError(
                 f"{raw.location}: column {field.name} is stored as {stored.field(field.name).type}, which the schema file "
-                f"now makes {field.type}; set the schema back, or land into a new `raw: {{table: …}}`"
+                f"now makes {field.type}; set the schema back, or land into a new `raw: {{table: …}}`, which "
+                f"`cdc-views rebuild {raw.relation.schema.full_name} --accept` begins"
             )
 
 

@@ -91,6 +91,7 @@ def _landed_anew(cli: CommandLine, damaged: Path, kept: Path) -> None:
     """What a message says to do without a backup: both folders away, and the events again."""
     for folder in ("raw/shop_orders", *Path().glob("**/state/shop_orders")):
         shutil.move(folder, f"{Path(folder).parent.name}.away")
+    assert cli("rebuild", TABLE, "--accept").code == 0
     for name in ("1", "100", "900"):
         assert cli("land", "debezium", f"{name}.jsonl", "--table", TABLE).code == 0
     assert cli("materialize").code == 0

@@ -124,7 +124,7 @@ CASES = {
         (LAND, _file("shop.sql", "CREATE TABLE orders (id int PRIMARY KEY, note bigint);")),
         QUERY,
         "land into a new `raw: {table: …}`",
-        (_project(raw={"format": "debezium", "table": "raw/b"}),),
+        (_project(raw={"format": "debezium", "table": "raw/b"}), ("rebuild", TABLE, "--accept")),
     ),
     "a foreign Delta table as state": Case((LAND, _foreign(str(STATE))), MATERIALIZE, "move it away", (_away(STATE),)),
     "a foreign serving table": Case(
@@ -142,7 +142,7 @@ CASES = {
         table=SERVED,
     ),
     "a file as the warehouse": Case(
-        (LAND, _file("warehouse")), MATERIALIZE, "name a folder", (lambda: Path("warehouse").unlink(),)
+        (LAND, _away("warehouse"), _file("warehouse")), MATERIALIZE, "name a folder", (lambda: Path("warehouse").unlink(),)
     ),
     "a file as the raw table": Case(
         (_file("raw/shop_orders"),), QUERY, "name a folder", (lambda: Path("raw/shop_orders").unlink(),)
@@ -206,6 +206,6 @@ def test_the_remedy_that_a_message_names_works(
 def _do(run: CommandLine, steps: tuple[tuple[str, ...] | Callable[[], Any], ...]) -> None:
     for step in steps:
         command = step() if callable(step) else step
-        if isinstance(command, tuple) and command and command[0] in ("land", "materialize", "maintain", "init"):
+        if isinstance(command, tuple) and command and command[0] in ("land", "materialize", "maintain", "init", "rebuild"):
             answer = run(*command)
             assert answer.code == 0, (command, answer.err)

@@ -51,7 +51,8 @@ def _reason(kind: LogicalType, value: str) -> str | None:
     [
         ("'id': \"x1\" is not a int: an integer was expected", "'id': … is not a int: an integer was expected"),
         ("'id': 5000000000 is not a int: it does not fit 32 bits", "'id': … is not a int: it does not fit 32 bits"),
-        ("k.t has no regular column 'hunter2'", "k.t has no regular column …"),
+        ("k.t has no regular column 'gone'; it has 'x'", "k.t has no regular column 'gone'; it has …"),
+        ("an event of table k.other2, where k.t1 was expected", "an event of table k.other2, where k.t1 was expected"),
         ("'written' is 'hunter2' where an integer was expected", "'written' is … where an integer was expected"),
         ("not UTF-8: invalid start byte at byte 12 of the line", "not UTF-8: invalid start byte at byte 12 of the line"),
         ("not JSON: member 'hunter2' occurs twice in one object", "not JSON: member … occurs twice in one object"),
