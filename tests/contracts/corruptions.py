@@ -184,7 +184,7 @@ def moved_back(place: str) -> Change:
     def apply(kept: Kept) -> None:
         target = DeltaTable(getattr(kept, place))
         log = "".join(path.read_text("utf-8") for path in Path(getattr(kept, place), "_delta_log").glob("*.json"))
-        names = re.findall(r'"appId":"(cdc-views:(?:state|serving):[^"]+)"', log)
+        names = re.findall(r'"appId":"(cdc-views:(?:state:\d+:mark|serving:[^"]+))"', log)
         properties = CommitProperties(app_transactions=[Transaction(name, 1) for name in sorted(set(names))])
         empty = target.schema().to_arrow()
         write_deltalake(target, pa.schema(empty).empty_table(), mode="append", commit_properties=properties)
@@ -258,7 +258,7 @@ CORRUPTIONS = [
     Corruption("a file of raw is gone", "files_are_whole.raw", removed("raw"), "is not there"),
     Corruption("a file of raw is cut", "files_are_whole.raw", cut("raw"), "bytes"),
     Corruption("a bit of raw has flipped", "files_are_as_written.raw", flipped("raw"), "has changed since it was written"),
-    Corruption("raw is older than the state", "watermark_never_goes_back.state", raw_is_older, "raw has"),
+    Corruption("raw is older than the state", "raw_is_the_one_known", raw_is_older, "restored from a backup"),
     Corruption("a replica is silent", "replica_coverage", without_node, "2 of 3 nodes"),
     Corruption("a replica lost an event", "replica_coverage", of_rows("raw", is_row, without), "lacks"),
     Corruption("an event of no kind", "facts_are_known", of_rows("raw", is_row, having(_kind="rwo")), options={"raw": True}),

@@ -51,6 +51,8 @@ def retyped(location: str | Path, column: str, kind: str) -> None:
 
 
 def _patch_log(root: Path, path: Path, *, rows: int) -> None:
+    for checkpoint in (root / "_delta_log").glob("*checkpoint*"):
+        checkpoint.unlink()  # it would tell of the file as it was
     for log in _logs(root):
         lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
         for action in lines:
