@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_views.errors import UsageError
 from cdc_views.extras import needs
 
 if TYPE_CHECKING:
@@ -53,10 +52,9 @@ def pandas_rows(table: pa.Table) -> pandas.DataFrame:
 
 def polars_frame(table: pa.Table) -> polars.DataFrame:
     """Return a table as a Polars DataFrame; see `Result.to_polars`."""
-    try:
+    with needs("`to_polars`", extra="polars"):
         import polars
-    except ImportError as error:
-        raise UsageError("`to_polars` needs polars, which is not installed; pip install polars") from error
+
     return polars.from_arrow(table)
 
 

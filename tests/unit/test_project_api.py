@@ -203,7 +203,7 @@ def test_duckdb_takes_a_result() -> None:
     ("module", "ask", "install"),
     [
         ("pandas", Result.to_pandas, "pip install 'cdc-views[pandas]'"),
-        ("polars", Result.to_polars, "pip install polars"),
+        ("polars", Result.to_polars, "pip install 'cdc-views[polars]'"),
         ("pyspark", lambda result: result.to_spark(None), "pip install 'cdc-views[spark]'"),
     ],
 )
