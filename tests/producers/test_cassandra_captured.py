@@ -155,7 +155,7 @@ def test_a_reader_that_is_gone_says_so_and_starts_again(lib: Path, capture: Path
     single.start()
     assert single._process is not None
     single._process.kill()
-    with pytest.raises(TransientError, match="it is started again"):
+    with pytest.raises(TransientError, match="is started again"):
         read(single, log_of(capture, CAPTURED))
     assert not single.is_running
 
