@@ -2,8 +2,8 @@
 
 A raw table of two facts a key, then tails whose keys are uniform, one materialization each, merges included. Beside
 them: a plain scan of the same values, a full rebuild, a state of a tenth of the keys fed the same tails, a point lookup,
-Delta's own MERGE per batch, and a rebuild by self-joins. Options: `--keys N`, `--tails N`, `--engine duckdb|spark`,
-`--no-others`.
+Delta's own MERGE per batch, with and without deletion vectors, and a rebuild by self-joins. Options: `--keys N`,
+`--tails N`, `--engine duckdb|spark`, `--no-others`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from deltalake import DeltaTable
 from generate import NOW
 from state_data import Reader, Source, Watched, open_engine, small_results, timed
-from state_others import MergedTable, rebuild_by_self_join
+from state_others import raced
 from subjects import peak_mib
 
 from cdc_views.engines.base import Engine, Read
@@ -38,7 +38,6 @@ WARM_UPS = 5
 """Reads before those that count: a JVM compiles what it has run often, and what it has not takes up to twice as long."""
 READ_LAST = 8
 """Tails after which the state is read: more than from one base to the next, for right after one it costs least."""
-OTHER_TAILS = 3
 SMALLER_TAILS = 10
 
 
@@ -220,23 +219,6 @@ def validation(reader: Reader, scan: float) -> dict[str, float]:
     return {"counts": counting, "validate": took, "stored": stored, "rows_out": max(engine.rows_out)}
 
 
-def others(engine: Engine, source: Source, folder: Path) -> dict[str, Any]:
-    """Delta's MERGE per batch, and a rebuild by self-joins."""
-    reader = Reader(engine, source.raw, str(folder / "state"))
-    merged = MergedTable(engine.session, source, folder)  # type: ignore[attr-defined]
-    seconds = []
-    for _ in range(OTHER_TAILS):
-        known = set(DeltaTable(source.raw.location).file_uris())
-        source.land(source.facts // 100)
-        fresh = tuple(uri for uri in DeltaTable(source.raw.location).file_uris() if uri not in known)
-        took, _ = timed(lambda files=fresh: merged.merge(files))
-        seconds.append(took)
-    assert reader.raw_view(merged.raw) == reader.raw_view(), "MERGE does not show what raw shows"
-    self_join = rebuild_by_self_join(reader, folder)
-    tell(f"MERGE per batch {statistics.mean(seconds):.1f} s a tail; rebuild by self-joins {self_join:.1f} s")
-    return {"merge": seconds, "self_join": self_join}
-
-
 def plot(result: dict[str, Any], path: Path) -> None:
     """Draw each tail's cost for both sizes of state."""
     import matplotlib as mpl
@@ -289,7 +271,7 @@ def main() -> int:
     (OUT / f"{name}.json").write_text(json.dumps(result, indent=1))
     plot(result, OUT / f"{name}.png")
     if options.engine == "spark" and not options.no_others:
-        result["others"] = others(engine, source, folder)
+        result["others"] = raced(engine, source, folder)
         (OUT / f"{name}.json").write_text(json.dumps(result, indent=1))
     print(f"written: {OUT / name}.json, .png")
     return 0

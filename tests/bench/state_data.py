@@ -20,7 +20,7 @@ from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb_state import snapshot_of_sources
 from cdc_views.engines.duckdb_tables import asked, from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
-from cdc_views.landing.raw_table import CHECKPOINTS
+from cdc_views.landing.delta import raw_log_settings
 from cdc_views.materialize import sources_of
 from cdc_views.plan.build import build
 from cdc_views.plan.nodes import Source as PlanSource
@@ -42,7 +42,7 @@ class Source:
         self.raw = RawTable(str(folder / "raw"), Relation(SCHEMA))
         Path(self.raw.location).mkdir(parents=True)
         self._connection.execute(f"COPY ({self._sql(0, self.facts)}) TO '{self.raw.location}/0.parquet' (FORMAT parquet)")
-        convert_to_deltalake(self.raw.location, configuration=CHECKPOINTS)
+        convert_to_deltalake(self.raw.location, configuration=raw_log_settings())
 
     def land(self, count: int) -> None:
         """Land so many facts in one commit."""

@@ -19,7 +19,9 @@ def program(name: str, *, pins: str | None = None) -> Path:
     folder = cache.absolute() / f"{file.stem}-{sha256(file.read_bytes()).hexdigest()[:12]}-{python}"
     if not (folder / "ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", str(file)]
-        subprocess.run([str(folder / "bin" / "python"), *install], check=True)
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        # the pins are complete, as the check shows; pip 23.2, resolving, takes a pin with an extra for none of its package
+        subprocess.run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(file)], check=True)
+        subprocess.run([*pip, "check"], check=True)
         (folder / "ready").touch()
     return folder / "bin" / name

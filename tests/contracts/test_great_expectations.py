@@ -118,12 +118,11 @@ def test_the_users_suite_is_theirs_and_all_opens_without_us(tmp_path: Path) -> N
 
 @pytest.mark.heavy
 def test_an_expectation_of_an_unknown_class_is_not_left_out_silently(tmp_path: Path) -> None:
-    ours(tmp_path, [])
+    unknown = {"type": "expect_my_own", "id": "6e0c1b0a-0000-4000-8000-000000000009", "kwargs": {}}
     file = tmp_path / QUALITY / "gx" / "expectations" / "shop" / "orders" / "custom.json"
-    suite = json.loads(file.read_text())
-    suite["expectations"] = [{"type": "expect_my_own", "id": "6e0c1b0a-0000-4000-8000-000000000009", "kwargs": {}}]
-    file.write_text(json.dumps(suite))
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(BEFORE | {"name": "shop.orders.custom", "expectations": [unknown]}))
     said = ours(tmp_path, [])
-    assert "exit 0" not in said
+    assert re.findall("exit (.)", said) == ["2"]
     assert "expect_my_own" in said
-    assert json.loads(file.read_text())["expectations"][0]["type"] == "expect_my_own"
+    assert json.loads(file.read_text())["expectations"] == [unknown]

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,12 +70,15 @@ def land(run: CommandLine, number: int = 1, *tables: str) -> None:
 def test_a_file_of_the_state_that_is_gone_is_named_with_what_to_do(run: CommandLine) -> None:
     land(run, 1, ORDERS)
     assert run("materialize", "--select", ORDERS).code == 0
-    file = next(Path("warehouse/state").rglob("_part=*/*.parquet"))
+    file = next(Path("warehouse/state").rglob("_part=*/*.parquet")).absolute()
     file.unlink()
     answer = run("query", ORDERS)
     assert answer.code == 3
-    assert f"{file.name} is gone or damaged; build the state anew with `materialize --full`" in answer.err
-    assert run("materialize", "--select", ORDERS, "--full").code == 0
+    assert f"{ORDERS}: a file of the state is damaged, {file}: it is missing" in answer.err
+    told = re.search(r"move (\S+) away and run `cdc-views (materialize --select \S+)`, which builds it from raw", answer.err)
+    assert told, answer.err
+    Path(told[1]).rename("away")
+    assert run(*told[2].split()).code == 0
     assert [row["id"] for row in run.query(ORDERS)] == [1]
 
 
