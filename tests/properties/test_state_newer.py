@@ -210,7 +210,8 @@ def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
 
 def test_the_bound_of_a_state_never_goes_down_and_is_no_blind_write(tmp_path: Path) -> None:
     location, name = str(tmp_path / "state"), "some state"
-    create_state(location, LOGGED.relation)
+    raw = land(tmp_path, LOGGED.relation, [])
+    create_state(location, LOGGED.relation, DeltaTable(raw.location))
     assert settled_of(DeltaTable(location), name) is None
     assert record_settled(location, 0, name, 7 << 96) == 1
     assert settled_of(DeltaTable(location), name) == 7 << 96
