@@ -70,7 +70,7 @@ test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: C
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
 	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics
-	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers tests/bigquery
+	@$(BIN)/python -m pytest -q -m slow tests/unit tests/golden tests/contracts tests/producers tests/bigquery tests/bench
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(LINT)

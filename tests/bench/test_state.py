@@ -8,7 +8,7 @@ import pytest
 import state
 from state_data import Source, open_engine
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
 
 KEYS = 2000
 

@@ -112,7 +112,7 @@ Found = tuple[Callable[[], Path], str, str, Callable[[CommandLine, Path, Path], 
 
 @pytest.mark.parametrize(
     "damage",
-    [_noise, *(pytest.param(damage, marks=pytest.mark.heavy) for damage in (_flip, _cut, Path.unlink))],
+    [_noise, *(pytest.param(damage, marks=pytest.mark.slow) for damage in (_flip, _cut, Path.unlink))],
     ids=lambda damage: damage.__name__,
 )
 @pytest.mark.parametrize(
