@@ -171,4 +171,4 @@ def test_a_log_is_trimmed_but_for_what_the_state_has_not_covered(run: CommandLin
     assert "brought up to date" in run("materialize", "--format", "jsonl").rows[0]["outcome"]
     assert run("rebuild", NAME, "--back").code == 0
     assert run.query(NAME) == run.query(NAME, "--raw-only")
-    assert run("validate").code == 0
+    assert run("validate", "--no-docs").code == 0
