@@ -138,6 +138,9 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
         return _Due(why="it held nothing of this state")
     if serving.note is None:
         return _Due(why="nobody knows as of when it is")
+    if serving.note.state != note.state:
+        # a mark of this state is in the log, from before another one was served: `rebuild --back`
+        return _Due(why="the state is another one")
     if serving.note.setting != note.setting:
         return _Due(why="the schema, or what columns are shown as, changed")
     if finest > serving.note.digits:
