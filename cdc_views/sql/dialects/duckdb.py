@@ -37,7 +37,7 @@ class DuckDb(WindowDialect):
         another column's value. A join stands in the way of that, and of nothing else: conditions and the choice of
         fields still reach the files.
 
-        Source: duckdb 2.0.0, `late_materialization`; tests/properties/test_limits.py runs it.
+        Source: duckdb 2.0.0, `late_materialization`; tests/properties/test_limited_queries.py runs it.
         """
         if id(scan) not in self._uncut:
             return None
