@@ -93,12 +93,6 @@ def state_of(table: Table) -> StateTable | None:
     return None if state is None or state.raw_version is None else state
 
 
-def has_purged(table: Table) -> bool:
-    """Whether the table's state has ever purged anything."""
-    state = state_of(table)
-    return state is not None and bool(state.of(PURGED))
-
-
 def late_of(table: Table) -> list[LatePart]:
     """See `Table.late`."""
     if table.project.is_remote:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
-from cdc_views.known_raw import check_known
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
@@ -53,7 +52,6 @@ class TableStanding:
 def standing_of(table: Table) -> TableStanding:
     """Return how a table stands; raises `EngineError` where a log cannot be read."""
     try:
-        check_known(table)
         adapted(table)
         return _found(table)
     except RawMismatchError as error:

@@ -24,7 +24,7 @@ from cdc_views.materialize.identity import Mark, mark_after
 from cdc_views.materialize.outcome import NOTHING, Forgetting, Materialization
 from cdc_views.materialize.reach import Reach, reach_of
 from cdc_views.materialize.settled import record_settled
-from cdc_views.materialize.state import TRANSACTION, File, StateTable, begin, checked, create_state, is_begun, open_state
+from cdc_views.materialize.state import TRANSACTION, File, StateTable, begin, checked, create_state, open_state
 from cdc_views.materialize.tail import Tail, active_files, rows_of, tail_of
 from cdc_views.materialize.wholeness import check_not_sole, check_whole
 from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
@@ -202,7 +202,7 @@ def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
 def _begun(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
     """The state, which says from here on whose it is."""
     state = _state(table, raw, location)
-    if is_begun(location, table):
+    if state.is_begun:
         return state
     begin(state, table)
     return replace(_state(table, raw, location), is_earlier=state.is_earlier)

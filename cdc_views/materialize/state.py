@@ -71,6 +71,7 @@ class StateTable:
         mismatch: Why it does not belong to the raw table as that is now; empty where it does.
         is_earlier: An earlier version of cdc-views kept it, and what raw holds tells whether it may be believed.
         is_sole: It holds facts that its raw table does not have.
+        is_begun: It says which raw table it belongs to, and that is the one of now.
     """
 
     location: str
@@ -82,6 +83,7 @@ class StateTable:
     mismatch: str = ""
     is_earlier: bool = False
     is_sole: bool = False
+    is_begun: bool = False
 
     @property
     def raw_version(self) -> int | None:
@@ -147,7 +149,8 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
     if known is None:
         return _earlier(found, table, raw)
     mark = None if number is None else Mark.of(number)
-    if known != id_digest(raw) and not (mark and is_continued(raw, mark.version, mark.entry)):
+    found = replace(found, is_begun=known == id_digest(raw))
+    if not found.is_begun and not (mark and is_continued(raw, mark.version, mark.entry)):
         return replace(found, mismatch=_OTHER) if mark or found.files else found
     if mark is None:
         return found
@@ -199,12 +202,6 @@ def begin(state: StateTable, raw: DeltaTable) -> None:
     if state.mark is not None:
         numbers[TRANSACTION] = state.mark.number
     append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=numbers)
-
-
-def is_begun(location: str, raw: DeltaTable) -> bool:
-    """Whether the state at `location` says which raw table it belongs to, and that is `raw`."""
-    with delta_errors(location):
-        return recorded(DeltaTable(location), _RAW) == id_digest(raw)
 
 
 def id_of(location: str) -> str:
