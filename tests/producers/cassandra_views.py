@@ -75,18 +75,24 @@ def _float(value: Any) -> Any:
     return None if value is None else struct.pack(">d", float(value)).hex()
 
 
+_MARK = "mark {} "
 _MARKS = {
-    "wide": ("pk, ck1, ck2", "-1, {}, ''", "ck1"),
-    "simple": ("k, a", "'mark {}', 1", "k"),
-    "pairs": ("a, b, c", "-1, '', {}", "c"),
+    "wide": ("pk, ck1, ck2", "-{1}, 0, '{0}'", "ck2"),
+    "simple": ("k, a", "'{0}{1}', 1", "k"),
+    "pairs": ("a, b, c", "-1, '{0}{1}', 0", "b"),
 }
 
 
-def mark(session: Session, keyspace: str, number: int) -> None:
-    """Write rows at ALL that are only there to be waited for: each node's log has everything else before them."""
-    for table, (columns, values, _) in _MARKS.items():
-        text = f"INSERT INTO {keyspace}.{table} ({columns}) VALUES ({values.format(number)})"
-        session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
+def mark(session: Session, keyspace: str, number: int, *, spread: int = 1, tables: tuple[str, ...] = ()) -> None:
+    """Write rows at ALL that are only there to be waited for: each node's log has everything else before them.
+
+    `spread`: in so many partitions of each table, so that nodes that hold a part of them have one each.
+    """
+    for table in tables or TABLES:
+        columns, values, _ = _MARKS[table]
+        for part in range(1, spread + 1):
+            text = f"INSERT INTO {keyspace}.{table} ({columns}) VALUES ({values.format(_MARK.format(number), part)})"
+            session.execute(SimpleStatement(text, consistency_level=ConsistencyLevel.ALL))
 
 
 WITNESSES = -2
@@ -112,17 +118,14 @@ def witnessed_by(keyspace: str, number: int) -> set[str]:
     return {row["_origin"]["node"] for row in found.to_pylist()}
 
 
-def landed_everywhere(keyspace: str, number: int, nodes: set[str]) -> bool:
+def landed_everywhere(keyspace: str, number: int, nodes: set[str], *, tables: tuple[str, ...] = ()) -> bool:
     """Whether the marks of that number have landed from each of these nodes."""
-    return all(_landed_from(f"{keyspace}.{table}", number, table) >= nodes for table in TABLES)
+    return all(_landed_from(f"{keyspace}.{table}", number, table) >= nodes for table in tables or TABLES)
 
 
 def _landed_from(full_name: str, number: int, table: str) -> set[str]:
     location, column = Project.load().table(full_name).location, _MARKS[table][2]
     if not DeltaTable.is_deltatable(location):
         return set()
-    wanted = f"mark {number}" if table == "simple" else number
-    first = {"wide": "pk", "pairs": "a", "simple": "k"}[table]
-    key = wanted if table == "simple" else -1
-    found = DeltaTable(location).to_pyarrow_table(columns=[column, "_origin"], filters=[(first, "=", key)]).to_pylist()
-    return {row["_origin"]["node"] for row in found if row[column] == wanted}
+    found = DeltaTable(location).to_pyarrow_table(columns=[column, "_origin"]).to_pylist()
+    return {row["_origin"]["node"] for row in found if str(row[column]).startswith(_MARK.format(number))}

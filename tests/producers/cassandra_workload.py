@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,10 @@ _CREATED = {
 }
 _COUNTER = "CREATE TABLE {ks}.hits (k int PRIMARY KEY, n counter) WITH cdc = true"
 _BASE = 1_700_000_000_000_000
+_LEVELS = (ConsistencyLevel.ONE, ConsistencyLevel.QUORUM, ConsistencyLevel.QUORUM, ConsistencyLevel.ALL)
+_MULTICELL = ("m", "s", "l", "u")
+_MEANWHILE = ("undefined column", "unknown identifier", "unknown field", "unconfigured table", "does not exist", " list ")
+"""What a statement is refused with because of an ALTER or DROP that came between, or of an element that a list lacks."""
 
 
 def create(session: Session, keyspace: str, *, replicas: int, has_cdc: bool = True) -> None:
@@ -44,12 +48,27 @@ def create(session: Session, keyspace: str, *, replicas: int, has_cdc: bool = Tr
         session.execute(text.format(ks=keyspace))
 
 
+def create_again(session: Session, keyspace: str, table: str) -> None:
+    """Make one of its tables as it was at first."""
+    session.execute(_CREATED[table].format(ks=keyspace))
+
+
 def project(folder: Path, keyspace: str) -> None:
-    """Write a project of its tables."""
+    """Write a project of its tables, and their schema file."""
     ddl = ";\n".join(text.format(ks=keyspace) for text in (_TYPE, *_CREATED.values()))
     (folder / "schema.cql").write_text(ddl + ";\n", encoding="utf-8")
-    tables = [{"name": f"{keyspace}.{name}", "schema": "schema.cql", "raw": {"format": "cassandra-mutation"}} for name in TABLES]
-    (folder / "cdc_views.yml").write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+    project_file(folder, keyspace, {})
+
+
+def project_file(folder: Path, keyspace: str, raws: Mapping[str, str]) -> None:
+    """Write the project's file at once; `raws` are raw tables other than the usual ones."""
+    tables = []
+    for name in TABLES:
+        raw = {"format": "cassandra-mutation"} | ({"table": raws[name]} if name in raws else {})
+        tables.append({"name": f"{keyspace}.{name}", "schema": "schema.cql", "raw": raw})
+    beside = folder / "cdc_views.yml.new"
+    beside.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
+    beside.replace(folder / "cdc_views.yml")
 
 
 @dataclass
@@ -62,6 +81,8 @@ class Workload:
         seed: Another one, another workload.
         inserts_only: Every row has a row marker that does not expire, lists only grow, and no write time is the client's:
             what a snapshot can tell.
+        adds_only: Nothing is deleted, replaced or expires either: what a snapshot that is taken again can tell.
+        levels: The consistency levels, one of which each statement has.
         field: What a field of the user type is called now.
         added: Columns that `wide` was given meanwhile, and their values. Only the server's write times go there: what
             Cassandra shows of a column that was dropped and added again depends on them (rule W6).
@@ -71,6 +92,8 @@ class Workload:
     keyspace: str
     seed: int
     inserts_only: bool = False
+    adds_only: bool = False
+    levels: tuple[int, ...] = _LEVELS
     field: str = "label"
     statements: int = 0
     failed: int = 0
@@ -87,6 +110,11 @@ class Workload:
             with self.running_one:
                 self._execute(self._statement())
 
+    def add_only(self, is_so: bool) -> None:
+        """See `adds_only`: no other statement is on its way once this returns."""
+        with self.running_one:
+            self.inserts_only = self.adds_only = is_so
+
     def forget(self, column: str) -> None:
         """Write an added column no more, from now on: no statement that has it is on its way once this returns.
 
@@ -96,16 +124,14 @@ class Workload:
             self.added.pop(column, None)
 
     def _execute(self, text: str) -> None:
-        levels = (ConsistencyLevel.ONE, ConsistencyLevel.QUORUM, ConsistencyLevel.QUORUM, ConsistencyLevel.ALL)
-        level = self._pick(levels)
+        level = self._pick(self.levels)
         if ".hits" in text or " IF " in text:
             level = ConsistencyLevel.QUORUM
         self.statements += 1
         try:
             self.session.execute(SimpleStatement(text, consistency_level=level))
         except InvalidRequest as error:
-            # an element that a list does not have, a column that was dropped just now
-            if not any(part in f"{error} ".lower() for part in (" list ", "undefined column", "unknown identifier")):
+            if not any(part in f"{error} ".lower() for part in _MEANWHILE):
                 raise
         except (RequestExecutionException, NoHostAvailable, OperationTimedOut):
             self.failed += 1
@@ -130,6 +156,8 @@ class Workload:
     def _wide(self) -> str:
         """A statement on `wide`: partitions of odd number have write times of the client's, full of ties."""
         pk = self.random.randrange(8) & (6 if self.inserts_only else 7)
+        if self.adds_only:
+            return self.random.choice((self._insert, self._change_collection, self._conditional))(pk)
         made: list[tuple[float, Callable[[int], str]]] = [
             (0.30, self._insert), (0.25, self._update), (0.13, self._change_collection), (0.05, self._null_cells),
             (0.06, self._delete_row), (0.04, self._delete_range), (0.02, self._delete_partition), (0.06, self._static),
@@ -154,8 +182,12 @@ class Workload:
         changes += [f"m[{text}] = {number}", f"u.x = {number}", f"u.{self.field} = {text}"]
         if not self.inserts_only:
             changes += [f"l = l - [{text}]", f"l[{one}] = {text}"]
-        changes += [f"m = m - {{{text}}}", f"s = s - {{{number}}}", "u.tags = null", f"m[{text}] = null"]
+        if not self.adds_only:
+            changes += self._removals(text, number)
         return self._updated(pk, self.random.choice(changes))
+
+    def _removals(self, text: str, number: int) -> list[str]:
+        return [f"m = m - {{{text}}}", f"s = s - {{{number}}}", "u.tags = null", f"m[{text}] = null"]
 
     def _null_cells(self, pk: int) -> str:
         names = self.random.sample(list(self.columns), min(3, len(self.columns)))
@@ -207,9 +239,9 @@ class Workload:
         name, key = f"{self.keyspace}.simple", self.random.choice(("''", "'a'", "'b☃'", "'c'", "'d'")).replace("''", "'z'")
         pick, number = self.random.random(), self.random.randrange(5)
         at = "" if self.inserts_only else f" USING TIMESTAMP {_BASE + number}"
-        if pick < 0.45:
-            columns = f"a, b, c, e) VALUES ({key}, {number}, {self._text()}, {self.random.choice(('true', 'null'))}, {number}h3ns"
-            return f"INSERT INTO {name} (k, {columns}){at}"
+        if pick < 0.45 or self.adds_only:
+            c = "true" if self.adds_only else self.random.choice(("true", "null"))
+            return f"INSERT INTO {name} (k, a, b, c, e) VALUES ({key}, {number}, {self._text()}, {c}, {number}h3ns){at}"
         if pick < 0.65 and not self.inserts_only:
             return f"UPDATE {name}{at} AND TTL {self._pick((SHORT, LONG))} SET b = {self._text()} WHERE k = {key}"
         if pick < 0.85:
@@ -219,7 +251,7 @@ class Workload:
     def _pairs(self) -> str:
         a, b, c = self.random.randrange(3), self._text(), self.random.randrange(4)
         name = f"{self.keyspace}.pairs"
-        if self.random.random() < 0.7:
+        if self.adds_only or self.random.random() < 0.7:
             return f"INSERT INTO {name} (a, b, c) VALUES ({a}, {b}, {c})"
         return f"DELETE FROM {name} WHERE a = {a} AND b = {b} AND c >= {c}"
 
@@ -248,8 +280,10 @@ class Workload:
 
     def _values(self, share: float, pk: int) -> dict[str, str]:
         columns = {**self.columns, **({} if pk & 1 else dict(self.added))}
+        if self.adds_only:
+            columns = {name: make for name, make in columns.items() if name not in _MULTICELL}
         made = {name: make() for name, make in columns.items() if self.random.random() < share}
-        return {name: "null" if self.random.random() < 0.15 else value for name, value in made.items()}
+        return {name: "null" if not self.adds_only and self.random.random() < 0.15 else value for name, value in made.items()}
 
     def _wide_columns(self) -> dict[str, Callable[[], str]]:
         number, pick, text = self.random.randrange, self.random.choice, self._text

@@ -95,6 +95,10 @@ class Producer:
     def wait_until_said(self, part: str, *, within: float = STARTS_WITHIN) -> None:
         eventually(lambda: self.has_said(part), within=within, what=f"{part!r} in {self.log.read_text()}")
 
+    @property
+    def is_alive(self) -> bool:
+        return self.running is not None and self.running.poll() is None
+
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         assert self.running is not None

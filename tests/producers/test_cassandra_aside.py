@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +18,14 @@ from captured import Said
 pytest.importorskip("cassandra")
 
 from cdc_producers.cassandra.aside import Aside
-from cdc_producers.cassandra.gaps import Gaps
+from cdc_producers.cassandra.gaps import Gaps, Watched
+from cdc_producers.cassandra.lists import OldLists
+from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
+from cdc_producers.cassandra.options import Options
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schema_file import changes, check
-from cdc_producers.cassandra.source import _refusal
+from cdc_producers.cassandra.source import _refusal, _Work
 from cdc_producers.metrics import Health
 from cdc_producers.source import Emitted
 
@@ -118,7 +126,7 @@ class Watch:
         self.gaps = Gaps(self.folder, self.said, self.health)
 
     def look(self, table: NodeTable, *, is_close: bool = True) -> None:
-        self.gaps.look(schema(table), [NAME], is_close=is_close)
+        self.gaps.look(schema(table), [NAME], unseen=1.0 if is_close else math.inf)
 
 
 def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Path) -> None:
@@ -128,14 +136,15 @@ def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Pat
     watch.look(replace(TABLE, has_cdc=False, logged=Logged(200, 100, 50)))
     assert "has cdc = false" in str(watch.health.troubles)
     assert (watch.gaps.due(), watch.gaps.is_off(NAME)) == ([], True)
+    watch.look(replace(TABLE, has_cdc=False, logged=Logged(250, 250, 50)))  # altered while it is off
     on = replace(TABLE, logged=Logged(300, 100, 50))
     watch.look(on)
-    assert (watch.gaps.due(), watch.gaps.retake(NAME)) == ([NAME], "again-300")
+    assert (watch.gaps.due(), watch.gaps.retake(NAME), watch.gaps.lacks_from(NAME)) == ([NAME], "again-300", 200)
     # it outlives a restart
     again = Watch(tmp_path)
     assert again.health.troubles
     again.look(on, is_close=False)
-    assert again.gaps.due() == [NAME]
+    assert (again.gaps.due(), again.gaps.lacks_from(NAME)) == ([NAME], 200)
     again.gaps.taken(NAME)
     assert (again.gaps.due(), again.health.troubles, again.gaps.retake(NAME)) == ([], {}, "again-300")
     assert Watch(tmp_path).health.troubles == {}
@@ -158,6 +167,43 @@ def test_settings_that_moved_make_the_snapshot_due(tmp_path: Path, logged: Logge
     watch = Watch(tmp_path)
     watch.look(replace(TABLE, logged=logged), is_close=is_close)
     assert bool(watch.gaps.due()) is bool(watch.health.troubles) is is_due
+
+
+def test_from_when_on_the_log_lacks_something(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    watch.look(TABLE)
+    assert watch.gaps.lacks_from(NAME) is None
+    before = time.time_ns() // 1000
+    watch.look(replace(TABLE, logged=Logged(200, 100, 50)))  # off and on between two looks, at most
+    close = watch.gaps.lacks_from(NAME)
+    assert close is not None
+    assert before - 2_000_000 < close < before
+    watch.gaps.taken(NAME)
+    watch.look(replace(TABLE, logged=Logged(300, 100, 50)), is_close=False)
+    assert watch.gaps.lacks_from(NAME) == 200, "nobody looked since the settings were written last"
+
+
+def test_a_truncate_is_told_until_there_is_another_raw_table(tmp_path: Path) -> None:
+    other = replace(TABLE, id=UUID(int=9), name="other")
+    tables, said, health = NodeSchema("v", {TABLE.id: TABLE, other.id: other}, (), ()), Said(), Health()
+    raws = {NAME: "raw/a", other.full_name: "raw/o"}
+
+    def same() -> SameTables:
+        return SameTables(tmp_path, list(raws), said, health)
+
+    same().check(tables, raws, {})
+    truncated = {table.id: Truncation(1, 1, at) for at, table in ((1_700_000_000_000, TABLE), (1_700_000_001_000, other))}
+    for _ in range(2):  # a restart forgets nothing
+        health.troubles.clear()
+        made = same()
+        for _ in range(2):
+            made.check(tables, raws, truncated)
+        assert len(health.troubles) == 2, "both are told"
+    made.check(tables, raws | {NAME: "raw/b"}, truncated)
+    assert "shop.other was truncated" in str(health.troubles)
+    assert len(health.troubles) == 1
+    assert same().check(tables, raws | {NAME: "raw/b"}, truncated) == {}
+    assert len(health.troubles) == 1
 
 
 def test_another_table_of_the_name_has_no_gap(tmp_path: Path) -> None:
@@ -214,3 +260,29 @@ def _columns(kind: str) -> tuple[Any, ...]:
     from cdc_producers.cassandra.node_schema import NodeColumn
 
     return (NodeColumn("k", "int", "partition_key", 0), NodeColumn("c", kind))
+
+
+def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old element of a list that a snapshot told makes its row wait for a reading, whenever its event lands."""
+    lists, stop, emitted = OldLists(tmp_path), Event(), list[Emitted]()
+    lists.tell(NAME, 1 << 60)
+    cell = {"column": "l", "written": 5, "path": "5a659060-e625-11f1-a401-5328f2f67643", "value": "x"}
+    said = {"partition": {"k": 1}, "rows": [{"kind": "row", "clustering": {"c": 2}, "cells": [cell]}]}
+    kept = Kept(tmp_path)
+    kept.aside.set({NAME: "wrong"}, None)
+    kept.aside.keep(event(10, json.dumps(said).encode()))
+    kept.aside.set({}, None)
+
+    def over(*_: Any) -> bool:
+        stop.set()
+        return True
+
+    monkeypatch.setattr(_Work, "push", lambda self: None)
+    schemas: Any = SimpleNamespace(look=lambda: False, truncated={}, trouble="", facts=None)
+    parts: list[Any] = [schemas, None, SimpleNamespace(round=over), SimpleNamespace(run=lambda: None), None]
+    targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
+    work = _Work(targets, Options(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
+    work._pushed, work._lists = work._versions, {NAME: ("l",)}
+    work.follow(emitted.append, stop)
+    assert [item.position for item in emitted] == [Position(1, 10)]
+    assert [row.row for row in lists.due(now=1e12)] == ['{"c": 2}']

@@ -89,6 +89,13 @@ def test_a_row_that_was_replaced_is_looked_at_up_to_then(tmp_path: Path) -> None
         assert found(made) == [key], said
         made.landed(key, 1e12)
         assert found(made) == []
+    # as one of a snapshot that was taken again, whose elements look younger than they are
+    other = OldLists(tmp_path / "other")
+    other.tell(NAME, AT)
+    snapshot = event(f'{{"column":"l","deletion":{{"written":{AT - 2},"deleted_at":1}}}},' + element(AT - 1, "x", APPENDED))
+    other.told_again(NAME, table(), snapshot, AT)
+    other.note(NAME, ["l"], mutation({"kind": "row", "clustering": {"c": 2}, "deletion": {"written": AT - 5}}))
+    assert found(other) == [key]
     made.note(NAME, ["l"], mutation(a_cell(AT + 150_000_000, path="5a659060-e626-11f1-a401-5328f2f67643")))
     made.note(NAME, ["l"], mutation(partition_deletion={"written": AT + 150}))
     assert made.newest(NAME) == AT + 100
@@ -128,13 +135,13 @@ def event(cells: str) -> bytes:
 def test_lists_of_a_snapshot_taken_again_replace_those_of_the_first() -> None:
     selection = Selection.of(table(), tells_elements=True)
 
-    def snapshot(since: int, is_again: bool, *values: bytes) -> bytes:
+    def snapshot(since: int, lacks_from: int | None, *values: bytes) -> bytes:
         times, left = several(*[number(50)] * len(values)), several(*[None] * len(values))
         row = a_row(v=(b"v", number(7), None), l=(several(*values), times, left))
-        writer = EventWriter(selection, "snapshot", 1, since, is_again=is_again)
+        writer = EventWriter(selection, "snapshot", 1, since, lacks_from=lacks_from)
         return writer.event([row], Moment(NOW), number=1, with_static=True)
 
-    found = facts(snapshot(200, True, b"a", b"c"), snapshot(100, False, b"a", b"b", b"c"))
+    found = facts(snapshot(200, 150, b"a", b"c"), snapshot(100, None, b"a", b"b", b"c"))
     assert latest_rows(table(), found, now=NOW)[0]["l"] == ("a", "c")
 
 

@@ -1,102 +1,116 @@
-"""Random CQL on one replica, its node killed: what it answers after is what has landed, for nobody else had it."""
+"""Random CQL at RF 1 and 3, at ONE and ALL, through kills, DDL, CDC off and on, TRUNCATE: no difference, or a loud 503."""
 
 from __future__ import annotations
 
-import json
+import os
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("cassandra")
 
-from cassandra_views import differences, landed_everywhere, mark, settled
-from cassandra_workload import Workload, create, project
+from cassandra import ConsistencyLevel
+from cassandra_steps import STEPS, cdc_off_and_on, kill_node
+from cassandra_trial import Trial
+from cassandra_views import differences
+from cassandra_workload import Workload
 from command_line import CommandLine
-from producing import Producer, eventually
-
-if TYPE_CHECKING:
-    from services.cassandra import CassandraCluster
 
 pytestmark = pytest.mark.live
-_WITHIN = 240.0
-
-
-class Trial:
-    """A keyspace of a cluster, its project in the working directory, and an agent beside each node."""
-
-    def __init__(self, cluster: CassandraCluster, run: CommandLine, folder: Path) -> None:
-        self.cluster, self.run, self.folder = cluster, run, folder
-        self.keyspace, self.marks = f"rnd{time.time_ns() % 10**9}", 0
-        self.session = cluster.session()
-        create(self.session, self.keyspace, replicas=len(cluster.nodes))
-        project(folder, self.keyspace)
-        self.agents = []
-        for node in cluster.nodes:
-            (folder / f"agent{node.index}").mkdir()
-            where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
-            work = ["--work-folder", str(folder / f"agent{node.index}" / "work")]
-            given = ["cassandra", "--project", str(folder / "cdc_views.yml"), *where, *work]
-            self.agents.append(Producer(folder / f"agent{node.index}", {}, given))
-
-    def start(self) -> None:
-        for agent in self.agents:
-            agent.start("--snapshot-consistency", "ALL")
-        for agent in self.agents:
-            agent.wait_until_said("following", within=_WITHIN)
-
-    def land(self) -> None:
-        """Wait until every agent has landed what its node was told by now."""
-        self.marks += 1
-        mark(self.session, self.keyspace, self.marks)
-        nodes = {node.address for node in self.cluster.nodes}
-        eventually(
-            lambda: landed_everywhere(self.keyspace, self.marks, nodes), within=_WITHIN, every=1.0,
-            what=f"mark {self.marks}; the agents say {[agent.said[-3:] for agent in self.agents]}",
-        )  # fmt: skip
-
-    def troubles(self) -> list[str]:
-        """What /healthz of every agent says is wrong."""
-        return [text for agent in self.agents for text in json.loads(agent.get("/healthz")[1])["troubles"].values()]
-
-    def is_well(self) -> None:
-        eventually(lambda: not self.troubles(), within=_WITHIN, every=0.5, what=self.troubles())
-
-    def cql(self, text: str) -> None:
-        self.session.execute(text.replace("{ks}", self.keyspace))
+_SEED = int(os.environ.get("CDC_VIEWS_SEED", "1"))
+_ONE, _ALL = (ConsistencyLevel.ONE,), (ConsistencyLevel.ALL,)
+_CASES = [
+    ("cassandra_node", 1, _ONE),
+    ("cassandra_cluster", 1, _ONE),
+    ("cassandra_cluster", 3, _ONE),
+    ("cassandra_cluster", 3, _ALL),
+]
+_NAMES = ["one-node", "RF1-at-ONE", "RF3-at-ONE", "RF3-at-ALL"]
 
 
 @pytest.fixture
-def trial(request: pytest.FixtureRequest, run: CommandLine, tmp_path: Path) -> Iterator[Trial]:
-    cluster: CassandraCluster = request.getfixturevalue(getattr(request, "param", "cassandra_node"))
-    made = Trial(cluster, run, tmp_path)
-    yield made
-    for agent in made.agents:
-        if agent.running is not None and agent.running.poll() is None:
-            agent.kill()
-    for node in cluster.nodes:
-        if not node.is_running:
-            cluster.start(node.index)
-    made.cql("DROP KEYSPACE IF EXISTS {ks}")
+def begin(request: pytest.FixtureRequest, run: CommandLine, tmp_path: Path) -> Iterator[Callable[[str, int], Trial]]:
+    """Makes a trial on a cluster."""
+    made: list[Trial] = []
+
+    def make(cluster: str, replicas: int) -> Trial:
+        made.append(Trial(request.getfixturevalue(cluster), run, tmp_path, replicas))
+        return made[-1]
+
+    yield make
+    for trial in made:
+        trial.end()
 
 
-def test_what_a_killed_node_answers_is_what_has_landed(trial: Trial) -> None:
+@pytest.mark.parametrize("case", range(len(_CASES)), ids=_NAMES)
+def test_views_are_the_clusters_after_each_disturbance(begin: Callable[[str, int], Trial], case: int) -> None:
+    """The steps are dealt to the cases, so that together they have each; `make test-long` gives all to each."""
+    steps = random.Random(_SEED).sample(STEPS, len(STEPS))[case :: len(_CASES)]
+    _disturbed(begin, case, [step.__name__ for step in steps], seed=_SEED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", range(len(_CASES)), ids=_NAMES)
+@pytest.mark.parametrize("seed", range(10, 13))
+def test_views_are_the_clusters_after_every_disturbance(begin: Callable[[str, int], Trial], case: int, seed: int) -> None:
+    steps = random.Random(seed * 10 + case).sample(STEPS, len(STEPS))
+    _disturbed(begin, case, [step.__name__ for step in steps], seed=seed)
+
+
+def _disturbed(begin: Callable[[str, int], Trial], case: int, steps: list[str], *, seed: int) -> None:
+    cluster, replicas, levels = _CASES[case]
+    trial, chance = begin(cluster, replicas), random.Random(seed)
+    trial.loads += [Workload(trial.cluster.session(), trial.keyspace, seed * 10 + n, levels=levels) for n in range(2)]
+    trial.loads[0].run(50)
+    trial.start()
+    for done, name in enumerate(steps):
+        step = next(step for step in STEPS if step.__name__ == name)
+        with (trial.folder / "steps.log").open("a") as log:
+            log.write(f"{time.strftime('%H:%M:%S')} {done} {name}\n")
+        with trial.loaded():
+            time.sleep(chance.uniform(0.5, 1.5))
+            step(trial, chance)
+            time.sleep(chance.uniform(0.2, 1))
+        trial.check("--raw-only")
+    assert trial.run("materialize", "--once").code == 0
+    trial.check()
+    assert sum(load.statements for load in trial.loads) > 100 * len(steps)
+    for agent in trial.agents:
+        assert agent.metric("quarantined_total") == 0
+        assert agent.stop() == 0
+
+
+def test_what_a_killed_node_answers_is_what_has_landed(begin: Callable[[str, int], Trial]) -> None:
     """With one replica nobody makes up for what an agent misses, or for what a node forgets."""
+    trial = begin("cassandra_node", 1)
     trial.start()
     for attempt in range(2):
-        load = Workload(trial.cluster.session(), trial.keyspace, 20 + attempt)
-        with load.running(pause=0.001):
+        trial.loads[:] = [Workload(trial.cluster.session(), trial.keyspace, 20 + attempt)]
+        with trial.loaded(pause=0.001):
             time.sleep(3)
-            trial.cluster.kill(0)
-            time.sleep(0.5)
-        trial.cluster.start(0)
-        trial.land()
-        settled()
-        assert load.statements > 50
-        assert differences(trial.session, trial.run, trial.keyspace) == []
-    trial.is_well()
+            kill_node(trial, random.Random(attempt))
+        trial.check()
+        assert trial.loads[0].statements > 50
     assert trial.agents[0].stop() == 0
     trial.cql("UPDATE {ks}.simple SET b = 'unseen' WHERE k = 'u'")
     assert differences(trial.session, trial.run, trial.keyspace), "the comparison sees a difference"
+
+
+def test_the_check_sees_an_agent_that_forgets_that_cdc_was_off(begin: Callable[[str, int], Trial]) -> None:
+    """Somebody removes what it remembers while CDC is off: then it says nothing, and rows are missing."""
+    trial = begin("cassandra_node", 1)
+    trial.start()
+    trial.cql("ALTER TABLE {ks}.pairs WITH cdc = false")
+    trial.is_loud("has cdc = false")
+    trial.cql("INSERT INTO {ks}.pairs (a, b, c) VALUES (1, 'unseen', 1)")
+    assert trial.agents[0].stop() == 0
+    (trial.folder / "agent0/work/logged.json").unlink()
+    trial.cql("ALTER TABLE {ks}.pairs WITH cdc = true")
+    trial.start()
+    trial.land()
+    assert trial.troubles() == []
+    assert differences(trial.session, trial.run, trial.keyspace), "a row that no log has"
+    assert cdc_off_and_on in STEPS

@@ -104,9 +104,11 @@ def a_row(**cells: tuple[bytes | None, bytes | None, bytes | None]) -> RawRow:
     return (number(5), number(NOW * 1000), number(1, 4), number(2, 4), *values)
 
 
-def facts(*rows: RawRow, log_since: int = 100, tells_elements: bool = True, marks_rows: bool = True) -> list[Fact]:
+def facts(
+    *rows: RawRow, log_since: int = 100, tells_elements: bool = True, marks_rows: bool = True, lacks_from: int | None = None
+) -> list[Fact]:
     selection = Selection.of(table(), tells_elements=tells_elements)
-    writer = EventWriter(selection, "snapshot", 1, log_since, marks_rows)
+    writer = EventWriter(selection, "snapshot", 1, log_since, marks_rows, lacks_from)
     text = writer.event(rows, Moment(NOW), number=1, with_static=True).decode()
     return CassandraMutation().decode(SourceLine(text, 1), table())
 
@@ -127,6 +129,22 @@ def test_a_row_marker_does_not_expire_beside_a_cell_that_does_not() -> None:
 def test_rows_taken_for_updated_are_marked_only_where_nothing_else_shows_them(row: RawRow, marked: bool) -> None:
     (fact,) = facts(row, marks_rows=False)
     assert (fact.liveness is not None) is marked
+
+
+@pytest.mark.parametrize(
+    ("row", "marker"),
+    [
+        (a_row(), Liveness(50)),  # no deletion from before the gap has deleted it
+        (a_row(v=(b"x", number(49), None)), None),  # the log says whether that was an INSERT
+        (a_row(v=(b"x", number(60), None), m=(map_of(b"k", number(1, 4)), several(number(55)), several(None))), Liveness(55)),
+        (a_row(v=(b"x", number(49), None), u=(several(number(1, 4), counted=False), several(number(60)), several(number(9, 4)))),
+         Liveness(60, 9, NOW + 9)),
+        (a_row(v=(b"x", number(100), None)), None),  # the log has it again
+    ],
+)  # fmt: skip
+def test_a_snapshot_that_is_taken_again_marks_rows_of_the_gap(row: RawRow, marker: Liveness | None) -> None:
+    (fact,) = facts(row, lacks_from=50)
+    assert fact.liveness == marker
 
 
 def test_a_field_that_is_missing_is_no_cell() -> None:

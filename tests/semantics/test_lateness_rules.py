@@ -139,9 +139,7 @@ def test_nor_does_it_on_spark(aging: Aging, spark_engine: SparkEngine) -> None:
 
 
 @pytest.mark.parametrize("scope", GONE)
-def test_it_leaves_once_its_write_time_has_passed_the_horizon_too(
-    aging: Aging, duckdb_engine: DuckDbEngine, scope: str
-) -> None:
+def test_it_leaves_once_its_write_time_has_passed_the_horizon_too(aging: Aging, duckdb_engine: DuckDbEngine, scope: str) -> None:
     aging.land(GONE[scope](FUTURE - 1))
     aging.materialize(duckdb_engine)
     assert list(aging.purged().values()) == [FUTURE - 1]

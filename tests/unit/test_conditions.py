@@ -82,9 +82,7 @@ ATTACKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text", [pytest.param(text, id=f"{kind}: {text}") for kind, texts in ATTACKS.items() for text in texts]
-)
+@pytest.mark.parametrize("text", [pytest.param(text, id=f"{kind}: {text}") for kind, texts in ATTACKS.items() for text in texts])
 def test_what_is_not_listed_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_where(_SCHEMA, Condition(text))
@@ -92,7 +90,7 @@ def test_what_is_not_listed_is_refused(text: str) -> None:
     assert "Token" not in str(refused.value)
 
 
-_SCHEMA = read_cql("CREATE TABLE k.t (a int PRIMARY KEY, t text, l list<int>, d date, \"b'c\" text);").table("k.t")
+_SCHEMA = read_cql('CREATE TABLE k.t (a int PRIMARY KEY, t text, l list<int>, d date, "b\'c" text);').table("k.t")
 
 
 @pytest.mark.parametrize(

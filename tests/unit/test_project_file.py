@@ -147,7 +147,7 @@ def test_environment_variables_are_filled_in_and_must_be_set(tmp_path: Path) -> 
     assert "is no reference" in mistake(tmp_path, FULL.replace("./warehouse", "${a b}"))
 
 
-_SECRETS = ["hunter2secret", "it's \\ \"hunter2\"", "Hunter2/Secret/", "a.hunter2.b", " hunter2 "]
+_SECRETS = ["hunter2secret", 'it\'s \\ "hunter2"', "Hunter2/Secret/", "a.hunter2.b", " hunter2 "]
 _TWO = "  - {name: 'a.${PW}', schema: s, raw: {format: debezium}}\n"
 
 

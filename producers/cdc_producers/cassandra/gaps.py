@@ -7,6 +7,7 @@ in the work folder; where they moved, the table's snapshot is due again.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from cdc_producers.metrics import Health
 from cdc_views.landing.targets import ProducerLog
 
 _FILE = "logged.json"
+_CLOSE = 5.0
+"""Seconds between two looks at the schema within which one ALTER is taken for one."""
 _NEVER_TOLD = (
     "What was deleted meanwhile no snapshot tells: views keep it. Where that matters, give the table a new `raw: {table: …}` "
     "and start again"
@@ -35,6 +38,7 @@ class _Known:
         retake: What the snapshot that is due, or was taken last, is called; empty: the first one.
         is_due: Whether that one is not whole yet.
         why: Why it is due.
+        lacks_from: The log may lack what was written from here on (µs); what is before, it has.
     """
 
     table_id: str
@@ -42,6 +46,12 @@ class _Known:
     retake: str = ""
     is_due: bool = False
     why: str = ""
+    lacks_from: int = 0
+
+    def may_lack(self, since: int) -> None:
+        """Note that the log may lack what was written from there on (µs); a gap that no snapshot has filled goes on."""
+        if not self.is_due:
+            self.lacks_from = since
 
 
 @dataclass
@@ -71,8 +81,8 @@ class Gaps:
             if known.is_due:
                 self.health.set(_part(name), known.why)
 
-    def look(self, schema: NodeSchema, names: Iterable[str], *, is_close: bool) -> None:
-        """Compare tables with what is remembered; `is_close`: they were looked at seconds ago, by this agent.
+    def look(self, schema: NodeSchema, names: Iterable[str], *, unseen: float) -> None:
+        """Compare tables with what is remembered; `unseen`: seconds since this agent looked last, infinite at its start.
 
         An ALTER writes all settings anew. While looks are close, one that came with columns is taken for what it looks
         like; in any other case nobody can tell whether CDC was off in between, and the snapshot is due.
@@ -82,20 +92,25 @@ class Gaps:
             for name in names:
                 table = schema.table(name)
                 if table is not None and table.logged is not None:
-                    self._look(name, table, table.logged, is_close=is_close)
+                    self._look(name, table, table.logged, unseen)
             if json.dumps(self._told) != before:
                 self._write()
 
-    def _look(self, name: str, table: NodeTable, now: Logged, *, is_close: bool) -> None:
-        known = self._known.get(name)
+    def _look(self, name: str, table: NodeTable, now: Logged, unseen: float) -> None:
+        known, is_close = self._known.get(name), unseen < _CLOSE
         if known is None or known.table_id != str(table.id):
             self._known[name] = known = _Known(str(table.id), now)
             self.health.set(_part(name), "")
+        # nobody knows what was altered while nobody looked: then it was logged when its settings were written, no longer
+        seen = time.time_ns() // 1000 - int(unseen * 1e6) if is_close else max(known.logged.cdc_at, known.logged.durable_at)
         if not table.is_logged:
+            known.may_lack((now.durable_at if table.has_cdc else now.cdc_at) if is_close else seen)
             self._tell_off(name, known, table)
             return
         was_off = self._off.pop(name, None) is not None
         if was_off or self._may_be_gap(known.logged, now, is_close=is_close):
+            if not was_off:
+                known.may_lack(seen)
             self._due(name, known, now)
         known.logged = now
 
@@ -138,6 +153,11 @@ class Gaps:
         """Return what the table's snapshot is called; empty: the first one."""
         known = self._known.get(name)
         return "" if known is None else known.retake
+
+    def lacks_from(self, name: str) -> int | None:
+        """Return from when on (µs) the log may lack something of a table whose snapshot is taken again; None: it is the first."""
+        known = self._known.get(name)
+        return None if known is None or not known.retake else known.lacks_from
 
     def is_off(self, name: str) -> bool:
         """Whether what is written to the table now is in no log: a snapshot now would have to be taken again."""
@@ -188,6 +208,10 @@ class Watched:
     def retake(self, name: str) -> str:
         """See `Gaps.retake`."""
         return "" if self.gaps is None else self.gaps.retake(name)
+
+    def lacks_from(self, name: str) -> int | None:
+        """See `Gaps.lacks_from`."""
+        return None if self.gaps is None else self.gaps.lacks_from(name)
 
 
 def _part(name: str) -> str:

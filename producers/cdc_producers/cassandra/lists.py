@@ -150,6 +150,19 @@ class OldLists:
         with self._lock, self._open() as base:
             base.execute("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", (*row, until))
 
+    def told_again(self, name: str, table: TableSchema, content: bytes, until: int) -> None:
+        """Note which lists an event of a repeated snapshot replaces; before it is emitted."""
+        event, lists = json.loads(content), frozenset(lists_of(table))
+        keys = [
+            _text(row["clustering"]) if row["kind"] == "row" else ""
+            for row in event["rows"]
+            if any("deletion" in cell and cell["column"] in lists for cell in row["cells"])
+        ]
+        if keys:
+            rows = [(name, _text(event["partition"]), key, until) for key in keys]
+            with self._lock, self._open() as base:
+                base.executemany("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", rows)
+
     def landed(self, row: ListRow, found_before: float) -> None:
         """Note that the event has landed; what was found of the row since waits on."""
         with self._lock, self._open() as base:

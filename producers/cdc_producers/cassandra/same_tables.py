@@ -16,7 +16,6 @@ from cdc_producers.metrics import Health
 from cdc_views.landing.targets import ProducerLog
 
 _TABLES = "tables.json"
-_PART = "truncated"
 
 
 @dataclass
@@ -35,6 +34,7 @@ class SameTables:
     _ids: dict[str, str] = field(default_factory=dict)
     _truncated: dict[str, int] = field(default_factory=dict)
     _raws: dict[str, str] = field(default_factory=dict)
+    _told: dict[str, int] = field(default_factory=dict)
     _followed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -76,22 +76,32 @@ class SameTables:
             # a node that is away says nothing
             known = self._truncated.get(name, 0) if is_same_raw else 0
             at = truncated[table.id].at if table.id in truncated else known
-            if at > (self._truncated.get(name, at) if is_same_raw else at):
-                self._tell(name, at)
-            self._ids[name], self._truncated[name], self._raws[name] = str(table.id), at, raw
+            is_told = at > (self._truncated.get(name, at) if is_same_raw else at)
+            self._tell(name, at if is_told else 0)
+            # one that was told is told again after a restart, until there is another raw table
+            self._truncated[name] = known if is_told else at
+            self._ids[name], self._raws[name] = str(table.id), raw
         self._followed |= frozenset(self._ids)
         if (self._ids, self._truncated, self._raws) != before:
             self._write()
         return troubles
 
     def _tell(self, name: str, at: int) -> None:
+        """Say when the table was truncated, once; 0: what was said is over."""
+        part = f"truncated {name}"
+        if self._told.get(name, 0) == at:
+            return
+        self._told[name] = at
+        if not at:
+            self.health.set(part, "")
+            return
         when = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="seconds")
         message = (
             f"{name} was truncated at {when}: no commit log has that, so views keep the rows from before. "
             "Give the table a new `raw: {table: …}` and start again"
         )
         self.log.warning(message, table=name)
-        self.health.set(_PART, message)
+        self.health.set(part, message)
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

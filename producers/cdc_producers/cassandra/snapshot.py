@@ -232,7 +232,7 @@ class _TableSnapshot:
             segment=now // 1_000_000,
             log_since=source.log_since(self.name),
             marks_rows=options.marks_rows,
-            is_again=bool(source.watched.retake(self.name)),
+            lacks_from=source.watched.lacks_from(self.name),
         )
         self._tell_limits(table, place)
         whole = self.reader.ranges()
@@ -255,6 +255,8 @@ class _TableSnapshot:
             self._token = token
             self._events += 1
             content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
+            if writer.lacks_from is not None and self.source.watched.lists is not None:
+                self.source.watched.lists.told_again(self.name, writer.selection.table, content, writer.log_since)
             position = position_of(Place(token, reading, self._ordinal))
             self.emit(Emitted(self.name, writer.node, position, content))
 

@@ -3,7 +3,8 @@
 What CQL does not tell is chosen so that the log's own events, which are exact, prevail wherever they are:
 
 - the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
-  but the log's. It expires with the last cell where every cell expires.
+  but the log's. It expires with the last cell where every cell expires. A snapshot that is taken again marks rows that have
+  a cell of the gap, at the write time of the oldest such cell: a deletion from before it has not deleted them.
 - a *list's paths*: made up, between those of elements prepended and appended later. Elements from `log_since` on are
   left to the log, which has them with their paths; older ones replace what the log may have of them (rule D3).
 - elements of collections on a server before 5.0: their write time is 0 and they do not expire.
@@ -54,8 +55,9 @@ class EventWriter:
         node: What the events name as their node.
         segment: Likewise; differs from run to run, so that (node, segment, position) is unique.
         log_since: The log has the elements of lists written from here on (µs); see above.
-        is_again: Whether another snapshot told lists before: these replace them, whatever they were.
         marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
+        lacks_from: The log lacks only what was written from here on (µs), until `log_since`: rows from before have their
+            markers from it, and lists replace those that another snapshot told. None: it is the first snapshot.
     """
 
     selection: Selection
@@ -63,7 +65,7 @@ class EventWriter:
     segment: int
     log_since: int
     marks_rows: bool = True
-    is_again: bool = False
+    lacks_from: int | None = None
 
     def partition_of(self, row: RawRow) -> RawRow:
         """Return what rows of one partition have in common."""
@@ -89,12 +91,19 @@ class EventWriter:
         table = self.selection.table
         clustering = _members(table.clustering, row[2 + len(table.partition) :])
         cells, found = self._cells(self.selection.regulars, row, moment)
-        marker = _marker(found, moment) if self._is_marked(found) else ""
+        marker = self._marker(found, moment)
         return f'{{"kind":"row","clustering":{clustering}{marker},"cells":[{",".join(cells)}]}}'
 
-    def _is_marked(self, cells: list[_Cell]) -> bool:
-        """Whether to say that the row was inserted: without a cell, nothing else can show it."""
-        return not cells or (self.marks_rows and any(cell.written < self.log_since for cell in cells))
+    def _marker(self, cells: list[_Cell], moment: Moment) -> str:
+        """Say that the row was inserted, where the log may lack that; without a cell, nothing else can show it."""
+        again, first = self.lacks_from is not None, self.lacks_from or 0
+        if not cells:
+            # what the log has of deletions before the gap has not deleted it
+            return _marker(first if again else UNTOLD, [], moment)
+        lost = [cell for cell in cells if cell.written < self.log_since and (cell.written >= first or not again)]
+        if not (lost and self.marks_rows):
+            return ""
+        return _marker(min(cell.written for cell in lost), lost, moment) if again else _marker(UNTOLD, cells, moment)
 
     def _static(self, row: RawRow, moment: Moment) -> str:
         cells, _ = self._cells(self.selection.statics, row, moment)
@@ -137,7 +146,7 @@ class EventWriter:
         old = [i for i, cell in enumerate(cells) if cell.written < self.log_since]
         if not old:
             return
-        newest = self.log_since - 2 if self.is_again else max(cells[i].written for i in old)
+        newest = self.log_since - 2 if self.lacks_from is not None else max(cells[i].written for i in old)
         if selected.is_told:
             deletion = f'{{"written":{newest},"deleted_at":{moment.seconds}}}'
             yield f'{{"column":{quote(name)},"deletion":{deletion}}}'
@@ -173,12 +182,12 @@ def _value(kind: LogicalType, data: bytes) -> str:
     return f',"value":{to_json(kind, deserialize(kind, data))},"bytes":"{data.hex()}"'
 
 
-def _marker(cells: list[_Cell], moment: Moment) -> str:
+def _marker(written: int, cells: list[_Cell], moment: Moment) -> str:
     left = [cell.left for cell in cells if cell.left is not None]
     if not cells or len(left) < len(cells):
-        return f',"liveness":{{"written":{UNTOLD}}}'
+        return f',"liveness":{{"written":{written}}}'
     longest = max(left)
-    return f',"liveness":{{"written":{UNTOLD},"ttl":{max(longest, 1)},"expires_at":{moment.seconds + longest}}}'
+    return f',"liveness":{{"written":{written},"ttl":{max(longest, 1)},"expires_at":{moment.seconds + longest}}}'
 
 
 def _members(columns: Sequence[Column], values: Sequence[bytes | None]) -> str:

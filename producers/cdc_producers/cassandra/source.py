@@ -31,8 +31,6 @@ from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _WATCH_EVERY = 1.0
-_CLOSE = 5.0
-"""Seconds between two looks at the schema within which one ALTER is taken for one."""
 _OLDEST = 4
 """Before, segments came to cdc_raw only once their tables were flushed, without an index."""
 
@@ -205,7 +203,7 @@ class _Work:
         self.watched.aside = frozenset(troubles)
         if self.watched.gaps is not None:
             well = [name for name in self.targets if name not in troubles]
-            self.watched.gaps.look(schema, well, is_close=self.schemas.unseen < _CLOSE)
+            self.watched.gaps.look(schema, well, unseen=self.schemas.unseen)
         self.aside.set(troubles, self._emit)
 
     def _troubles(self, schema: NodeSchema) -> dict[str, str]:
@@ -250,16 +248,20 @@ class _Work:
             if item.table in self.aside.troubles:
                 self.aside.keep(item)
                 return
-            if isinstance(item.content, bytes) and self._lists.get(item.table):
-                self._note_lists(item.table, item.content)
             if isinstance(item.token, Landmark):
                 self.aside.sync()
                 self.read_to = f"{item.token.segment}:{item.token.position}"
                 self._emitted.append(item.token)
+            looked_at(item)
+
+        def looked_at(item: Emitted) -> None:
+            """Emit an event, kept before or not, once its lists were looked at."""
+            if isinstance(item.content, bytes) and self._lists.get(item.table):
+                self._note_lists(item.table, item.content)
             emit(item)
 
-        self._emit = emit
-        self.aside.give_back(emit)
+        self._emit = looked_at
+        self.aside.give_back(looked_at)
         while not stop.is_set():
             truncated = self.schemas.truncated
             if self.schemas.look() or self._versions != self._pushed or self.schemas.truncated != truncated:
