@@ -6,13 +6,13 @@ stays until `maintain` takes it away.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_views.errors import EngineError, UsageError
+from cdc_views.whole_files import write_whole
 
 _CURRENT = "current"
 _FIRST = 1
@@ -70,12 +70,7 @@ class Generations:
         """Make a generation the one that is read."""
         if number not in self.numbers:
             raise UsageError(f"{self.root}: there is no generation {number}; there are {self.numbers}")
-        beside = self.root / f"{_CURRENT}.{os.getpid()}"
-        with beside.open("w", encoding="ascii") as file:
-            file.write(f"{number}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self.root / _CURRENT)
+        write_whole(self.root / _CURRENT, f"{number}\n")
 
     def remove(self, number: int) -> None:
         """Delete a generation; never the current one."""

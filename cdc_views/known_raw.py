@@ -8,7 +8,6 @@ materializes raises it, and who only reads compares.
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.materialize.state import is_built
 from cdc_views.project.paths import default_raw_table, is_url
+from cdc_views.whole_files import write_whole
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -74,12 +74,7 @@ def remember(table: Table) -> None:
         return
     file = _file(table)
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(f".{os.getpid()}")
-    with beside.open("w", encoding="ascii") as written:
-        written.write(json.dumps(asdict(known)) + "\n")
-        written.flush()
-        os.fsync(written.fileno())
-    beside.replace(file)
+    write_whole(file, json.dumps(asdict(known)) + "\n")
 
 
 def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:

@@ -108,9 +108,7 @@ def _state(table: Table, location: str) -> StateTable | None:
     return found if found is not None and (found.mark or found.files) else None
 
 
-def _build(
-    table: Table, engine: Engine, old: StateTable | None, location: str, *, with_late: bool, with_state: bool
-) -> int:
+def _build(table: Table, engine: Engine, old: StateTable | None, location: str, *, with_late: bool, with_state: bool) -> int:
     """Build the new generation; returns how many facts were found on the way to have landed too late."""
     if with_state and old is not None:
         build_with_state(engine, table.raw, old, location)

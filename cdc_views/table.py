@@ -283,9 +283,7 @@ class Table:
         """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""
         from cdc_views.rebuilding import rebuild_table
 
-        return rebuild_table(
-            self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state
-        )
+        return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
 
     def switch_back(self) -> int:
         """Read the state before the last switch again; returns its generation."""

@@ -25,9 +25,7 @@ def rebuild(
         bool, typer.Option("--accept", help="Switch although rows differ, or although the raw table is another one.")
     ] = False,
     with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
-    with_state: Annotated[
-        bool, typer.Option("--with-state", help="Let count what the state has and raw has not.")
-    ] = False,
+    with_state: Annotated[bool, typer.Option("--with-state", help="Let count what the state has and raw has not.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
     project: ProjectOption = Path("cdc_views.yml"),

@@ -41,7 +41,9 @@ class Log:
             line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
         else:
             line = message if level == "info" else f"{level}: {message}"
-        print(line, file=sys.stderr, flush=True)
+        # in one write: threads say things at once
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 log = Log()

@@ -58,8 +58,6 @@ def _commit(write: ServingWrite, rows: pa.RecordBatchReader) -> None:
         target = DeltaTable(write.target, version=write.version)
         what: dict[str, Any] = {"schema_mode": "overwrite"} if write.replaced is None else {"predicate": write.replaced}
         after = hooks(target.table_uri)
-        write_deltalake(
-            target, rows, mode="overwrite", commit_properties=properties, post_commithook_properties=after, **what
-        )
+        write_deltalake(target, rows, mode="overwrite", commit_properties=properties, post_commithook_properties=after, **what)
         sum_up(target)
         note_commit(target)

@@ -39,6 +39,7 @@ from cdc_views.errors import ConfigError
 from cdc_views.facts import Elements, Fact, FactKind
 from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import TableSchema
+from cdc_views.whole_files import write_whole
 
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
@@ -171,7 +172,7 @@ def add(
         "is_lifted": is_lifted,
         "ahead": ahead,
     }
-    _replace(file, before + json.dumps(line) + "\n", mode=0o644)
+    write_whole(file, before + json.dumps(line) + "\n", mode=0o644)
 
 
 def read_secret(folder: Path) -> bytes | None:
@@ -244,18 +245,8 @@ def _secret_file(folder: Path) -> Path:
 
 def _made_secret(folder: Path) -> bytes:
     secret = secrets.token_bytes(_SECRET_BYTES)
-    _replace(_secret_file(folder), secret.hex() + "\n", mode=0o600)
+    write_whole(_secret_file(folder), secret.hex() + "\n", mode=0o600)
     return secret
-
-
-def _replace(file: Path, text: str, *, mode: int) -> None:
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with open(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(draft, file)
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:

@@ -22,6 +22,8 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from cdc_views.whole_files import write_whole
+
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"
 _AT_ONCE = 2
@@ -115,9 +117,7 @@ def _note(root: Path, paths: Iterable[str]) -> None:
 
 def _replace(root: Path, digests: dict[str, str]) -> None:
     (root / FOLDER).mkdir(exist_ok=True)
-    draft = root / FOLDER / f".{_FILE}.{os.getpid()}"
-    draft.write_text("".join(_line(path, digest) for path, digest in digests.items()), "utf-8")
-    os.replace(draft, root / FOLDER / _FILE)
+    write_whole(root / FOLDER / _FILE, "".join(_line(path, digest) for path, digest in digests.items()))
 
 
 def _line(path: str, digest: str) -> str:

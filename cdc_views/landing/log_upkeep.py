@@ -83,12 +83,7 @@ def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
 
 def before(log: Path, version: int) -> list[Path]:
     """Return the entries and checkpoints of versions before one."""
-    return [
-        path
-        for kind in (_COMMIT, _CHECKPOINT)
-        for number, path in sorted(_numbered(log, kind).items())
-        if number < version
-    ]
+    return [path for kind in (_COMMIT, _CHECKPOINT) for number, path in sorted(_numbered(log, kind).items()) if number < version]
 
 
 def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:

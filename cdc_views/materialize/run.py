@@ -208,9 +208,7 @@ def _begun(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
     return replace(_state(table, raw, location), is_earlier=state.is_earlier)
 
 
-def _updated(
-    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, forgetting: Forgetting
-) -> Materialization:
+def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, forgetting: Forgetting) -> Materialization:
     if state.mark is None or state.raw_version is None:
         why = "an earlier version of cdc-views kept it" if state.is_earlier else ""
         return _built(engine, raw, table, state, why=why, forgetting=forgetting)

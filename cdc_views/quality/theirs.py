@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.errors import ConfigError
+from cdc_views.whole_files import write_whole
 
 _BEFORE = "expect_nothing_broken"
 """The type of each expectation that earlier versions wrote."""
@@ -54,6 +55,4 @@ def move_to_custom(folder: Path, name: str, added: list[dict[str, Any]]) -> None
     suite = json.loads(file.read_text("utf-8"))
     known = {expectation.get("id") for expectation in suite["expectations"]}
     suite["expectations"] += [expectation for expectation in added if expectation.get("id") not in known]
-    beside = file.with_suffix(".json.new")
-    beside.write_text(json.dumps(suite, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    beside.replace(file)
+    write_whole(file, json.dumps(suite, indent=2, ensure_ascii=False) + "\n")

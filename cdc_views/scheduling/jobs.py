@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from cdc_views.cron import Cron
 from cdc_views.project.paths import default_raw_table
 from cdc_views.scheduling.lock import holding
+from cdc_views.whole_files import write_whole
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -96,12 +96,7 @@ class Job:
     def remember(self, tick: datetime) -> None:
         """Make `tick` what `completed` returns, in one step."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f"{_COMPLETED}.{os.getpid()}"
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump({"completed": tick.astimezone(timezone.utc).isoformat()}, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(draft, self.folder / _COMPLETED)
+        write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
 
 
 def job_of(table: Table, *, engine: str | None = None) -> Job:

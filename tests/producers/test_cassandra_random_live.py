@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cassandra import ConsistencyLevel
-from cassandra_steps import STEPS, cdc_off_and_on, kill_node
+from cassandra_steps import STEPS, kill_node
 from cassandra_trial import Trial
 from cassandra_views import differences
 from cassandra_workload import Workload
@@ -103,14 +103,14 @@ def test_the_check_sees_an_agent_that_forgets_that_cdc_was_off(begin: Callable[[
     """Somebody removes what it remembers while CDC is off: then it says nothing, and rows are missing."""
     trial = begin("cassandra_node", 1)
     trial.start()
-    trial.cql("ALTER TABLE {ks}.pairs WITH cdc = false")
+    trial.cql("ALTER TABLE {ks}.simple WITH cdc = false")
     trial.is_loud("has cdc = false")
-    trial.cql("INSERT INTO {ks}.pairs (a, b, c) VALUES (1, 'unseen', 1)")
+    for k in range(200):  # more than segments that other tables keep
+        trial.cql(f"INSERT INTO {{ks}}.simple (k, b) VALUES ('unseen {k}', '{'x' * 20_000}')")
     assert trial.agents[0].stop() == 0
     (trial.folder / "agent0/work/logged.json").unlink()
-    trial.cql("ALTER TABLE {ks}.pairs WITH cdc = true")
+    trial.cql("ALTER TABLE {ks}.simple WITH cdc = true")
     trial.start()
     trial.land()
     assert trial.troubles() == []
-    assert differences(trial.session, trial.run, trial.keyspace), "a row that no log has"
-    assert cdc_off_and_on in STEPS
+    assert differences(trial.session, trial.run, trial.keyspace, tables=("simple",)), "rows that no log has"

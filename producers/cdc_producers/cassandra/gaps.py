@@ -15,9 +15,9 @@ from threading import Lock
 
 from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable
-from cdc_producers.cassandra.schemas import write_whole
 from cdc_producers.metrics import Health
 from cdc_views.landing.targets import ProducerLog
+from cdc_views.whole_files import write_whole
 
 _FILE = "logged.json"
 _CLOSE = 5.0

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import NodeSchema
-from cdc_producers.cassandra.schemas import write_whole
 from cdc_producers.metrics import Health
 from cdc_views.landing.targets import ProducerLog
+from cdc_views.whole_files import write_whole
 
 _TABLES = "tables.json"
 

@@ -14,6 +14,7 @@ from cdc_producers.cassandra.node import Node, NodeFacts, Truncation
 from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
+from cdc_views.whole_files import write_whole
 
 _LOOK_EVERY = 1.0
 _REMEMBERED = "schema.json"
@@ -153,10 +154,3 @@ def remembered(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that who reads it meanwhile, or after a crash, finds the one before or this one."""
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
