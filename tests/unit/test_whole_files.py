@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import stat
 import sys
@@ -34,7 +35,7 @@ def test_what_was_there_stays_where_the_new_text_cannot_be_written(tmp_path: Pat
 def test_lines_that_threads_say_at_once_stay_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, file = Log(), tmp_path / "said"
     log.use("json")
-    with file.open("w", buffering=1) as stream:
+    with file.open("wb", buffering=0) as raw, io.TextIOWrapper(raw, write_through=True) as stream:  # as PYTHONUNBUFFERED has it
         monkeypatch.setattr(sys, "stderr", stream)
         switched = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
