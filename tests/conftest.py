@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 from strategies.bigquery_project import RemoteProject, is_asked_for, remote_project
 from strategies.histories import NOW
-from strategies.reading import STRATEGIES, Row, canonical_row, land, shown_by
+from strategies.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by
 
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Fact
@@ -70,15 +70,32 @@ def duckdb_engine() -> Iterator[DuckDbEngine]:
         yield engine
 
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Few rows are read in less time than Java is written and compiled for them: `make test` leaves that to `compiled` tests."""
+
+
 @pytest.fixture(scope="session")
 def spark_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
-    """Spark; one JVM for the whole run."""
+    """Spark; one JVM for the whole run. `make test-long` lets it compile, as it does for users."""
     pytest.importorskip("pyspark")
     from cdc_views_spark.engine import SparkEngine
     from cdc_views_spark.session import open_session
 
-    with SparkEngine(open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g")) as engine:
+    options = {} if CASES >= 3000 else _INTERPRETED
+    with SparkEngine(open_session(warehouse=tmp_path_factory.mktemp("warehouse"), memory="2g", options=options)) as engine:
         yield engine
+
+
+@pytest.fixture
+def compiled(spark_engine: SparkEngine) -> Iterator[None]:
+    """Let Spark compile what it runs meanwhile."""
+    settings = spark_engine.session.conf
+    before = {name: settings.get(name) for name in _INTERPRETED}
+    for name, value in (("spark.sql.codegen.wholeStage", "true"), ("spark.sql.codegen.factoryMode", "FALLBACK")):
+        settings.set(name, value)
+    yield
+    for name, value in before.items():
+        settings.set(name, value)
 
 
 @pytest.fixture

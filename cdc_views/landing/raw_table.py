@@ -108,6 +108,11 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
     return table
 
 
+def another_raw(name: str) -> str:
+    """Say how a table begins anew: a place where nothing is yet, and leave to begin it, as a mistyped path looks the same."""
+    return f"give {name} a new `raw: {{table: …}}` in the project file, which `cdc-views rebuild {name} --accept` begins"
+
+
 def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = None) -> None:
     """Refuse a Delta table that is not this raw table; raises as `open_raw` does."""
     metadata = table.metadata()
@@ -140,8 +145,7 @@ def _check_types(raw: RawTable, stored: pa.Schema) -> None:
         if field.name in stored.names and not _fits(stored.field(field.name).type, field.type):
             raise UsageError(
                 f"{raw.location}: column {field.name} is stored as {stored.field(field.name).type}, which the schema file "
-                f"now makes {field.type}; set the schema back, or land into a new `raw: {{table: …}}`, which "
-                f"`cdc-views rebuild {raw.relation.schema.full_name} --accept` begins"
+                f"now makes {field.type}; set the schema back, or {another_raw(raw.relation.schema.full_name)}"
             )
 
 

@@ -123,7 +123,7 @@ CASES = {
     "a changed type, another raw": Case(
         (LAND, _file("shop.sql", "CREATE TABLE orders (id int PRIMARY KEY, note bigint);")),
         QUERY,
-        "land into a new `raw: {table: …}`",
+        "a new `raw: {table: …}` in the project file, which `cdc-views rebuild",
         (_project(raw={"format": "debezium", "table": "raw/b"}), ("rebuild", TABLE, "--accept")),
     ),
     "a foreign Delta table as state": Case((LAND, _foreign(str(STATE))), MATERIALIZE, "move it away", (_away(STATE),)),

@@ -92,6 +92,8 @@ class Trial:
         """Give a table another raw table, as the agents ask for."""
         self.raws[table] = f"raw/{table}{len(self.raws)}{self.marks}"
         project_file(self.folder, self.keyspace, self.raws)
+        answer = self.run("rebuild", f"{self.keyspace}.{table}", "--accept")
+        assert answer.code == 0, answer.err
 
     def troubles(self) -> list[str]:
         """What /healthz of the agents says is wrong."""

@@ -204,6 +204,7 @@ def test_ddl_of_one_table_sets_that_table_aside_and_the_others_go_on(trial: Tria
     trial.equals("other")
     trial.raws["gap"] = "raw/gap2"
     trial.project()
+    assert trial.run("rebuild", f"{trial.keyspace}.gap", "--accept").code == 0
     trial.equals("gap", "other", "udt")
     trial.is_well()
     assert trial.agent.metric("quarantined_total") == 0

@@ -211,6 +211,7 @@ SPARK_RUNS += [
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize(("name", "instant", "strategy"), SPARK_RUNS, ids=lambda v: getattr(v, "value", v))
 def test_spark_answers_as_cassandra_did(
     spark_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str, instant: str, strategy: Strategy

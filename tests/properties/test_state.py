@@ -264,7 +264,7 @@ def test_spark_state_and_tail_show_what_raw_shows(
     total, merged = len(growing.made.facts), set[str]()
     turns: tuple[Engine, ...] = (spark_engine, spark_engine, duckdb_engine, spark_engine, spark_engine, duckdb_engine)
     both = (*turns, spark_engine, duckdb_engine, *turns)
-    for number, (engine, (share, what)) in enumerate(zip(both, STEPS, strict=False)):
+    for number, (engine, (share, what)) in enumerate(zip(both, STEPS if CASES >= 3000 else SHORT, strict=False)):
         merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land(int(total * share))
         merged.add(materialize(engine, growing.raw, growing.state).merged)

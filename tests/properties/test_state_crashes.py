@@ -161,6 +161,7 @@ with table.project.engine("spark") as engine:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_it_runs_on_processes_of_their_own(tmp_path: Path, cassandra_cases: Path) -> None:
     """Two executors, each a JVM: nothing may hang on driver and workers sharing memory."""
     live = Live(tmp_path, cassandra_cases, engine="spark")

@@ -133,7 +133,7 @@ def test_what_was_written_in_the_future_makes_nothing_late(
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_nor_does_it_on_spark(aging: Aging, spark_engine: SparkEngine) -> None:
     nothing_is_late(aging, spark_engine, "row", written=FUTURE)
 

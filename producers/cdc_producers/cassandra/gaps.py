@@ -16,16 +16,13 @@ from threading import Lock
 from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable
 from cdc_producers.metrics import Health
+from cdc_views.landing.raw_table import another_raw
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.whole_files import write_whole
 
 _FILE = "logged.json"
 _CLOSE = 5.0
 """Seconds between two looks at the schema within which one ALTER is taken for one."""
-_NEVER_TOLD = (
-    "What was deleted meanwhile no snapshot tells: views keep it. Where that matters, give the table a new `raw: {table: …}` "
-    "and start again"
-)
 
 
 @dataclass(slots=True)
@@ -144,7 +141,7 @@ class Gaps:
         known.is_due = True
         known.why = (
             f"{name} was altered, and CDC or durable_writes may have been off: what was written then is in no commit log. "
-            f"{by}. {_NEVER_TOLD}"
+            f"{by}. What was deleted meanwhile no snapshot tells, so views keep it; where that matters, {another_raw(name)}"
         )
         self.log.warning(known.why, table=name)
         self.health.set(_part(name), known.why)

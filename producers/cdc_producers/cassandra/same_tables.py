@@ -12,6 +12,7 @@ from uuid import UUID
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.metrics import Health
+from cdc_views.landing.raw_table import another_raw
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.whole_files import write_whole
 
@@ -69,7 +70,7 @@ class SameTables:
             if former != str(table.id) and is_same_raw:
                 troubles[name] = (
                     f"{name} was dropped and created again (table id {former}, now {table.id}): what has landed is of the "
-                    "former table, whose rows no read shows. Give the table a new `raw: {table: …}` in the project file"
+                    f"former table, whose rows no read shows; {another_raw(name)}"
                 )
                 self._raws[name] = raw
                 continue
@@ -98,7 +99,7 @@ class SameTables:
         when = datetime.fromtimestamp(at / 1000, timezone.utc).isoformat(timespec="seconds")
         message = (
             f"{name} was truncated at {when}: no commit log has that, so views keep the rows from before. "
-            "Give the table a new `raw: {table: …}` and start again"
+            f"Stop the agent, {another_raw(name)}, and start the agent again"
         )
         self.log.warning(message, table=name)
         self.health.set(part, message)
