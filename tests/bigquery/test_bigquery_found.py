@@ -112,6 +112,7 @@ def with_kafka(rows: pa.Table, keys: list[Any], *, key: str = "kafkaKey", data: 
     return rows.append_column(data, pa.array(place, pa.struct(fields))).append_column(key, pa.array(keys))
 
 
+@pytest.mark.slow
 def test_records_of_a_row_each_are_read_and_what_came_since(server: Served, tmp_path: Path) -> None:
     events = kv2_events(3)
     after = cells_type(k=pa.string(), n=pa.int32(), v=pa.string())

@@ -86,6 +86,7 @@ def corrupt(dbt: DbtProject, sql: str) -> None:
         connection.execute(sql)
 
 
+@pytest.mark.slow
 def test_each_generic_test_fails_on_what_it_is_about(dbt: DbtProject) -> None:
     dbt.build(cdc_views_as_of=BEFORE)
     assert failed(dbt) == set()

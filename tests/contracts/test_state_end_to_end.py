@@ -11,6 +11,7 @@ import duckdb
 import pytest
 from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable
+from strategies.tiers import often
 
 pytestmark = pytest.mark.heavy
 
@@ -38,7 +39,7 @@ def rows(run: CommandLine, name: str, as_of: int, *more: str) -> list[str]:
     return sorted(answer.out.splitlines())
 
 
-@pytest.mark.parametrize("case", [c if c == "names3" else pytest.param(c, marks=pytest.mark.heavy) for c in CASES])
+@pytest.mark.parametrize("case", often(CASES, "names3", "types3"))
 def test_state_shows_what_cassandra_showed(run: CommandLine, cassandra_cases: Path, case: str) -> None:
     name, folder = CASES[case], cassandra_cases / case
     instants = [json.loads((folder / f"expected_{which}.json").read_text())["as_of"] for which in ("early", "late")]

@@ -91,7 +91,7 @@ def test_two_tests_of_one_name_are_told(run: CommandLine) -> None:
     assert "shop.orders: two data tests are called 'paid'; give each a `name` of its own" in answer.err
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_data_docs_are_a_site_that_holds_no_values(run: CommandLine) -> None:
     project([{"name": "all_are_paid", "holds": "state = 'paid'"}])
     for _ in range(2):  # a second run adds to what the first one made

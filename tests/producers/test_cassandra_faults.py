@@ -79,7 +79,7 @@ def test_a_segment_with_a_wrong_byte_is_kept_and_another_replica_has_what_it_los
     assert trial.agent.stop() == 0
 
 
-@pytest.mark.parametrize("cut", ["header", pytest.param("middle", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cut", [pytest.param("header", marks=pytest.mark.slow), pytest.param("middle", marks=pytest.mark.slow)])
 def test_a_segment_that_was_cut_is_told_of_and_the_next_is_read(trial: Trial, run: CommandLine, cut: str) -> None:
     bad = trial.put(77)
     content = bad.read_bytes()
@@ -94,6 +94,7 @@ def test_a_segment_that_was_cut_is_told_of_and_the_next_is_read(trial: Trial, ru
     assert trial.agent.stop() == 0
 
 
+@pytest.mark.slow
 def test_an_index_that_is_cut_holds_its_segment_back_until_it_is_whole(trial: Trial, run: CommandLine) -> None:
     log = trial.put(77)
     index = index_of(log)

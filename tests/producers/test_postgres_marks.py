@@ -117,7 +117,7 @@ def test_what_is_missing_stays_missing_until_a_later_snapshot() -> None:
     marks.check("a", Landed(Position(51, 3), None), confirmed=0)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_raw_table_that_was_away_or_is_a_backup_is_refused_until_it_is_read_anew(
     producer: Producer, postgres: Postgres, run: CommandLine, tmp_path: Path
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_first_start_that_was_killed_goes_on(producer: Producer, postgres: Pos
     assert differences(postgres, run) == []
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_publication_that_is_narrowed_under_a_producer_ends_it(
     producer: Producer, postgres: Postgres, run: CommandLine
 ) -> None:

@@ -131,7 +131,7 @@ def source(postgres: Postgres, columns: str = "'id', id, 'v', v, 'n', n::text") 
     return [row for (row,) in postgres.sql(f"SELECT json_build_object({columns}) FROM public.p ORDER BY id")]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_what_the_log_has_nothing_of_is_read_or_told(
     partitioned: Producer, postgres: Postgres, run: CommandLine, tmp_path: Path
 ) -> None:

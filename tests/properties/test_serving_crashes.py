@@ -85,6 +85,7 @@ def test_a_killed_run_leaves_the_rows_of_before_or_after(
     live.check_serving(duckdb_engine, at_rest=True)
 
 
+@pytest.mark.slow
 def test_runs_at_once_make_one_serving_table(duckdb_engine: DuckDbEngine, tmp_path: Path, cassandra_cases: Path) -> None:
     """Without the lock, which is for economy: commits are compare-and-swap."""
     live = Serving(tmp_path, cassandra_cases)

@@ -128,6 +128,7 @@ def test_two_at_once_make_one_state(tmp_path: Path, cassandra_cases: Path) -> No
     assert len(live.texts(raw_only=False)) == live.rows
 
 
+@pytest.mark.slow
 def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
     """The lock is for economy: commits are compare-and-swap."""
     live = Live(tmp_path, cassandra_cases, engine="duckdb")

@@ -90,6 +90,7 @@ class World:
     backups: dict[str, list[tuple[Path, Model]]] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     files: int = 0
+    opened: Table | None = None
 
     def __post_init__(self) -> None:
         (self.folder / "schema.cql").write_text(CQL)
@@ -102,7 +103,10 @@ class World:
 
     @property
     def table(self) -> Table:
-        return Project.load(self.folder / "cdc_views.yml").table(NAME)
+        """The project's table, as a process that a step begins has it."""
+        if self.opened is None:
+            self.opened = Project.load(self.folder / "cdc_views.yml").table(NAME)
+        return self.opened
 
     @property
     def current(self) -> int:
@@ -303,7 +307,9 @@ class World:
         steps += [self.restore_dropped, self.back, self.apply]
         chosen = self.rng.choice(steps)
         self.told.append(chosen.__name__)
+        self.opened = None
         chosen()
+        self.opened = None
         self.check()
 
 
