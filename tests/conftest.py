@@ -32,7 +32,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 launch before these begin, when their files are closed."""
 
 settings.register_profile("fast", max_examples=20, deadline=None)
-"""`make test-fast`; tests that ask for more examples ask for a multiple of the profile's."""
+"""`make test` and `make test-fast`; tests that ask for more examples ask for a multiple of the profile's."""
 
 DATA = Path(__file__).parent / "data"
 
@@ -102,7 +102,7 @@ def compiled(spark_engine: SparkEngine) -> Iterator[None]:
 def shown(request: pytest.FixtureRequest, duckdb_engine: DuckDbEngine, tmp_path: Path) -> Callable[..., list[Row]]:
     """What facts show: the oracle's rows, once every strategy on DuckDB gave the same ones in the same order.
 
-    With CDC_VIEWS_SHOWN_BY=one (`make test-fast`), one strategy: the test's name says which, so that all have their turn.
+    With CDC_VIEWS_SHOWN_BY=one (`make test`), one strategy: the test's name says which, so that all have their turn.
 
     Called with a schema and facts; `now` (NOW) is the instant of the read, `order` (MICROS) what write times are.
     """

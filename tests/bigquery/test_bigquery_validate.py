@@ -128,6 +128,7 @@ def _changed(server: Served, name: str, change: Callable[[list[dict[str, Any]]],
     sql.append(name, rows)
 
 
+@pytest.mark.slow
 def test_sampled_partitions_of_a_state_are_the_oracles(server: Served, tmp_path: Path) -> None:
     table = _kept(tmp_path, server)
     found = _told(table)

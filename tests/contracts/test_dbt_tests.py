@@ -153,6 +153,7 @@ def test_a_schema_that_gained_a_column_asks_for_a_full_refresh(dbt: DbtProject) 
     assert dbt.rows("SELECT * FROM shop__orders").column_names == ["id", "line", "state", "note"]
 
 
+@pytest.mark.slow
 def test_docs_tell_types_roles_and_who_reads(dbt: DbtProject) -> None:
     dbt.build(cdc_views_as_of=BEFORE)
     dbt.run("docs", "generate")

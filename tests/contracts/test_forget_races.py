@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine
 from forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, mutation, without
+from strategies.tiers import often
 
 from cdc_views.api import Project
 from cdc_views.erasing import forgetting, forgotten
@@ -27,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 STEPS = ("replay", "vacuum_all", "purge", "begin_log_at", "materialize", "prove")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", often(STEPS, "purge", "materialize"))
 def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     run.land(NAME, "{", format=FORMAT, file="4.jsonl")
     before = run.query(NAME)

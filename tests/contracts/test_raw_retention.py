@@ -98,6 +98,7 @@ REFUSED: list[tuple[str, ...]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_needs_all_events_refuses_until_they_are_restored(orders: CommandLine) -> None:
     key = json.dumps({name: value for name, value in json.loads(rows(orders)[0]).items() if name in key_columns()})
     commands = [tuple(key if part == "KEY" else part for part in command) for command in REFUSED]

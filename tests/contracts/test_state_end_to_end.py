@@ -39,7 +39,7 @@ def rows(run: CommandLine, name: str, as_of: int, *more: str) -> list[str]:
     return sorted(answer.out.splitlines())
 
 
-@pytest.mark.parametrize("case", often(CASES, "names3", "types3"))
+@pytest.mark.parametrize("case", often(CASES, "names3"))
 def test_state_shows_what_cassandra_showed(run: CommandLine, cassandra_cases: Path, case: str) -> None:
     name, folder = CASES[case], cassandra_cases / case
     instants = [json.loads((folder / f"expected_{which}.json").read_text())["as_of"] for which in ("early", "late")]

@@ -43,6 +43,7 @@ def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tupl
     return sampling.differences(table.schema, expected, shown).count, part
 
 
+@pytest.mark.slow
 def test_whichever_part_of_raw_is_looked_at_it_changes_nothing(sound: Kept, duckdb_engine: DuckDbEngine) -> None:
     for seed in range(10):
         count, part = differing(sound, duckdb_engine, seed=seed, most=400)

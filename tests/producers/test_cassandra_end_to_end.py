@@ -14,7 +14,7 @@ from services.cassandra import CassandraCluster
 
 from cdc_views.api import Project
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.live
 
 
 def test_the_views_equal_the_source_after_kills(agent: Producer, cassandra: CassandraCluster, run: CommandLine) -> None:

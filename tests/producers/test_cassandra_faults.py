@@ -61,6 +61,7 @@ def trial(run: CommandLine, lib: Path, capture: Path, tmp_path: Path) -> Iterato
         agent.kill()
 
 
+@pytest.mark.slow
 def test_a_segment_with_a_wrong_byte_is_kept_and_another_replica_has_what_it_lost(trial: Trial, run: CommandLine) -> None:
     bad = trial.put(77)
     content = bytearray(bad.read_bytes())

@@ -28,7 +28,7 @@ def rows_of(postgres: Postgres, count: int) -> None:
     postgres.sql(f"INSERT INTO {FULL} (a, b, v) SELECT 'r' || i, i % 50, 'v' || i FROM generate_series(1, {count}) i")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_rows_show_the_default_of_a_column_that_came_later(
     producer: Producer, postgres: Postgres, run: CommandLine, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ import psycopg2
 import pytest
 from producing import ROOT, eventually
 from services import __main__ as services
+from strategies.tiers import often
 
 PID_FILE = "services.pid"
 
@@ -115,7 +116,7 @@ def test_that_takes_long(server):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", often([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], signal.SIGKILL))
 def test_no_server_outlives_the_run_that_started_it(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "test_held.py").write_text(_HELD)
     path = os.pathsep.join([str(ROOT / "tests"), str(ROOT), str(ROOT / "spark"), os.environ.get("PYTHONPATH", "")])

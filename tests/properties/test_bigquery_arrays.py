@@ -70,6 +70,7 @@ def _landed(loop: Loop) -> None:
     loop.land(held, odd, WRITE.insert(3, at=1), at=NOW)
 
 
+@pytest.mark.slow
 def test_elements_without_a_value_are_left_out_and_counted(engine: Evaluator) -> None:
     loop = Loop(engine, ARRAYS)
     _landed(loop)

@@ -44,6 +44,7 @@ def clean(server: tuple[str, Store]) -> tuple[str, Store]:
     return server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", often([SMALL, *SUBJECTS], SMALL), ids=lambda s: s.name)
 def test_histories_in_batches_show_the_oracles_rows_after_each_run(clean: tuple[str, Store], subject: Subject) -> None:
     with served_loop(*clean, subject, serving="served") as loop:

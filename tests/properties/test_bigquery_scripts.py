@@ -179,6 +179,7 @@ def test_without_a_watermark_a_run_says_so(engine: Evaluator) -> None:
 @pytest.mark.parametrize(
     "subject", often([NARROW, *(s for s in SUBJECTS if s not in (NARROW, SUBJECTS[2])), ALONE], ALONE), ids=lambda s: s.name
 )
+@pytest.mark.slow
 def test_a_purged_state_shows_what_was_not_late(engine: Evaluator, subject: Subject) -> None:
     loop = Loop(engine, subject, lateness=0)
     batches = shuffled(histories(subject, cases=8, seed=5).facts, into=2 if subject is ALONE else 3)
@@ -248,6 +249,7 @@ def test_the_checks_can_fail(engine: Evaluator, how: str) -> None:
         _a_day_of(loop)
 
 
+@pytest.mark.slow
 def test_what_the_checks_of_corruptions_do_passes_without_one(engine: Evaluator) -> None:
     _a_day_of(Loop(engine, SMALL))
 

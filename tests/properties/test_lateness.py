@@ -74,7 +74,7 @@ class RandomAging(Aging):
         assert self.quarantined() == self.late(), "what is late is in quarantine, once, and nothing else is"
 
 
-@pytest.mark.parametrize("subject", often(AGED, NARROW, ALONE), ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(AGED, NARROW), ids=lambda s: s.name)
 def test_a_purged_state_and_its_tail_show_what_was_not_late(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

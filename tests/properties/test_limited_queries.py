@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -129,14 +130,18 @@ class Landed:
 QUICK = ("by_row", "plain")
 
 
+def _tier(number: int, what: tuple[str, str]) -> Any:
+    """`make test-fast` has one of them, `make test` every other one, `make test-long` all."""
+    if what == QUICK:
+        return []
+    return pytest.mark.heavy if number % 2 else pytest.mark.slow
+
+
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(
-            (subject, stage), id=f"{subject.name}-{stage}", marks=[] if (subject.name, stage) == QUICK else [pytest.mark.heavy]
-        )
-        for subject in SUBJECTS
-        for stage in STAGES
+        pytest.param((subject, stage), id=f"{subject.name}-{stage}", marks=_tier(number, (subject.name, stage)))
+        for number, (subject, stage) in enumerate(product(SUBJECTS, STAGES))
     ],
 )
 def landed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Landed]:

@@ -1,6 +1,6 @@
 """Whatever is done to the folders of a project: its rows are the oracle's, or the command refuses.
 
-CDC_VIEWS_HISTORIES (200) divided by 100 is how many histories there are, CDC_VIEWS_SEED (1) which; `make test-long` runs all.
+CDC_VIEWS_HISTORIES (200) divided by 50 is how many histories there are, CDC_VIEWS_SEED (1) which; `make test-long` runs all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cdc_views.materialize import state
 
 pytestmark = pytest.mark.heavy
 
-HISTORIES = CASES if CASES >= 3000 else CASES // 100
+HISTORIES = CASES if CASES >= 3000 else CASES // 50
 STEPS = int(os.environ.get("CDC_VIEWS_STEPS", "14"))
 
 

@@ -179,7 +179,7 @@ def test_the_current_versions_of_a_history_are_what_cassandra_answered(
     assert list(differences(expected, printed(case, [v.row for v in versions if v.is_current]))) == []
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wide3", "exotic3"])
 def test_a_real_history_is_what_the_oracle_shows_at_each_instant(
     duckdb_engine: Engine, case_of: CaseOf, raw_of: RawOf, name: str

@@ -13,7 +13,8 @@ import pytest
 from strategies.copies import confirmed_facts, copies_of
 from strategies.histories import LATE_LANDING, NODES, NOW, Histories, histories
 from strategies.reading import SEED, assert_same, land, read_rows
-from strategies.schemas import FIELDS, KEYS, NARROW, PLAIN, READDED, WIDE, Subject
+from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
+from strategies.tiers import often
 
 from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.engines.base import Engine, RawTable
@@ -65,13 +66,13 @@ def expected_counts(made: Histories, factor: int, *nodes: str) -> tuple[dict[int
     return found.by_number(), [(n, found.seen(n), found.lacking(n, factor=factor, known=known)) for n in known]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+@pytest.mark.parametrize("subject", often(SUBJECTS, SUBJECTS[0], LOGGED), ids=name_of)
 def test_copies_are_counted_as_in_python(landed_of: LandedOf, subject: Subject) -> None:
     made, raw = landed_of(subject)
     assert counts(raw, 3) == expected_counts(made, 3)
 
 
-@pytest.mark.parametrize("subject", [SUBJECTS[0], SUBJECTS[2]], ids=name_of)
+@pytest.mark.parametrize("subject", often([SUBJECTS[0], SUBJECTS[2]], SUBJECTS[0]), ids=name_of)
 def test_of_more_nodes_than_the_factor_those_hold_a_partition_that_have_shown_any_of_it(
     landed_of: LandedOf, subject: Subject
 ) -> None:
@@ -96,7 +97,7 @@ def bound(schema: TableSchema, found: Bound) -> Any:
     return tuple(comparable(c.type, v) for c, v in zip(schema.clustering, found.prefix, strict=False)), found.inclusive
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+@pytest.mark.parametrize("subject", often(SUBJECTS, SUBJECTS[0], LOGGED), ids=name_of)
 def test_facts_that_only_some_nodes_have_are_listed(landed_of: LandedOf, subject: Subject) -> None:
     made, raw = landed_of(subject)
     copies = copies_of(subject.schema, made.facts)
@@ -134,7 +135,7 @@ def test_cells_of_one_mutation_in_several_and_of_several_in_one_are_the_same_fac
     assert counts(raw, 3) == expected_counts(made, 3)
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=name_of)
+@pytest.mark.parametrize("subject", often(SUBJECTS, SUBJECTS[0], LOGGED), ids=name_of)
 def test_the_confirmed_view_is_that_of_facts_of_a_quorum(duckdb_engine: Engine, landed_of: LandedOf, subject: Subject) -> None:
     made, raw = landed_of(subject)
     expected = latest_rows(subject.schema, confirmed_facts(subject.schema, made.facts, copies=2), now=NOW)

@@ -13,7 +13,7 @@ import pytest
 from strategies.histories import NOW, histories
 from strategies.projects import add, project_of
 from strategies.reading import CASES, SEED, assert_same, read_rows
-from strategies.schemas import NARROW, READDED, SUBJECTS, Subject
+from strategies.schemas import NARROW, SUBJECTS, Subject
 from strategies.tiers import often
 
 from cdc_views.api import Table
@@ -55,7 +55,7 @@ def grow_and_drop(table: Table, engine: Engine, subject: Subject, *, cases: int)
         assert_same(expected, found, of=made, how=f"{engine.name} on day {day}")
 
 
-@pytest.mark.parametrize("subject", often(SUBJECTS, NARROW, READDED), ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(SUBJECTS, NARROW), ids=lambda s: s.name)
 def test_state_and_tail_show_what_raw_showed(
     duckdb_engine: Engine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

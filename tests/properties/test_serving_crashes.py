@@ -60,6 +60,7 @@ def _finished(process: subprocess.Popen[bytes]) -> int:
     return process.returncode
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_the_rows_of_before_or_after(
     duckdb_engine: DuckDbEngine, tmp_path: Path, cassandra_cases: Path
 ) -> None:

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, FIELDS, INT, LOGGED, READDED, SUBJECTS, TEXT, Subject, table
+from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 
 from cdc_views.cells import Cell
@@ -130,14 +130,14 @@ def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = Fa
         monkeypatch.setattr(run, name, share)
 
 
-@pytest.mark.parametrize("subject", often(STATED, UNSHARED, FIELDS, LOGGED, READDED), ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(STATED, UNSHARED, LOGGED), ids=lambda s: s.name)
 def test_state_and_tail_show_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_tables(monkeypatch)
     growing = Growing(tmp_path, subject, cases=CASES // 4, seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
-    for number, (share, what) in enumerate(STEPS if subject.name in LONG or CASES > 200 else SHORT):
+    for number, (share, what) in enumerate(STEPS if CASES > 200 else SHORT):
         merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land(int(total * share))
         if (tmp_path / "state").exists():

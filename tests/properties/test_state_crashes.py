@@ -114,6 +114,7 @@ def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engin
     assert not sources.tail
 
 
+@pytest.mark.slow
 def test_two_at_once_make_one_state(tmp_path: Path, cassandra_cases: Path) -> None:
     live = Live(tmp_path, cassandra_cases, engine="duckdb")
     live.land(0.3)

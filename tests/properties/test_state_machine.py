@@ -153,7 +153,7 @@ def _counts(location: str) -> list[int]:
 
 TestWarehouse = Warehouse.TestCase
 TestWarehouse.settings = settings(
-    max_examples=max(1, CASES // 120),
+    max_examples=max(1, CASES // 60),
     stateful_step_count=15,
     deadline=None,
     derandomize=True,

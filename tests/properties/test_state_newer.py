@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
 from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJECTS, TEXT, TIMESTAMP, Subject, table
+from strategies.tiers import often
 from strategies.writing import cell
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
@@ -109,7 +110,7 @@ def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, lo
     return newer
 
 
-@pytest.mark.parametrize("subject", [CELLS, READDED, PLAIN, LOGGED], ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often([CELLS, READDED, PLAIN, LOGGED], CELLS), ids=lambda s: s.name)
 def test_a_newer_tail_shows_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from strategies.dialect_cases import REAL, Friendly, Table, assert_exact, assert_shown, assert_view, random_table, real_table
 from strategies.reading import STRATEGIES
 from strategies.schemas import SUBJECTS, Subject
+from strategies.tiers import often
 
 from cdc_views.plan.rewrites import LOWERINGS
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 slow = pytest.mark.slow
 HISTORIES = 29
-"""Of each of the seven subjects: 203 random histories, run by every strategy; 35 s of CPU, once the module is compiled."""
+"""Of each of the seven subjects: 203 random histories, run by every strategy in `make test-long`."""
 
 FRIENDLY = Friendly(range(-62_135_596_800_000_000, 253_402_300_800_000_000), range(-719_162, 2_932_897), nulls_are_empty=True)
 FIRST = "ARRAY_AGG(IF({}, v, NULL) IGNORE NULLS ORDER BY v DESC LIMIT 1)[SAFE_OFFSET(0)]"
@@ -37,7 +38,7 @@ def _register(engine: GoogleSql, table: Table) -> None:
 
 
 @pytest.mark.heavy
-@by_strategy
+@pytest.mark.parametrize("strategy", often(LOWERINGS, "aggregate"))
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.name)
 def test_random_histories_give_the_oracles_rows(engine: GoogleSql, subject: Subject, strategy: str) -> None:
     table = random_table(subject, cases=HISTORIES)

@@ -53,6 +53,7 @@ def example() -> str:
     return str(code)
 
 
+@pytest.mark.slow
 def test_the_documented_example_runs_and_fails_where_it_should(tmp_path: Path) -> None:
     make_project(tmp_path)
     table = Project.load(tmp_path / "cdc_views.yml").table("shop.orders")
