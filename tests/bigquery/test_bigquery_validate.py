@@ -147,6 +147,7 @@ def _invented(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*rows, *({**row, "id": 77} for row in rows if row["id"] == 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", often([_without_a_fact, _invented], _without_a_fact), ids=lambda c: c.__name__.strip("_"))
 def test_the_sample_notices_a_state_that_is_wrong(
     server: Served, tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]

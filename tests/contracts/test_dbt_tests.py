@@ -116,6 +116,7 @@ def test_what_lands_with_a_clock_behind_is_found_and_repaired(dbt: DbtProject) -
     assert ids == [1, 2, 4, 5]
 
 
+@pytest.mark.slow
 def test_an_instant_is_seconds_or_iso_8601(dbt: DbtProject) -> None:
     instants = {"'2027-01-15T08:00:00Z'": [1, 2], "'2027-01-15 09:02:00.9+01:00'": [2], EXPIRES: [2], EXPIRES - 1: [1, 2]}
     for n, instant in enumerate(instants):
@@ -168,6 +169,7 @@ def test_docs_tell_types_roles_and_who_reads(dbt: DbtProject) -> None:
     assert exposure["depends_on"]["nodes"] == [name]
 
 
+@pytest.mark.slow
 def test_a_profile_without_the_plugin_or_its_project_says_so(dbt: DbtProject) -> None:
     profiles = dbt.folder / "profiles.yml"
     right = profiles.read_text()

@@ -56,6 +56,7 @@ def test_a_serving_table_is_written_anew(run: CommandLine) -> None:
     assert len(served) == len(run.query(NAME))
 
 
+@pytest.mark.slow
 def test_a_state_is_brought_up_to_date_from_where_it_was(run: CommandLine) -> None:
     forget(run)
     land(run, mutation(23), file="4.jsonl")
@@ -64,6 +65,7 @@ def test_a_state_is_brought_up_to_date_from_where_it_was(run: CommandLine) -> No
     assert run.query(NAME) == run.query(NAME, "--raw-only")
 
 
+@pytest.mark.slow
 def test_older_events_are_held_back_and_newer_ones_land(run: CommandLine) -> None:
     forget(run)
     events = [*(mutation(n) for n in range(5, 8)), mutation(6, state=SECRET, written=2)]
@@ -125,6 +127,7 @@ def test_a_key_that_was_written_in_the_future_is_healed_by_forgetting_it(run: Co
     assert shown_state(run) == ["right"]
 
 
+@pytest.mark.slow
 def test_lifting_lets_older_events_land_that_were_not_removed(run: CommandLine) -> None:
     forget(run)
     between = now_micros() - 60_000_000
@@ -137,6 +140,7 @@ def test_lifting_lets_older_events_land_that_were_not_removed(run: CommandLine) 
         assert shown_state(run) == (["lifted True"] if is_lifted else [])
 
 
+@pytest.mark.slow
 def test_what_an_earlier_version_remembers_of_a_key_from_the_future_heals_too(run: CommandLine) -> None:
     land(run, mutation(6, state="poisoned", written=LATER), file="4.jsonl")
     forget(run)
@@ -238,6 +242,7 @@ def test_events_in_quarantine_are_emptied(run: CommandLine) -> None:
     assert run("forget", NAME, "--key", KEY, "--undecodable", "dorp").code == 2
 
 
+@pytest.mark.slow
 def test_a_replayed_event_does_not_bring_it_back(run: CommandLine) -> None:
     column = {"column": "note", "written": 5, "value": SECRET}
     events = [mutation(n).replace('"cells": [', f'"cells": [{json.dumps(column)}, ') for n in (6, 7)]

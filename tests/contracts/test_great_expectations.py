@@ -83,7 +83,7 @@ def found(folder: Path, number: int) -> dict[str, dict[str, Any]]:
     return {check.get("check", check.get("name")): check for check in checks}
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_users_suite_is_theirs_and_all_opens_without_us(tmp_path: Path) -> None:
     old = tmp_path / QUALITY / "gx" / "expectations" / "shop" / "orders.json"
     old.parent.mkdir(parents=True)

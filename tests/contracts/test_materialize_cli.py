@@ -254,6 +254,7 @@ def test_an_idle_scheduler_that_is_told_to_stop_ends_with_0(run: CommandLine, nu
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.slow
 def test_a_scheduler_finishes_the_run_at_hand_before_it_ends(run: CommandLine) -> None:
     land(run)
     owe_a_run()

@@ -146,6 +146,7 @@ def test_the_proof_can_fail(orders: CommandLine) -> None:
     assert (raw_facts(), Path("kept").exists()) == (facts, False)
 
 
+@pytest.mark.slow
 def test_the_second_proof_can_fail_too(orders: CommandLine) -> None:
     assert orders("maintain", "--drop-raw-older-than", "39d").code == 0
     assert orders(*DROP).code == 0
@@ -177,6 +178,7 @@ def test_a_run_that_was_killed_loses_nothing(orders: CommandLine, monkeypatch: p
     assert (raw_facts(), rows(orders, NAME, "--raw-only")) == (facts, before)
 
 
+@pytest.mark.slow
 def test_an_older_state_is_not_read_over_the_gap(orders: CommandLine) -> None:
     location = state_location(Project.load().table(NAME))
     shutil.copytree(location, "before")

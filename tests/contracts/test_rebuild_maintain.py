@@ -92,6 +92,7 @@ def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: C
     assert run.query(NAME) == right
 
 
+@pytest.mark.slow
 def test_a_column_added_widened_and_dropped_needs_no_restart(run: CommandLine) -> None:
     Path("schema.cql").write_text(CQL.replace("note text", "note text, amount int"))
     land(run, mutation(30, extra={"column": "amount", "written": 5, "value": 7}), file="3.jsonl")

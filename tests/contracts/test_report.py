@@ -73,6 +73,7 @@ def rows(answer_text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer_text.splitlines()]
 
 
+@pytest.mark.slow
 def test_its_figures_are_what_the_commands_say(run: CommandLine, found: RunReport, cassandra_cases: Path) -> None:
     (one,) = found.tables
     checks = rows(run("validate", "--no-docs", "--as-of", AS_OF, "--format", "jsonl").out)

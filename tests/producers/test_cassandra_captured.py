@@ -75,6 +75,7 @@ def made(relation: Relation, item: Read) -> pa.Table:
     return relation.rows(facts, landed_at=0).drop_columns(["_landed_at"])
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_lines_say(reader: Reader, take: Take, capture: Path, relations: list[Relation]) -> None:
     take(plans=[ColumnPlan(relation, "10.0.0.1") for relation in relations])
     by_lines, by_rows = [read(reader, log_of(capture, CAPTURED), limit=SOME, as_lines=is_so) for is_so in (True, False)]

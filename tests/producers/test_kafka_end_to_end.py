@@ -14,7 +14,7 @@ from services.kafka import Kafka
 
 from cdc_views.api import Project
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.live
 
 
 def all_landed(kafka: Kafka) -> bool:

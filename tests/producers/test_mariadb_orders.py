@@ -50,7 +50,7 @@ def _told(column: str, value: object) -> str:
     return f"{head}.{tail.ljust(6, '0')}" if column == "changed_at" else str(value)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_orders_are_shown_as_the_server_shows_them(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> None:
     order = WorkloadOrder("orders", "mariadb", f"mariadb://root@127.0.0.1:{mariadb.port}", seed=5, every=0, events=250)
     made = run_workload(order, Event())

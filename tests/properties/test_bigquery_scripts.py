@@ -138,6 +138,7 @@ def _stops(loop: Loop) -> list[str]:
     return statements(run_script(loop.subject.relation, loop.merging))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", often(STOPS, STOPS[-1]))
 def test_a_run_that_is_killed_changes_nothing_and_the_next_makes_up_for_it(engine: Evaluator, stop: str) -> None:
     loop = Loop(engine, SMALL)

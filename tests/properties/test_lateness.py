@@ -98,6 +98,7 @@ def test_a_purged_state_and_its_tail_show_what_was_not_late(
     assert aging.purged() == aging.ages.through
 
 
+@pytest.mark.slow
 def test_a_client_whose_clock_is_ahead_makes_nothing_late_but_what_is_old(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,7 +79,7 @@ def test_what_was_deleted_and_purged_does_not_rise_again(aging: Aging, duckdb_en
 
 
 @pytest.mark.spark
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_nor_on_spark(aging: Aging, spark_engine: SparkEngine) -> None:
     no_resurrection(aging, spark_engine)
 
@@ -182,6 +182,7 @@ def test_nothing_is_purged_by_default(aging: Aging, duckdb_engine: DuckDbEngine)
     assert not aging.state.of(PURGED)
 
 
+@pytest.mark.slow
 def test_what_was_purged_is_remembered_when_purging_ends(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
     aging.land(at_server(WRITE.delete(1, 1, at=11), OLD))
     aging.materialize(duckdb_engine)

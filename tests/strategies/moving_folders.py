@@ -7,6 +7,7 @@ generation of the state; they come and go with their folders. A command that end
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -42,6 +43,11 @@ COMMITS = (
     "cdc_views.known_raw.remember",
 )
 """Where a run makes something last: it is killed before or after one of these."""
+
+
+for _lazy in ("applying", "history", "maintaining", "materializing", "rebuilding", "retention", "raw_places", "landing.streams"):
+    # one that is first imported while a function is replaced would keep the replacement
+    importlib.import_module(f"cdc_views.{_lazy}")
 
 
 class Killed(BaseException):
@@ -317,8 +323,6 @@ class World:
 def _killing(place: str, times: int, *, is_after: bool) -> Iterator[None]:
     seen = 0
     module, _, name = place.rpartition(".")
-    import importlib
-
     try:
         owner: Any = importlib.import_module(module)
     except ModuleNotFoundError:

@@ -172,6 +172,7 @@ crashes = st.sampled_from([None, ("put_once", False), ("put_once", True), ("appe
 @settings(
     max_examples=settings().max_examples // 4 or 1, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+@pytest.mark.slow
 @given(runs=st.lists(st.tuples(cuts, crashes), max_size=6))
 def test_each_event_lands_once_whatever_stops_a_run(
     tmp_path_factory: pytest.TempPathFactory, runs: list[tuple[list[int], tuple[str, bool] | None]]
