@@ -135,7 +135,7 @@ def test_state_and_tail_show_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_tables(monkeypatch)
-    growing = Growing(tmp_path, subject, cases=CASES // 4, seed=SEED)
+    growing = Growing(tmp_path, subject, cases=max(50, CASES // 4), seed=SEED)
     total, merged = len(growing.made.facts), set[str]()
     for number, (share, what) in enumerate(STEPS if CASES > 200 else SHORT):
         merge_next(monkeypatch, what, at_once=number % 4 > 1)
