@@ -87,6 +87,7 @@ def _shows_the_oracles_rows(url: str, columns: int, *, functions: bool = True) -
     assert_same(table.expected(1_800_000_000), found)
 
 
+@pytest.mark.slow
 def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     from cdc_views_bigquery import ddl
     from cdc_views_bigquery import wide as parting
@@ -188,6 +189,7 @@ def test_self_join_of_too_many_columns_says_what_to_use() -> None:
         ddl.views(target(wide(1000), "self_join"), None)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_nested_and_repeated_types_and_hostile_names(server: Served) -> None:
     sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
     from golden_cases import HOSTILE

@@ -67,6 +67,7 @@ def test_a_view_keeps_them_for_sql_and_query_prints_them(engine: object) -> None
     assert [(row["l"], row["ts"]) for row in exact] == [((1, 2), (0, 1000)), ((4711, EMPTY), (YEAR_10000, 0))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["l", "ts"])
 def test_a_result_that_holds_one_is_refused_with_the_column_and_what_to_do(engine: object, column: str) -> None:
     _land(engine, SOUND)

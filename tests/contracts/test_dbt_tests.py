@@ -129,6 +129,7 @@ def test_an_instant_is_seconds_or_iso_8601(dbt: DbtProject) -> None:
         dbt.run("parse", cdc_views_as_of="soon")
 
 
+@pytest.mark.slow
 def test_facts_once_and_keys_alone_show_the_same_rows(dbt: DbtProject) -> None:
     dbt.build(cdc_views_as_of=AFTER)
     assert dbt.rows("SELECT id, _replicas FROM once ORDER BY id").to_pylist() == [

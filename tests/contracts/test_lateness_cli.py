@@ -113,6 +113,7 @@ def test_rebuild_keeps_them_out_and_lets_them_in_when_told(late: CommandLine) ->
     assert late("late", T, "--format", "jsonl").rows == []
 
 
+@pytest.mark.slow
 def test_raw_is_dropped_though_facts_were_late(late: CommandLine) -> None:
     land(late, insert(4, 15), position=3)  # no deletion is about it: raw alone would show it
     assert late("materialize").code == 1

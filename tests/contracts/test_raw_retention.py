@@ -125,6 +125,7 @@ def key_columns() -> set[str]:
     return {column.name for column in Project.load().table(NAME).schema.row_key}
 
 
+@pytest.mark.slow
 def test_a_lost_state_is_not_built_from_what_is_left(orders: CommandLine) -> None:
     assert orders(*DROP, "--archive", "kept").code == 0
     before = rows(orders)

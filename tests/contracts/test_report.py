@@ -188,6 +188,7 @@ def test_a_log_has_positions_and_no_replicas(bare: CommandLine) -> None:
     assert "EXACT-IF" in page
 
 
+@pytest.mark.slow
 def test_what_raw_no_longer_has_is_said(bare: CommandLine, cassandra_cases: Path) -> None:
     folder = cassandra_cases / CASE
     write_project(table(TABLE, str(folder / "schema.cql"), "cassandra-mutation", replication_factor=3))

@@ -74,6 +74,7 @@ def test_the_parts_have_all_facts_and_no_others(sound: Kept) -> None:
         rest.remove(repr(fact))
 
 
+@pytest.mark.slow
 def test_cells_lost_from_the_state_are_noticed_from_part_of_raw(sound: Kept, tmp_path: Path, duckdb_engine: DuckDbEngine) -> None:
     def emptied(rows: Rows) -> Rows:
         return [{**row, "v": None} for row in rows]

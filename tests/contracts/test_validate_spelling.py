@@ -96,6 +96,7 @@ def _with(cell: Any, note: str) -> Any:
     return cell | {"value": f"not {note}"} if isinstance(cell, dict) else f"not {note}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["state", "serving"])
 def test_other_values_beside_other_spellings_still_differ(kept: Table, place: str) -> None:
     where = state_location(kept) if place == "state" else kept.serving_location

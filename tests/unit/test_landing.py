@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from strategies.tiers import often
 from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
@@ -252,7 +253,7 @@ class Crash(Exception):
     """The process dies here."""
 
 
-@pytest.mark.parametrize("batch_rows", [2, *(pytest.param(n, marks=pytest.mark.heavy) for n in (1, 100))])
+@pytest.mark.parametrize("batch_rows", often([2, 1, 100], 2))
 @pytest.mark.parametrize("step", range(18))
 def test_a_crash_at_any_commit_loses_and_doubles_nothing(
     raw: RawTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int, batch_rows: int
