@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 export CDC_VIEWS_CACHE ?= $(CURDIR)/.cache
+# packages are compiled as they are first imported, and kept: most of their modules never are
+export PYTHONDONTWRITEBYTECODE :=
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 DOCS_VENV := .venv-docs
@@ -23,7 +25,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "cdc-views needs Python 3.10 or newer; set PYTHON=/path/to/python3" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module; on Debian: apt-get install python3-venv" >&2; exit 2; }
 	@echo "installing into $(VENV) (a minute or two, once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -53,14 +55,14 @@ test: $(STAMP) ## everything that runs without a server (what CI runs): Spark's 
 	  JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 $(BIN)/python -m pytest -q -m "spark and not slow and not live" \
 	    $$(grep -rl --include='test_*.py' 'mark\.spark' tests) > .spark.log 2>&1 & spark=$$!; \
 	  { $(LINT); } > .lint.log 2>&1 & lint=$$!; \
-	  PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n 2 --hypothesis-profile=fast -m "not spark and not slow and not live" tests; others=$$?; \
+	  $(BIN)/python -m pytest -q -n 2 --hypothesis-profile=fast -m "not spark and not slow and not live" tests; others=$$?; \
 	  wait $$fetch; wait $$lint; lint=$$?; wait $$spark; spark=$$?; \
 	  test $$lint -eq 0 || { echo "linters:"; cat .lint.log; }; \
 	  echo "tests on Spark:"; cat .spark.log; \
 	  test $$lint -eq 0 -a $$spark -eq 0 -a $$others -eq 0
 
 test-fast: $(STAMP) ## without a JVM and without what is heavy, under a minute
-	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} PYTHONDONTWRITEBYTECODE= \
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-20} CDC_VIEWS_SHOWN_BY=$${CDC_VIEWS_SHOWN_BY:-one} \
 	  $(BIN)/python -m pytest -q -n 2 --dist loadfile --hypothesis-profile=fast -m "not spark and not slow and not live and not heavy" tests
 
 test-live: $(STAMP) ## longer tests against real servers

@@ -219,6 +219,7 @@ def test_a_lost_fact_is_noticed(duckdb_engine: DuckDbEngine, landed_of: LandedOf
     assert differing(made, truth(made, as_of=NOW), found)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_gives_the_same_versions(spark_engine: SparkEngine, landed_of: LandedOf) -> None:
     check(landed_of(NARROW), spark_engine)

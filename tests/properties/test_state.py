@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from strategies.histories import NOW, Histories, histories
 from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, SUBJECTS, TEXT, Subject, table
+from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 
 from cdc_views.cells import Cell
@@ -130,7 +130,7 @@ def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = Fa
         monkeypatch.setattr(run, name, share)
 
 
-@pytest.mark.parametrize("subject", often(STATED, UNSHARED, LOGGED), ids=lambda s: s.name)
+@pytest.mark.parametrize("subject", often(STATED, UNSHARED), ids=lambda s: s.name)
 def test_state_and_tail_show_what_raw_shows(
     duckdb_engine: DuckDbEngine, tmp_path: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,6 +316,7 @@ def placed(subject: Subject, c: int, value: tuple[int | None, ...], *, at: int) 
     return Fact(FactKind.ROW, (1,), (c,), cells=cells, elements={"u": Elements(None, fields), "l": Elements(None, (item,))})
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_reads_what_was_written_before_a_user_type_gained_a_field(
     spark_engine: SparkEngine, duckdb_engine: DuckDbEngine, tmp_path: Path
