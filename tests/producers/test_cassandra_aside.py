@@ -178,9 +178,13 @@ def test_from_when_on_the_log_lacks_something(tmp_path: Path) -> None:
     close = watch.gaps.lacks_from(NAME)
     assert close is not None
     assert before - 2_000_000 < close < before
+    assert not watch.gaps.is_sure(NAME), "an ALTER that may have been of anything"
     watch.gaps.taken(NAME)
     watch.look(replace(TABLE, logged=Logged(300, 100, 50)), is_close=False)
     assert watch.gaps.lacks_from(NAME) == 200, "nobody looked since the settings were written last"
+    watch.look(replace(TABLE, has_cdc=False, logged=Logged(400, 100, 50)))
+    watch.look(replace(TABLE, logged=Logged(500, 100, 50)))
+    assert (watch.gaps.lacks_from(NAME), Watch(tmp_path).gaps.is_sure(NAME)) == (200, True)
 
 
 def test_a_truncate_is_told_until_there_is_another_raw_table(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class _Known:
         is_due: Whether that one is not whole yet.
         why: Why it is due.
         lacks_from: The log may lack what was written from here on (µs); what is before, it has.
+        is_sure: Whether the log does lack something: it was seen off. Else an ALTER came that may have been of anything.
     """
 
     table_id: str
@@ -44,11 +45,13 @@ class _Known:
     is_due: bool = False
     why: str = ""
     lacks_from: int = 0
+    is_sure: bool = False
 
-    def may_lack(self, since: int) -> None:
+    def may_lack(self, since: int, *, is_sure: bool) -> None:
         """Note that the log may lack what was written from there on (µs); a gap that no snapshot has filled goes on."""
         if not self.is_due:
-            self.lacks_from = since
+            self.lacks_from, self.is_sure = since, False
+        self.is_sure |= is_sure
 
 
 @dataclass
@@ -101,13 +104,13 @@ class Gaps:
         # nobody knows what was altered while nobody looked: then it was logged when its settings were written, no longer
         seen = time.time_ns() // 1000 - int(unseen * 1e6) if is_close else max(known.logged.cdc_at, known.logged.durable_at)
         if not table.is_logged:
-            known.may_lack((now.durable_at if table.has_cdc else now.cdc_at) if is_close else seen)
+            known.may_lack((now.durable_at if table.has_cdc else now.cdc_at) if is_close else seen, is_sure=True)
             self._tell_off(name, known, table)
             return
         was_off = self._off.pop(name, None) is not None
         if was_off or self._may_be_gap(known.logged, now, is_close=is_close):
             if not was_off:
-                known.may_lack(seen)
+                known.may_lack(seen, is_sure=False)
             self._due(name, known, now)
         known.logged = now
 
@@ -155,6 +158,11 @@ class Gaps:
         """Return from when on (µs) the log may lack something of a table whose snapshot is taken again; None: it is the first."""
         known = self._known.get(name)
         return None if known is None or not known.retake else known.lacks_from
+
+    def is_sure(self, name: str) -> bool:
+        """Whether the log lacks something of a table: its settings were seen off, not only written anew."""
+        known = self._known.get(name)
+        return known is not None and known.is_sure
 
     def is_off(self, name: str) -> bool:
         """Whether what is written to the table now is in no log: a snapshot now would have to be taken again."""
@@ -205,6 +213,10 @@ class Watched:
     def retake(self, name: str) -> str:
         """See `Gaps.retake`."""
         return "" if self.gaps is None else self.gaps.retake(name)
+
+    def is_sure(self, name: str) -> bool:
+        """See `Gaps.is_sure`; a first snapshot is of what no log has."""
+        return self.gaps is None or not self.gaps.retake(name) or self.gaps.is_sure(name)
 
     def lacks_from(self, name: str) -> int | None:
         """See `Gaps.lacks_from`."""

@@ -231,7 +231,8 @@ class _TableSnapshot:
             node=stream,
             segment=now // 1_000_000,
             log_since=source.log_since(self.name),
-            marks_rows=options.marks_rows,
+            # where the log probably has everything, it says which rows were inserted
+            marks_rows=options.marks_rows and source.watched.is_sure(self.name),
             lacks_from=source.watched.lacks_from(self.name),
         )
         self._tell_limits(table, place)
