@@ -19,12 +19,39 @@ _UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
+class RenamedField(str):
+    """The name of a user type's field that was called otherwise before: what has landed is stored by its first name.
+
+    Attributes:
+        stored: The first name.
+    """
+
+    stored: str
+
+    def __new__(cls, name: str, stored: str) -> RenamedField:
+        """Make the name, with what it is stored by."""
+        made = super().__new__(cls, name)
+        made.stored = stored
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # as many as `__new__` takes
+        return str(self), self.stored
+
+
+def renamed_field(former: str, name: str) -> str:
+    """Return a field's new name, which keeps what the former is stored by."""
+    stored = former.stored if isinstance(former, RenamedField) else former
+    return name if name == stored else RenamedField(name, stored)
+
+
 def physical_name(name: str) -> str:
-    """Return the column's name in raw tables; plain lower-case names stay as they are.
+    """Return the column's name in raw tables; plain lower-case names stay as they are, and renamed fields too.
 
     >>> physical_name("user_id"), physical_name("user-id"), physical_name("_op")
     ('user_id', 'x_user_2did', 'x___op')
     """
+    if isinstance(name, RenamedField):
+        name = name.stored
     if _PLAIN.match(name) and not name.startswith(_ESCAPED):
         return name
     return _ESCAPED + "".join(_escape(letter) for letter in name)
@@ -38,7 +65,7 @@ def held_name(name: str) -> str:
     >>> held_name("OrderId"), held_name("user-id"), held_name("user id"), held_name("_op")
     ('OrderId', 'user-id', 'x_user_20id', 'x___op')
     """
-    return name if name and not _UNHELD.search(name) and not name.startswith(("_", _ESCAPED)) else physical_name(name)
+    return name if name and not _UNHELD.search(name) and not name.startswith(("_", _ESCAPED)) else physical_name(str(name))
 
 
 def _escape(letter: str) -> str:

@@ -190,7 +190,9 @@ def _cell(kind: LogicalType | None, cell: Cell) -> dict[str, Any]:
 
 def _elements(kind: LogicalType, elements: Elements) -> dict[str, Any]:
     if isinstance(kind, Udt):
-        fields = {physical_name(path): _cell(kind.field_type(path), cell) for path, cell in elements.cells}
+        # by the type's own names, which know what renamed ones are stored by; a path is only text
+        stored = {name: physical_name(name) for name, _ in kind.fields}
+        fields = {stored[path]: _cell(kind.field_type(path), cell) for path, cell in elements.cells}
         return {"deletion": _deletion(elements.deletion), "cells": fields or None}
     path_kind, value_kind = path_type(kind), element_value_type(kind)
     cells = []

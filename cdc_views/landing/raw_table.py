@@ -14,7 +14,9 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.delta import ConflictError, delta_errors, raw_log_settings, recording, with_raw_log_settings
+from cdc_views.naming import physical_name
 from cdc_views.relation import LAYOUT_VERSION, RawTable
+from cdc_views.types import Udt
 
 _SETTINGS = raw_log_settings()
 _MARK = "cdc-views raw table"
@@ -122,7 +124,9 @@ def check_raw(raw: RawTable, table: DeltaTable, *, format_name: str | None = Non
             f"{raw.location}: holds the events of {metadata.name}, not of {raw.relation.schema.full_name}; "
             "give each table its own `raw: {table: …}` in the project file"
         )
-    _check_types(raw, pa.schema(table.schema().to_arrow()))
+    stored = pa.schema(table.schema().to_arrow())
+    _check_types(raw, stored)
+    _check_fields(raw, stored)
 
 
 def _check_description(raw: RawTable, description: str, format_name: str | None) -> None:
@@ -146,6 +150,25 @@ def _check_types(raw: RawTable, stored: pa.Schema) -> None:
             raise UsageError(
                 f"{raw.location}: column {field.name} is stored as {stored.field(field.name).type}, which the schema file "
                 f"now makes {field.type}; set the schema back, or {another_raw(raw.relation.schema.full_name)}"
+            )
+
+
+def _check_fields(raw: RawTable, stored: pa.Schema) -> None:
+    """Refuse cells of a field that the schema file calls otherwise now: a view would show null for them."""
+    relation = raw.relation
+    for column in (*relation.schema.statics, *relation.schema.regulars):
+        name = physical_name(column.name)
+        if not (isinstance(column.type, Udt) and column.type.is_multicell and name in stored.names):
+            continue
+        kind = stored.field(name).type
+        found = [part.name for part in kind.field("cells").type] if kind.get_field_index("cells") >= 0 else []
+        wanted = [physical_name(field) for field, _ in column.type.fields]
+        gone, new = set(found) - set(wanted), set(wanted) - set(found)
+        if gone and new:
+            raise UsageError(
+                f"{raw.location}: column {column.name} holds cells of {', '.join(sorted(gone))}, a field that user type "
+                f"{column.type.name} of the schema file lacks, and none of {', '.join(sorted(new))}; where it was renamed, write "
+                f"the CREATE TYPE as it was, and `ALTER TYPE … RENAME {min(gone)} TO {min(new)};` at the end of the file"
             )
 
 

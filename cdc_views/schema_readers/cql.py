@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cdc_views.errors import SchemaError
+from cdc_views.naming import renamed_field
 from cdc_views.schema import TableSchema
 from cdc_views.schema_readers.catalog import Catalog, build_catalog, full_name
 from cdc_views.schema_readers.cql_lexer import tokenize
@@ -244,7 +245,9 @@ class _Reader:
     def _rename_fields(self, statement: RenameFields) -> None:
         renamed = dict(statement.pairs)
         fields = self._fields(statement.type)
-        self._types[self._place(statement.type)] = tuple((renamed.get(name, name), kind) for name, kind in fields)
+        self._types[self._place(statement.type)] = tuple(
+            (renamed_field(name, renamed[name]) if name in renamed else name, kind) for name, kind in fields
+        )
 
     def _change_field_type(self, statement: ChangeFieldType) -> None:
         fields = self._fields(statement.type)

@@ -110,7 +110,7 @@ def _inside(here: object, there: object) -> Iterator[str]:
                 within = _inside(mine[1], theirs[1]) if mine and theirs and mine[0] == theirs[0] else iter(())
                 yield next(within, None) or (
                     f"field {number} of user type {here.name} is {_field(mine)} in the schema file and {_field(theirs)} in the "
-                    f"node; write it so in the file's CREATE TYPE {here.name}: what has landed follows the new name"
+                    f"node; {_remedy(here, mine, theirs)}"
                 )
         return
     for name in ("element", "key", "value"):
@@ -119,6 +119,13 @@ def _inside(here: object, there: object) -> Iterator[str]:
     if not isinstance(here, Udt) and not isinstance(there, Udt):  # a tuple's parts
         for mine, theirs in zip(getattr(here, "fields", ()), getattr(there, "fields", ()), strict=False):
             yield from _inside(mine, theirs)
+
+
+def _remedy(kind: Udt, mine: tuple[str, LogicalType] | None, theirs: tuple[str, LogicalType] | None) -> str:
+    if mine and theirs and mine[0] != theirs[0]:
+        renamed = f"ALTER TYPE {kind.keyspace}.{kind.name} RENAME {mine[0]} TO {theirs[0]};"
+        return f"where it was renamed, add `{renamed}` to the end of the file: what has landed follows the new name"
+    return f"write it so in the file's CREATE TYPE {kind.name}"
 
 
 def _field(field: tuple[str, LogicalType] | None) -> str:
