@@ -84,6 +84,7 @@ def test_older_events_are_held_back_and_newer_ones_land(run: CommandLine) -> Non
     assert [row["state"] for row in run.query(NAME) if row["line"] == 6] == ["new"]
 
 
+@pytest.mark.slow
 def test_the_newer_part_of_an_event_lands(run: CommandLine) -> None:
     forget(run)
     written = now_micros()
@@ -229,6 +230,7 @@ def test_the_proof_finds_rows_that_were_not_deleted(run: CommandLine, monkeypatc
     assert (answer.code, "rows of the key left" in answer.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_events_in_quarantine_are_emptied(run: CommandLine) -> None:
     bad = mutation(6).replace('"value": "state 6"', f'"value": {{"{SECRET}": 1}}')
     assert run.land(NAME, bad, mutation(7).replace('"state 7"', "[7]"), format=FORMAT, file="4.jsonl").code == 1

@@ -151,6 +151,7 @@ def commits(folder: str, *, many: int) -> None:
         os.utime(entry, (1, 1))
 
 
+@pytest.mark.slow
 def test_a_log_is_trimmed_but_for_what_the_state_has_not_covered(run: CommandLine) -> None:
     raw = "raw/shop_orders"
     covered = 1

@@ -98,6 +98,7 @@ def test_its_figures_are_what_the_commands_say(run: CommandLine, found: RunRepor
     assert one.ages.versions == 1
 
 
+@pytest.mark.slow
 def test_the_pages_say_those_figures(run: CommandLine, found: RunReport, captured: Path) -> None:
     (one,) = found.tables
     assert one.raw is not None

@@ -51,8 +51,8 @@ def test_nothing_fails_where_nothing_is_wrong(sound: dict[str, Kept], case: str,
 
 OFTEN = {
     "a file of raw is cut", "a replica is silent", "an event of no kind", "somebody deletes from the state", "a row is dropped",
-    "a row is twice", "a cell is older than it should be", "a time to live is ignored", "a tombstone is lost",
-    "what was deleted is kept", "the watermark moves back", "a served cell differs", "what expired is served",
+    "a row is twice", "a time to live is ignored",
+    "what was deleted is kept", "a served cell differs",
     "the source has another value", "a rule of the user's is broken",
 }  # fmt: skip
 """What `make test` corrupts; `make test-long` all."""

@@ -64,6 +64,7 @@ def shown(table: Table, **options: Any) -> set[tuple[str, str]]:
     return {(str(row["amount"]), str(row["tags"])) for row in table.query(as_of=NOW, **options).rows()}
 
 
+@pytest.mark.slow
 def test_other_spellings_of_equal_keys_are_no_difference(kept: Table) -> None:
     raw, state = shown(kept, raw_only=True), shown(kept)
     assert (raw - state, state - raw) == ({("1.0", "(Decimal('2.0'),)")}, {("1.00", "(Decimal('2.00'),)")})

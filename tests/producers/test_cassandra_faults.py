@@ -140,6 +140,7 @@ def forbidden_to_write(agent: Producer) -> Iterator[None]:
     resource.prlimit(agent.running.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_keeps_the_segment(trial: Trial, run: CommandLine) -> None:
     trial.agent.start().wait_until_said("following", within=120)
     with forbidden_to_write(trial.agent):

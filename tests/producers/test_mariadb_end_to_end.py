@@ -13,7 +13,7 @@ from mariadb_views import differences, landed_twice, raw_location, wait_until_la
 from producing import Producer
 from services.mariadb import MariaDb
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.live
 
 
 def test_the_view_equals_the_source_after_kills(mariadb_producer: Producer, mariadb: MariaDb, run: CommandLine) -> None:

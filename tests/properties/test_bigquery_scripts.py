@@ -45,6 +45,7 @@ def engine() -> Iterator[Evaluator]:
     return Evaluator()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", often([*SUBJECTS, ALONE], NARROW), ids=lambda s: s.name)
 def test_random_histories_cut_at_random_show_the_oracles_rows(engine: Evaluator, subject: Subject) -> None:
     loop = Loop(engine, subject)

@@ -131,10 +131,10 @@ QUICK = ("by_row", "plain")
 
 
 def _tier(number: int, what: tuple[str, str]) -> Any:
-    """`make test-fast` has one of them, `make test` every other one, `make test-long` all."""
+    """`make test-fast` has one of them, `make test` every third, `make test-long` all."""
     if what == QUICK:
         return []
-    return pytest.mark.heavy if number % 2 else pytest.mark.slow
+    return pytest.mark.heavy if number % 3 == 1 else pytest.mark.slow
 
 
 @pytest.fixture(

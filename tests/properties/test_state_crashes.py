@@ -92,6 +92,7 @@ def _how_long(live: Live) -> float:
     return time.monotonic() - started
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])])
 def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engine: str) -> None:
     live = Live(tmp_path, cassandra_cases, engine=engine)

@@ -55,6 +55,7 @@ def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPa
     return known
 
 
+@pytest.mark.slow
 def test_scopes_are_looked_for_where_there_may_be_some(
     duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
