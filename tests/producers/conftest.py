@@ -180,5 +180,5 @@ def mariadb_producer(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> Iter
 
 def _ended(made: Producer) -> Iterator[Producer]:
     yield made
-    if made.running is not None and made.running.poll() is None:
+    if made.is_alive:
         made.kill()

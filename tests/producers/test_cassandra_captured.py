@@ -175,7 +175,7 @@ def test_the_views_equal_what_the_node_answered(run: CommandLine, lib: Path, cap
         eventually(lambda: not complete.exists(), within=60, what="the complete segment deleted")
         assert agent.stop() == 0
     finally:
-        if agent.running is not None and agent.running.poll() is None:
+        if agent.is_alive:
             agent.kill()
     assert live.exists()
     assert differences(run, capture) == []

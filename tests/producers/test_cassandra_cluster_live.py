@@ -124,7 +124,7 @@ def trial(cassandra_cluster: CassandraCluster, run: CommandLine, tmp_path: Path)
     session = cluster.session()
     yield Trial(cluster, session, keyspace, run, agents)
     for agent in agents:
-        if agent.running is not None and agent.running.poll() is None:
+        if agent.is_alive:
             agent.kill()
     for node in cluster.nodes:
         if not node.is_running:

@@ -57,7 +57,7 @@ def trial(run: CommandLine, lib: Path, capture: Path, tmp_path: Path) -> Iterato
     given += ["--snapshot", "never", "--work-folder", "work"]
     agent = Producer(tmp_path, {}, ["cassandra", *given])
     yield Trial(tmp_path, capture, agent)
-    if agent.running is not None and agent.running.poll() is None:
+    if agent.is_alive:
         agent.kill()
 
 

@@ -38,7 +38,7 @@ def lists(cassandra_node: CassandraCluster, run: CommandLine, tmp_path: Path) ->
     (tmp_path / "schema.cql").write_text(_TABLE.replace("{ks}", keyspace) + ";\n")
     made.project()
     yield made
-    if made.agent.running is not None and made.agent.running.poll() is None:
+    if made.agent.is_alive:
         made.agent.kill()
     made.cql("DROP KEYSPACE {ks}")
 

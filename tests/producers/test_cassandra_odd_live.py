@@ -78,7 +78,7 @@ def trial(node: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[
     where = ["--host", node.addresses[0], "--port", str(node.port), "--cassandra-lib", str(node.lib)]
     agent = Producer(tmp_path, {}, ["cassandra", *where])
     yield Trial(session, keyspace, agent, run)
-    if agent.running is not None and agent.running.poll() is None:
+    if agent.is_alive:
         agent.kill()
     session.execute(f"DROP KEYSPACE {keyspace}")
     session.execute(f"DROP KEYSPACE {keyspace}_other")

@@ -52,7 +52,7 @@ def test_orders_are_shown_as_the_node_shows_them(cassandra_node: CassandraCluste
         assert differences(session, run, "shop", tables=("orders", "carts")) == []
         assert agent.stop() == 0
     finally:
-        if agent.running is not None and agent.running.poll() is None:
+        if agent.is_alive:
             agent.kill()
 
 

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cassandra import ConsistencyLevel
-from cassandra_steps import STEPS, kill_node
+from cassandra_steps import STEPS, Step, kill_node
 from cassandra_trial import Trial
 from cassandra_views import differences
 from cassandra_workload import Workload
@@ -49,7 +49,7 @@ def begin(request: pytest.FixtureRequest, run: CommandLine, tmp_path: Path) -> I
 def test_views_are_the_clusters_after_each_disturbance(begin: Callable[[str, int], Trial], case: int) -> None:
     """The steps are dealt to the cases, so that together they have each; `make test-long` gives all to each."""
     steps = random.Random(_SEED).sample(STEPS, len(STEPS))[case :: len(_CASES)]
-    _disturbed(begin, case, [step.__name__ for step in steps], seed=_SEED)
+    _disturbed(begin, case, steps, seed=_SEED)
 
 
 @pytest.mark.slow
@@ -57,19 +57,18 @@ def test_views_are_the_clusters_after_each_disturbance(begin: Callable[[str, int
 @pytest.mark.parametrize("seed", range(10, 13))
 def test_views_are_the_clusters_after_every_disturbance(begin: Callable[[str, int], Trial], case: int, seed: int) -> None:
     steps = random.Random(seed * 10 + case).sample(STEPS, len(STEPS))
-    _disturbed(begin, case, [step.__name__ for step in steps], seed=seed)
+    _disturbed(begin, case, steps, seed=seed)
 
 
-def _disturbed(begin: Callable[[str, int], Trial], case: int, steps: list[str], *, seed: int) -> None:
+def _disturbed(begin: Callable[[str, int], Trial], case: int, steps: list[Step], *, seed: int) -> None:
     cluster, replicas, levels = _CASES[case]
     trial, chance = begin(cluster, replicas), random.Random(seed)
     trial.loads += [Workload(trial.cluster.session(), trial.keyspace, seed * 10 + n, levels=levels) for n in range(2)]
     trial.loads[0].run(50)
     trial.start()
-    for done, name in enumerate(steps):
-        step = next(step for step in STEPS if step.__name__ == name)
+    for done, step in enumerate(steps):
         with (trial.folder / "steps.log").open("a") as log:
-            log.write(f"{time.strftime('%H:%M:%S')} {done} {name}\n")
+            log.write(f"{time.strftime('%H:%M:%S')} {done} {step.__name__}\n")
         with trial.loaded():
             time.sleep(chance.uniform(0.5, 1.5))
             step(trial, chance)

@@ -73,7 +73,7 @@ def test_the_views_equal_the_node_through_kills_and_alters(node: CassandraCluste
         assert agent.metric("quarantined_total") == 0
         assert agent.stop() == 0
     finally:
-        if agent.running is not None and agent.running.poll() is None:
+        if agent.is_alive:
             agent.kill()
     session.execute(f"INSERT INTO {ORDERS} (tenant, day, seq, kind, v) VALUES ('unseen', '2026-01-01', 1, 'x', 1)")
     assert len(differences(session, run)) == 1, "a comparison that cannot fail shows nothing"

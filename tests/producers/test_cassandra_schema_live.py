@@ -108,7 +108,7 @@ def trial(cassandra_node: CassandraCluster, run: CommandLine, tmp_path: Path) ->
     (tmp_path / "schema.cql").write_text(";\n".join(text.replace("{ks}", keyspace) for text in texts) + ";\n")
     made.project()
     yield made
-    if made.agent.running is not None and made.agent.running.poll() is None:
+    if made.agent.is_alive:
         made.agent.kill()
     session.execute(f"DROP KEYSPACE IF EXISTS {keyspace}")
 

@@ -88,7 +88,7 @@ def test_memory_is_flat_and_lag_small(run: CommandLine, lib: Path, capture: Path
         assert agent.metric("quarantined_total") == 0
         assert agent.stop() == 0
     finally:
-        if agent.running is not None and agent.running.poll() is None:
+        if agent.is_alive:
             agent.kill()
     assert differences(run, capture) == []
     print("\n".join(said))  # `-s` shows it

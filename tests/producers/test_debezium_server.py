@@ -49,7 +49,7 @@ def receiver(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
     made = Producer(tmp_path, SECRETS, ["http", "--port", str(free_port())])
     made.start().wait_until_said("listening on")
     yield made
-    if made.running is not None and made.running.poll() is None:
+    if made.is_alive:
         made.kill()
 
 

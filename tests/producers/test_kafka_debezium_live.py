@@ -56,7 +56,7 @@ def test_the_view_equals_the_source_through_debezium(postgres: Postgres, kafka: 
         assert producer.metric("quarantined_total") == 0
         assert producer.stop() == 0
     finally:
-        if producer.running is not None and producer.running.poll() is None:
+        if producer.is_alive:
             producer.kill()
     assert workload.transactions > 80
     assert differences(postgres, run) == []

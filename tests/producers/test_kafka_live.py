@@ -171,7 +171,7 @@ def test_a_registry_that_is_away_is_waited_for(kafka: Kafka, run: CommandLine, t
             assert registry.asked < 20
             assert producer.stop() == 0
         finally:
-            if producer.running is not None and producer.running.poll() is None:
+            if producer.is_alive:
                 producer.kill()
 
 

@@ -57,7 +57,7 @@ def publisher(postgres: Postgres, kafka: Kafka, registry: Registry, tmp_path: Pa
     environment = {**postgres.environment, "CDC_VIEWS_SCHEMA_REGISTRY_URL": registry.address}
     made = Producer(folder, environment, ["postgres", "--to", f"kafka://{kafka.address}", "--topic-prefix", PREFIX])
     yield made
-    if made.running is not None and made.running.poll() is None:
+    if made.is_alive:
         made.kill()
 
 
@@ -97,7 +97,7 @@ def test_what_is_published_lands_as_the_source_has_it(
         assert consumer.metric("quarantined_total") == 0
         assert consumer.stop() == 0
     finally:
-        if consumer.running is not None and consumer.running.poll() is None:
+        if consumer.is_alive:
             consumer.kill()
     assert differences(postgres, run) == []
 

@@ -145,7 +145,7 @@ def test_a_replica_takes_over_and_nothing_is_lost_or_twice(
         assert differences(replica, run) == []
         assert landed_twice() == 0
     finally:
-        if producer.running is not None and producer.running.poll() is None:
+        if producer.is_alive:
             producer.kill()
         mariadb.start()
 

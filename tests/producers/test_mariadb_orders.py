@@ -71,7 +71,7 @@ def test_orders_are_shown_as_the_server_shows_them(mariadb: MariaDb, run: Comman
         mariadb.sql("DELETE FROM shop.order_lines LIMIT 1")
         assert len(differences(mariadb, run)) == 1, "a comparison that cannot fail shows nothing"
     finally:
-        if producer.running is not None and producer.running.poll() is None:
+        if producer.is_alive:
             producer.kill()
 
 

@@ -118,7 +118,7 @@ def partitioned(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterato
     (tmp_path / "cdc_views.yml").write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
     made = Producer(tmp_path, postgres.environment, ["postgres", "--confirm", "0.5"])
     yield made
-    if made.running is not None and made.running.poll() is None:
+    if made.is_alive:
         made.kill()
 
 

@@ -96,14 +96,14 @@ class EventWriter:
 
     def _marker(self, cells: list[_Cell], moment: Moment) -> str:
         """Say that the row was inserted, where the log may lack that; without a cell, nothing else can show it."""
-        again, first = self.lacks_from is not None, self.lacks_from or 0
+        if self.lacks_from is None:
+            is_marked = not cells or (self.marks_rows and any(cell.written < self.log_since for cell in cells))
+            return _marker(UNTOLD, cells, moment) if is_marked else ""
         if not cells:
             # what the log has of deletions before the gap has not deleted it
-            return _marker(first if again else UNTOLD, [], moment)
-        lost = [cell for cell in cells if cell.written < self.log_since and (cell.written >= first or not again)]
-        if not (lost and self.marks_rows):
-            return ""
-        return _marker(min(cell.written for cell in lost), lost, moment) if again else _marker(UNTOLD, cells, moment)
+            return _marker(self.lacks_from, [], moment)
+        lost = [cell for cell in cells if self.lacks_from <= cell.written < self.log_since]
+        return _marker(min(cell.written for cell in lost), lost, moment) if lost and self.marks_rows else ""
 
     def _static(self, row: RawRow, moment: Moment) -> str:
         cells, _ = self._cells(self.selection.statics, row, moment)
