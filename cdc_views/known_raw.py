@@ -19,6 +19,7 @@ from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.materialize.state import is_built
+from cdc_views.materialize.taking import why_taken
 from cdc_views.project.paths import default_raw_table, is_url
 from cdc_views.whole_files import write_whole
 
@@ -51,7 +52,10 @@ def check_known(table: Table) -> None:
         return
     location, known = table.location, _read(table)
     if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        return  # its log has that very commit: Delta need not be asked
+        # its log has that very commit: Delta need not be asked
+        if why := "" if table.is_found else why_taken(location, known.version):
+            raise _not_the_one(table, why)
+        return
     raw = None
     if is_delta(location):
         with delta_errors(location):
@@ -60,14 +64,19 @@ def check_known(table: Table) -> None:
         if known is not None or (trace := _trace(table)):
             what = f"version {known.version} of it was seen" if known is not None else f"{trace} is there, which was made from it"
             raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_remedy(table)}")
-    elif known is not None and (why := _mismatch(raw, known)):
-        raise RawMismatchError(f"{table.name}: its raw table {location} is not the one seen last: {why}; {_remedy(table)}")
+    elif known is not None and (why := _mismatch(table, raw, known)):
+        raise _not_the_one(table, why)
 
 
-def remember(table: Table) -> None:
-    """Record the raw table as it is now; nothing where it is not there, or not on this machine."""
+def remember(table: Table, *, accepts: bool = False) -> None:
+    """Record the raw table as it is now; nothing where it is not there, or not on this machine.
+
+    Raises `RawMismatchError`, as `check_known` does, unless one `accepts` whatever is there.
+    """
     if table.project.is_remote or not is_delta(table.location):
         return
+    if not accepts:
+        check_known(table)
     with delta_errors(table.location):
         known = KnownRaw.of(DeltaTable(table.location))
     if known == _read(table):
@@ -77,10 +86,16 @@ def remember(table: Table) -> None:
     write_whole(file, json.dumps(asdict(known)) + "\n")
 
 
-def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
+def _not_the_one(table: Table, why: str) -> RawMismatchError:
+    return RawMismatchError(f"{table.name}: its raw table {table.location} is not the one seen last: {why}; {_remedy(table)}")
+
+
+def _mismatch(table: Table, raw: DeltaTable, known: KnownRaw) -> str:
     if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
         return "it is another Delta table"
-    return why_not_continued(raw, known.version, known.entry)
+    why = why_not_continued(raw, known.version, known.entry)
+    # the owner of a found table may take rows out of it
+    return why if why or table.is_found else why_taken(path_of(raw), known.version, raw.version())
 
 
 def _remedy(table: Table) -> str:

@@ -96,7 +96,7 @@ def _check_raw(table: Table, *, accept: bool, dry_run: bool) -> None:
         if not is_there:
             create_raw(table.raw, format_name=table.format.name)
         if accept:
-            remember(table)
+            remember(table, accepts=True)
             check_landed(table)
 
 
@@ -128,7 +128,7 @@ def switch_back(table: Table) -> int:
     number = generations.previous(is_built)
     generations.switch(number)
     if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and not state.mismatch:
-        remember(table)
+        remember(table, accepts=True)
     return number
 
 

@@ -36,7 +36,8 @@ from cdc_views.relation import RawTable
 
 BATCH_ROWS = 10_000
 """Rows of a found table in memory at once."""
-_VERSION = "found:version"
+ADAPTED = "found:version"
+"""The transaction id by which the derived table says which version of the found one it is made from."""
 _SETTING, _CHECK = "found:setting", "found:check"
 _NOTHING = -1
 """What a derived table that holds nothing yet has recorded."""
@@ -119,14 +120,14 @@ class _Adapting:
             where=found.location,
         )
         table = self._table()
-        version = recorded(table, _VERSION)
+        version = recorded(table, ADAPTED)
         if version == found.version:
             return Adaptation()
         fresh = self._fresh(version)
         if fresh is None:
             clear_quarantine(self.derived)
         files = found.files if fresh is None else fresh
-        state = {_VERSION: found.version, **self._halves()}
+        state = {ADAPTED: found.version, **self._halves()}
         with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
             if self.forgotten and not self.forgotten.is_current():
                 raise ConflictError(f"{self.derived.location}: keys were forgotten while it was brought up to date")
@@ -142,7 +143,7 @@ class _Adapting:
             return table
         if recorded(table, _SETTING) in (None, _NOTHING) and _is_fit(self.derived, self.format):
             return table  # somebody else has just made it for the same setting: not to be taken away from them
-        nothing = dict.fromkeys((_VERSION, _SETTING, _CHECK), _NOTHING)
+        nothing = dict.fromkeys((ADAPTED, _SETTING, _CHECK), _NOTHING)
         return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
 
     def _halves(self) -> dict[str, int]:

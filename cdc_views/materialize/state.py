@@ -29,6 +29,7 @@ from cdc_views.materialize.identity import (
 )
 from cdc_views.materialize.settled import settled_of
 from cdc_views.materialize.tail import DROPPED
+from cdc_views.materialize.taking import why_taken
 from cdc_views.plan.compact import PART
 from cdc_views.relation import LAYOUT_VERSION, Relation
 
@@ -155,7 +156,7 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
     if mark is None:
         return found
     _catch_up(raw, mark.version)
-    why = why_not_continued(raw, mark.version, mark.entry)
+    why = why_not_continued(raw, mark.version, mark.entry) or why_taken(path_of(raw), mark.version, raw.version())
     return replace(found, mark=mark, settled=settled_of(table, TRANSACTION), mismatch=why)
 
 

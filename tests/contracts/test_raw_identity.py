@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from command_line import CommandLine, table, write_project
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from strategies.tiers import often
 
 from cdc_views.landing.delta import append, recorded
@@ -260,3 +261,76 @@ def test_a_rebuild_that_was_killed_is_nothing_to_go_back_to(run: CommandLine, mo
     (root,) = Path("warehouse/state").iterdir()
     assert (root / "current").read_text().strip() == "1", "the newest that was completed"
     assert keys(run) == list(range(5))
+
+
+def _overwritten(raw: DeltaTable) -> None:
+    write_deltalake(raw, raw.to_pyarrow_table().slice(0, 1), mode="overwrite")
+
+
+TAKING: dict[str, Callable[[DeltaTable], object]] = {
+    "RESTORE": lambda raw: raw.restore(raw.version() - 1),
+    "DELETE": lambda raw: raw.delete("id = 2"),
+    "all deleted": lambda raw: raw.delete(),
+    "overwritten": _overwritten,
+}
+
+
+def taken(run: CommandLine, how: str, *, built: bool, knows: bool = True) -> DeltaTable:
+    """Two landings, and what Delta's own command then takes out of raw; returns raw as it was before."""
+    assert land(run, 0, 2) == 0
+    if built:
+        assert run("materialize").code == 0
+    assert land(run, 2, 4) == 0
+    assert keys(run) == [0, 1, 2, 3]
+    if not knows:
+        shutil.rmtree("warehouse/_cdc_views/raw")
+    before = DeltaTable(raw_of(run))
+    TAKING[how](DeltaTable(raw_of(run)))
+    return before
+
+
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
+def test_events_that_deltas_own_commands_took_out_of_raw_are_missed(run: CommandLine, how: str, built: bool) -> None:
+    before = taken(run, how, built=built)
+    for command in READS if how == "DELETE" else BRIEFLY:
+        assert f"its version {before.version() + 1} (" in refuses(run, *command)
+    assert land(run, 0, 2) == 3, "what landed is not landed again"
+    DeltaTable(raw_of(run)).restore(before.version())
+    assert keys(run) == [0, 1, 2, 3]
+    assert land(run, 4, 5) == 0
+    assert run("materialize").code == 0
+    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("how", often(list(TAKING), "DELETE"))
+def test_what_was_taken_on_purpose_is_accepted(run: CommandLine, how: str) -> None:
+    taken(run, how, built=True)
+    assert run("rebuild", NAME, "--accept").code == 0
+    left = keys(run, "--raw-only")
+    assert keys(run) == left != [0, 1, 2, 3]
+    assert (land(run, 4, 5), run("materialize").code) == (0, 0)
+    assert keys(run) == [*left, 4]
+
+
+def test_what_was_taken_stays_in_the_state_on_demand(run: CommandLine) -> None:
+    taken(run, "all deleted", built=True)
+    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
+    assert keys(run) == [0, 1], "what the state had"
+
+
+def test_a_state_misses_what_it_has_not_seen_without_a_record(run: CommandLine) -> None:
+    taken(run, "RESTORE", built=True, knows=False)
+    for command in BRIEFLY:
+        refuses(run, *command)
+
+
+def test_upkeep_takes_nothing(run: CommandLine) -> None:
+    for first in range(0, 6, 2):
+        assert land(run, first, first + 2) == 0
+    raw = DeltaTable(raw_of(run))
+    raw.optimize.compact()
+    raw.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert keys(run) == [0, 1, 2, 3, 4, 5]
+    assert (run("materialize").code, run("maintain").code, land(run, 6, 7)) == (0, 0, 0)
+    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3, 4, 5, 6]

@@ -161,15 +161,10 @@ def _added_column(kept: Kept) -> None:
     kept.raw = RawTable(kept.raw.location, Relation(schema, kept.subject.order))
 
 
-def _deleted_events(kept: Kept) -> None:
-    DeltaTable(kept.raw.location).delete('"case" = 3')
-
-
 WHOLE: dict[str, tuple[Callable[[Kept], None], str]] = {
     "another generation of state": (_other_state, "it held nothing of this state"),
     "a later drop time": (_dropped_column, "the schema, or what columns are shown as, changed"),
     "another column": (_added_column, "the schema, or what columns are shown as, changed"),
-    "events deleted from raw": (_deleted_events, "events were deleted from the raw table"),
 }
 
 

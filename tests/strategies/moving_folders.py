@@ -11,7 +11,7 @@ import importlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from cdc_views import Project
 from cdc_views.api import Table
@@ -273,6 +274,20 @@ class World:
             for file in log.glob("*checkpoint*"):
                 file.unlink()
 
+    def take(self) -> None:
+        """Delta's own commands take events out of raw, or bring them back."""
+        location = self.table.raw.location
+        if not DeltaTable.is_deltatable(location):
+            return
+        raw = DeltaTable(location)
+        before = self.rng.choice([raw.version() - 1, self.rng.randrange(raw.version() + 1)])
+        if self.rng.random() < 0.4:
+            raw.delete(f"id = {self.rng.randrange(3)}")
+        elif before >= 0:
+            with suppress(DeltaError):  # the version, or a file of it, is gone
+                raw.restore(before)
+                self.told.append(f"   RESTORE to {before}")
+
     def _remove(self, name: str) -> None:
         shutil.rmtree(self.folder / name, ignore_errors=True)
         self._take(name, Model())
@@ -310,7 +325,7 @@ class World:
         """One of them, and a look at what can be read."""
         steps = [self.land] * 6 + [self.materialize] * 6 + [self.rebuild] * 3 + [self.killed] * 3 + [self.swap] * 2
         steps += [self.back_up] * 4 + [self.restore] * 3 + [self.delete, self.cut_log, self.maintain, self.drop]
-        steps += [self.restore_dropped, self.back, self.apply]
+        steps += [self.restore_dropped, self.back, self.apply, self.take, self.take]
         chosen = self.rng.choice(steps)
         self.told.append(chosen.__name__)
         self.opened = None
