@@ -82,15 +82,14 @@ def delta_errors(location: str) -> Iterator[None]:
         raise
     except CommitFailedError as error:
         raise ConflictError(f"{location}: another writer committed first ({error}); run the command again") from error
-    except DeltaError as error:
-        raise EngineError(f"{location}: {error}") from error
-    except OSError as error:
-        raise EngineError(f"{location}: {error}; check the path, its permissions and the free space") from error
     except Exception as error:
         # deltalake raises bare Exception for errors of its Rust side (casts, object stores)
-        if type(error) is not Exception:
+        if not (isinstance(error, (DeltaError, OSError)) or type(error) is Exception):
             raise
-        raise EngineError(f"{location}: {error}") from error
+        # and says what the operating system refused in whichever of them it met it
+        is_of_system = isinstance(error, OSError) or "(os error " in str(error)
+        remedy = "; check the path, its permissions and the free space" if is_of_system else ""
+        raise EngineError(f"{location}: {error}{remedy}") from error
 
 
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cassandra_views import differences, landed_everywhere, mark, settled
+from cassandra_views import differences, landed_everywhere, lists_waiting, mark, settled
 from cassandra_workload import Workload, create, project, project_file
 from command_line import CommandLine
 from producing import Producer, eventually
@@ -126,7 +125,8 @@ class Trial:
     def check(self, *more: str) -> None:
         """Wait until everything has landed and every list was read again: the views are what the cluster answers."""
         self.land()
-        eventually(lambda: not any(map(_lists_waiting, self.agents)), within=_WITHIN, every=0.5, what="lists to be read again")
+        folders = [agent.folder for agent in self.agents]
+        eventually(lambda: not any(map(lists_waiting, folders)), within=_WITHIN, every=0.5, what="lists to be read again")
         self.is_well()
         settled()
         found = differences(self.session, self.run, self.keyspace, *more)
@@ -141,14 +141,3 @@ class Trial:
             if not node.is_running:
                 self.cluster.start(node.index)
         self.cql("DROP KEYSPACE IF EXISTS {ks}")
-
-
-def _lists_waiting(agent: Producer) -> int:
-    path = agent.folder / "work" / "lists.db"
-    if not path.exists():
-        return 0
-    base = sqlite3.connect(path, timeout=30)
-    try:
-        return int(base.execute("SELECT COUNT(*) FROM waiting").fetchone()[0])
-    finally:
-        base.close()

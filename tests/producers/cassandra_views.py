@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import struct
 import time
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from cassandra import ConsistencyLevel, ReadFailure
@@ -129,3 +131,15 @@ def _landed_from(full_name: str, number: int, table: str) -> set[str]:
         return set()
     found = DeltaTable(location).to_pyarrow_table(columns=[column, "_origin"]).to_pylist()
     return {row["_origin"]["node"] for row in found if str(row[column]).startswith(_MARK.format(number))}
+
+
+def lists_waiting(folder: Path) -> int:
+    """How many rows' lists the agents that work under a folder have still to read again."""
+    found = 0
+    for path in folder.rglob("lists.db"):
+        base = sqlite3.connect(path, timeout=30)
+        try:
+            found += int(base.execute("SELECT COUNT(*) FROM waiting").fetchone()[0])
+        finally:
+            base.close()
+    return found

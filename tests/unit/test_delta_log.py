@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -201,3 +203,25 @@ def test_a_log_begins_at_a_checkpoint_that_all_have_covered(
     assert DeltaTable(raw.location).version() == 45
     assert DeltaTable(raw.location, version=found or 0).version() == (found or 0)
     assert beginning(log, floor=floor, seconds=seconds) is None, "that was all"
+
+
+def test_a_disk_that_takes_no_more_is_told_with_what_to_look_at(tmp_path: Path) -> None:
+    """In a process of its own, whose files may not grow: what a quota does."""
+    asked = """
+import resource, signal, sys
+import pyarrow as pa
+from deltalake import DeltaTable
+from cdc_views.landing.delta import append
+from cdc_views.errors import EngineError
+rows = pa.table({"v": [bytes(range(256)) * 4096]})
+table = DeltaTable.create(sys.argv[1], rows.schema)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, resource.RLIM_INFINITY))
+try:
+    append(table, rows, transactions={})
+except EngineError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", asked, str(tmp_path / "full")], capture_output=True, text=True, check=False)
+    assert "File too large" in done.stdout, done
+    assert done.stdout.strip().endswith("check the path, its permissions and the free space")
