@@ -22,8 +22,10 @@ from test_serving import Kept
 from test_state import UNSHARED
 
 from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.landing.delta import recorded
 from cdc_views.materialize import materialize, run, sources_of
 from cdc_views.materialize.identity import RawMismatchError
+from cdc_views.materialize.state import TRANSACTION
 from cdc_views.oracle import latest_rows
 from cdc_views.serving import serve
 
@@ -109,9 +111,27 @@ class Warehouse(RuleBasedStateMachine):
 
     @rule(case=st.integers(0, 5))
     def delete_events(self, case: int) -> None:
-        """Somebody deletes from raw."""
+        """Somebody deletes from raw: its state is refused, and a new one begun."""
+        before = len(self.kept.landed)
         DeltaTable(self.kept.raw.location).delete(f'"case" = {case}')
         self.kept.landed = [fact for fact in self.kept.landed if fact.partition[:1] != (case,)]
+        self.at_rest = False
+        if len(self.kept.landed) < before and self._is_built():
+            with pytest.raises(RawMismatchError, match="took events out of it"):
+                materialize(self._engine, self.kept.raw, self.kept.state)
+            self.switch_generation()
+
+    def _is_built(self) -> bool:
+        location = self.kept.state
+        return DeltaTable.is_deltatable(location) and recorded(DeltaTable(location), TRANSACTION) is not None
+
+    @rule(case=st.integers(0, 5))
+    def delete_events_and_bring_them_back(self, case: int) -> None:
+        """Delta's RESTORE undoes a DELETE."""
+        raw = DeltaTable(self.kept.raw.location)
+        before = raw.version()
+        raw.delete(f'"case" = {case}')
+        DeltaTable(self.kept.raw.location).restore(before)
         self.at_rest = False
 
     @rule()
