@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _FOLDER = "_cdc_views/raw"
+_BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,7 @@ def check_known(table: Table) -> None:
         return
     location, known = table.location, _read(table)
     if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        # its log has that very commit: Delta need not be asked
-        if why := "" if table.is_found else why_taken(location, known.version):
-            raise _not_the_one(table, why)
+        _check_whole(table, known)  # its log has that very commit: Delta need not be asked
         return
     raw = None
     if is_delta(location):
@@ -63,9 +62,11 @@ def check_known(table: Table) -> None:
     if raw is None:
         if known is not None or (trace := _trace(table)):
             what = f"version {known.version} of it was seen" if known is not None else f"{trace} is there, which was made from it"
-            raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_remedy(table)}")
-    elif known is not None and (why := _mismatch(table, raw, known)):
-        raise _not_the_one(table, why)
+            raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_BACK}. {_acceptance(table)}")
+    elif known is not None:
+        if why := _mismatch(raw, known):
+            raise _not_the_one(table, f"{why}; {_BACK}")
+        _check_whole(table, known, newest=raw.version())
 
 
 def remember(table: Table, *, accepts: bool = False) -> None:
@@ -86,22 +87,26 @@ def remember(table: Table, *, accepts: bool = False) -> None:
     write_whole(file, json.dumps(asdict(known)) + "\n")
 
 
-def _not_the_one(table: Table, why: str) -> RawMismatchError:
-    return RawMismatchError(f"{table.name}: its raw table {table.location} is not the one seen last: {why}; {_remedy(table)}")
-
-
-def _mismatch(table: Table, raw: DeltaTable, known: KnownRaw) -> str:
+def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
     if str(raw.metadata().id) != known.id and not is_continued(raw, known.version, known.entry):
         return "it is another Delta table"
-    why = why_not_continued(raw, known.version, known.entry)
+    return why_not_continued(raw, known.version, known.entry)
+
+
+def _check_whole(table: Table, known: KnownRaw, *, newest: int | None = None) -> None:
     # the owner of a found table may take rows out of it
-    return why if why or table.is_found else why_taken(path_of(raw), known.version, raw.version())
+    if not table.is_found and (why := why_taken(table.location, known.version, newest)):
+        raise _not_the_one(table, why)
 
 
-def _remedy(table: Table) -> str:
+def _not_the_one(table: Table, why: str) -> RawMismatchError:
+    return RawMismatchError(f"{table.name}: its raw table {table.location} is not the one seen last: {why}. {_acceptance(table)}")
+
+
+def _acceptance(table: Table) -> str:
     return (
-        "put it back: mount its disk, or correct `raw.table` in the project file. If the raw table of now is right, or one is "
-        f"to begin empty, take it with `cdc-views rebuild {table.name} --accept`; `--with-state` keeps what the state has"
+        "If the raw table of now is right, or one is to begin empty, take it with "
+        f"`cdc-views rebuild {table.name} --accept`; `--with-state` keeps what the state has"
     )
 
 
