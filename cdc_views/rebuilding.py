@@ -18,7 +18,7 @@ from cdc_views.lateness import forgetting_of
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.materialize.identity import RawMismatchError
 from cdc_views.materialize.joining import build_with_state
-from cdc_views.materialize.run import at_rest
+from cdc_views.materialize.run import as_found, at_rest
 from cdc_views.materialize.state import StateTable, checked, is_built, open_state
 from cdc_views.materialize.wholeness import check_not_sole, check_whole
 from cdc_views.plan.compact import PURGED
@@ -114,7 +114,7 @@ def _build(table: Table, engine: Engine, old: StateTable | None, location: str, 
         build_with_state(engine, table.raw, old, location)
         return 0
     forgetting, late = forgetting_of(table), 0
-    if old is not None and old.of(PURGED) and not old.mismatch and not with_late:
+    if old is not None and old.of(PURGED) and old.is_believed and not with_late:
         # what landed since is judged by what was purged until now, and both go over to the new generation
         late = materialize(engine, table.raw, old.location, forgetting=forgetting).late
         forgetting = replace(forgetting, memory=old.location)
@@ -127,7 +127,7 @@ def switch_back(table: Table) -> int:
     generations = generations_of(table)
     number = generations.previous(is_built)
     generations.switch(number)
-    if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and not state.mismatch:
+    if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and state.is_believed:
         remember(table, accepts=True)
     return number
 
@@ -135,20 +135,25 @@ def switch_back(table: Table) -> int:
 def _compared(table: Table, engine: Engine, old: StateTable | None, *, after: str) -> Comparison:
     """Both at the same version of raw and the same instant.
 
-    Without a state before, raw is what was read. A state that does not belong to the raw table is compared as it is.
+    Without a state before, raw is what was read. A state that is not believed is compared as it is.
     """
     clock = int(datetime.now(timezone.utc).timestamp())
     for _ in range(_LOOKS):
         new = sources_of(table.raw, after)
         assert new is not None
-        if old is not None and (old.mismatch or old.is_earlier):
-            before: Sources | None = at_rest(table.raw, old)
-        else:
-            before = sources_of(table.raw, old.location) if old is not None else None
+        before = _before(table, old)
         if before is None or (old is not None and old.mismatch) or before.raw_version == new.raw_version:
             answers = [engine.read(_read(table, sources, clock)) for sources in (before or _raw(table, new), new)]
             return compare(table.relation, *answers)
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")
+
+
+def _before(table: Table, old: StateTable | None) -> Sources | None:
+    if old is None:
+        return None
+    if old.mismatch or old.is_earlier:
+        return at_rest(table.raw, old)
+    return as_found(table.raw, old) if old.changed else sources_of(table.raw, old.location)
 
 
 def _raw(table: Table, like: Sources) -> Sources:

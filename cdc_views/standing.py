@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.materialize.identity import RawMismatchError
+from cdc_views.materialize.identity import MismatchError
 from cdc_views.materialize.state import checked, open_state
 from cdc_views.materialize.tail import rows_of, tail_of
 from cdc_views.raw_places import adapted, state_location
@@ -54,7 +54,7 @@ def standing_of(table: Table) -> TableStanding:
     try:
         adapted(table)
         return _found(table)
-    except RawMismatchError as error:
+    except MismatchError as error:
         return TableStanding(table.name, table.location, state=_state(table), problem=str(error))
 
 

@@ -26,7 +26,15 @@ _MOST = (1 << _ID_BITS) - 1
 _LOG_DIGITS = 20
 
 
-class RawMismatchError(EngineError):
+class MismatchError(EngineError):
+    """What is there is not what was left there; nothing was changed."""
+
+
+class StateChangedError(MismatchError):
+    """Somebody else changed the rows of a state; nothing was changed."""
+
+
+class RawMismatchError(MismatchError):
     """The raw table is not the one, or no continuation of the one, that a state or a landing knows; nothing was changed."""
 
 

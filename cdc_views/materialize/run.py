@@ -83,7 +83,15 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     not belong to the raw table.
     """
     table = _open(raw)
-    state = checked(open_state(location, raw.relation, raw=table), table)
+    return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
+
+
+def as_found(raw: RawTable, state: StateTable) -> Sources | None:
+    """As `sources_of`, whatever somebody did to the rows of `state`."""
+    return _since(raw, _open(raw), state)
+
+
+def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)

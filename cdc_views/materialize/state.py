@@ -21,6 +21,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import (
     Mark,
     RawMismatchError,
+    StateChangedError,
     entry_digest,
     id_digest,
     is_continued,
@@ -29,17 +30,18 @@ from cdc_views.materialize.identity import (
 )
 from cdc_views.materialize.settled import settled_of
 from cdc_views.materialize.tail import DROPPED
-from cdc_views.materialize.taking import why_taken
+from cdc_views.materialize.taking import why_changed, why_taken
 from cdc_views.plan.compact import PART
 from cdc_views.relation import LAYOUT_VERSION, Relation
 
 _SPLIT = 3
 """How `_part` splits a state; one split in another way is not read."""
-TRANSACTION = f"cdc-views:state:{_SPLIT}:mark"
+_OURS = "cdc-views:state:"
+TRANSACTION = f"{_OURS}{_SPLIT}:mark"
 """The transaction id of a state's marks."""
-_RAW = "cdc-views:state:raw"
+_RAW = f"{_OURS}raw"
 """The transaction id under which a state keeps the digest of its raw table's id."""
-_SOLE = "cdc-views:state:sole"
+_SOLE = f"{_OURS}sole"
 """Recorded where a state holds facts that its raw table does not have."""
 _OTHER = "it is another Delta table"
 _EARLIER_STEPS = 1 << 20
@@ -70,6 +72,7 @@ class StateTable:
         columns: All that it ever had.
         settled: What `settled_of` says.
         mismatch: Why it does not belong to the raw table as that is now; empty where it does.
+        changed: What somebody else did to its rows; empty for nothing.
         is_earlier: An earlier version of cdc-views kept it, and what raw holds tells whether it may be believed.
         is_sole: It holds facts that its raw table does not have.
         is_begun: It says which raw table it belongs to, and that is the one of now.
@@ -82,9 +85,15 @@ class StateTable:
     columns: tuple[str, ...] = ()
     settled: int | None = None
     mismatch: str = ""
+    changed: str = ""
     is_earlier: bool = False
     is_sole: bool = False
     is_begun: bool = False
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether it holds what we left in it, of the raw table of now."""
+        return not (self.mismatch or self.changed)
 
     @property
     def raw_version(self) -> int | None:
@@ -140,7 +149,8 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
         for a in sorted(actions, key=lambda a: str(a["path"]))
     )
     columns = tuple(field.name for field in table.schema().fields)
-    found = StateTable(location, table.version(), None, files, columns, is_sole=bool(recorded(table, _SOLE)))
+    changed = why_changed(location, table.version(), ours=_OURS)
+    found = StateTable(location, table.version(), None, files, columns, changed=changed, is_sole=bool(recorded(table, _SOLE)))
     return _believed(found, table, raw)
 
 
@@ -166,7 +176,7 @@ def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTabl
     Where raw has all that ever landed, the state need not be believed, for it can be built again. Where events were
     dropped, the state alone has them.
     """
-    number = recorded(table, f"cdc-views:state:{_SPLIT}:{raw.metadata().id}")
+    number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
     if number is None:
         return replace(found, mismatch=_OTHER) if found.files else found
     version = number // _EARLIER_STEPS
@@ -184,13 +194,23 @@ def _catch_up(raw: DeltaTable, version: int) -> None:
 
 
 def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
-    """Return the state; raises `RawMismatchError` where it does not belong to the raw table as that is now."""
+    """Return the state, if that is to be believed.
+
+    Raises:
+        RawMismatchError: It does not belong to the raw table as that is now.
+        StateChangedError: Somebody else changed its rows.
+    """
+    name = raw.metadata().name
     if state is not None and state.mismatch:
-        name = raw.metadata().name
         raise RawMismatchError(
             f"{name}: its raw table {path_of(raw)} is not the one that the state in {state.location} was built from: "
             f"{state.mismatch}; put that one back. If the raw table of now is right, see what differs with `cdc-views rebuild "
             f"{name} --dry-run`, and take it with `cdc-views rebuild {name} --accept`; `--with-state` keeps what the state has"
+        )
+    if state is not None and state.changed:
+        raise StateChangedError(
+            f"{name}: the state in {state.location} is not as it was left: {state.changed}. Or build it anew: see what differs "
+            f"with `cdc-views rebuild {name}`, and take it with `cdc-views rebuild {name} --accept`"
         )
     return state
 

@@ -1,4 +1,4 @@
-"""Whether somebody took events out of a raw table by Delta's own commands, which leave its log whole."""
+"""What somebody else did to the rows of a table by Delta's own commands, which leave its log whole."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from urllib.parse import unquote
 from cdc_views.found.adapting import ADAPTED
 from cdc_views.materialize.identity import entry_of
 from cdc_views.materialize.tail import ERASURE, RETENTION
+
+_Actions = list[dict[str, Any]]
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
@@ -25,7 +27,7 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
         newest: The newest version; None: the one before the first that is not there.
     """
     taken: dict[str, str] = {}
-    made: set[str] = set()
+    made: dict[str, str] = {}
     for number in count(version + 1) if newest is None else range(version + 1, newest + 1):
         try:
             content = entry_of(location, number).read_bytes()
@@ -33,26 +35,70 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
             if newest is None:
                 break
             continue  # Delta has removed the entry; what it took cannot be known
-        if b'"remove"' in content or taken:
-            _follow(list(map(json.loads, content.splitlines())), taken, made, number)
+        if b'"remove"' not in content and not taken:
+            continue
+        actions = _actions(content)
+        if any(_changes(actions, "remove")) and not _says(actions, RETENTION, ERASURE, ADAPTED):
+            _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
+        else:
+            _follow(actions, taken, {}, "")
     return next(iter(taken.values()), "")
 
 
-def _follow(actions: list[dict[str, Any]], taken: dict[str, str], made: set[str], number: int) -> None:
-    """Bring `taken`, files that are gone and why, and `made`, files that hold what others held, up to one commit."""
-    gone = [_path(remove) for remove in _changes(actions, "remove")]
-    if gone and not _is_ours(actions):
-        told: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-        took = f"its version {number} ({told.get('operation', 'unknown')}) took events out of it"
-        why = f"{took}; Delta's RESTORE to version {number - 1} brings them back"
-        taken.update((path, why) for path in gone if path not in made)
-        made.update(map(_path, _changes(actions, "add")))
+def why_changed(location: str, version: int, *, ours: str) -> str:
+    """Return what somebody else did to the rows of a state or a serving table; empty for nothing that is not undone.
+
+    Looked at are the newest commits, back to the last of ours: we would not have gone on from anybody else's.
+
+    Args:
+        location: Where the table is. Nothing is said of one that is not on a local disk.
+        version: Its newest version.
+        ours: How the transaction ids of our commits begin.
+    """
+    theirs: list[tuple[int, _Actions]] = []
+    for number in range(version, -1, -1):
+        try:
+            actions = _actions(entry_of(location, number).read_bytes())
+        except OSError:
+            break
+        if _says(actions, ERASURE):
+            continue  # it takes keys out of whatever it finds
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in actions if "txn" in action):
+            break
+        theirs.append((number, actions))
+    gone: dict[str, str] = {}
+    come: dict[str, str] = {}
+    for number, actions in reversed(theirs):
+        _follow(actions, gone, come, f"{_named(actions, number)} is somebody else's; {_undone(number)}")
+    return next(iter((gone | come).values()), "")
+
+
+def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: str) -> None:
+    """Bring files that went, and those that came in their place, up to one commit, which is `why`; empty: it takes none."""
+    for path in map(_path, _changes(actions, "remove")) if why else ():
+        if come.pop(path, None) is None:
+            gone[path] = why
     for add in (action["add"] for action in actions if "add" in action):
-        if not add.get("deletionVector"):
-            taken.pop(_path(add), None)
+        path = _path(add)
+        is_whole = not add.get("deletionVector")
+        if is_whole and gone.pop(path, None) is None and add.get("dataChange", True):
+            come[path] = why
 
 
-def _changes(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
+def _named(actions: _Actions, number: int) -> str:
+    told: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return f"its version {number} ({told.get('operation', 'unknown')})"
+
+
+def _undone(number: int) -> str:
+    return f"Delta's RESTORE to version {number - 1} undoes it"
+
+
+def _actions(content: bytes) -> _Actions:
+    return list(map(json.loads, content.splitlines()))
+
+
+def _changes(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
     return (action[kind] for action in actions if kind in action and action[kind].get("dataChange", True))
 
 
@@ -60,6 +106,6 @@ def _path(file: dict[str, Any]) -> str:
     return unquote(file["path"])
 
 
-def _is_ours(actions: list[dict[str, Any]]) -> bool:
-    marks = (RETENTION, ERASURE, ADAPTED)
-    return any(mark in json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action for mark in marks)
+def _says(actions: _Actions, *marks: str) -> bool:
+    told = [json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action]
+    return any(mark in text for text in told for mark in marks)

@@ -25,6 +25,7 @@ from cdc_views.severity import Severity
 KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
 _WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")
 _OURS = Check("only_our_commits", "nobody else has changed the rows of what is kept", unit="commits")
+OURS_OF_STATE = replace(_OURS, name=f"{_OURS.name}.state")
 FILES = "files_are_whole"
 _FILES = Check(FILES, "each file of the log is there, with as many bytes and rows as the log says", unit="files")
 UNCHANGED = "files_are_as_written"

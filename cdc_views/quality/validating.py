@@ -17,7 +17,7 @@ from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing import exists, open_raw
 from cdc_views.lateness import lateness_seconds, purged_through, state_of
 from cdc_views.materialize import sources_of
-from cdc_views.materialize.identity import RawMismatchError
+from cdc_views.materialize.identity import MismatchError, RawMismatchError
 from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.materialize.wholeness import dropped_through
@@ -98,8 +98,9 @@ def validate_table(
     try:
         check_landed(table)
         state = state_of(table)
-    except RawMismatchError as error:
-        unknown = replace(bookkeeping.KNOWN, broken=1, where=(str(error),))
+    except MismatchError as error:
+        check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
+        unknown = replace(check, broken=1, where=(str(error),))
         return Report(table.name, engine or "", clock, None, time.monotonic() - start, (unknown,))
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:

@@ -19,11 +19,13 @@ from cdc_views.materialize.buckets import digest, only
 from cdc_views.materialize.run import at_rest, digits_for
 from cdc_views.materialize.state import StateTable, checked, id_of, open_state
 from cdc_views.materialize.tail import tail_of
+from cdc_views.materialize.taking import why_changed
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import touched_buckets
 from cdc_views.relation import RawTable
 from cdc_views.serving.table import (
+    OURS,
     Note,
     ServingTable,
     create_serving,
@@ -136,6 +138,8 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
     """What landed since the serving table's version of raw, or has expired since it was written."""
     if serving.raw_version is None:
         return _Due(why="it held nothing of this state")
+    if why := why_changed(serving.location, serving.version, ours=OURS):
+        return _Due(why=why)
     if serving.note is None:
         return _Due(why="nobody knows as of when it is")
     if serving.note.state != note.state:

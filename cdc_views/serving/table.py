@@ -32,6 +32,8 @@ from cdc_views.sql.casts import casts_of
 
 LAYOUT_VERSION = 2
 """Of serving tables; another one is written anew."""
+OURS = "cdc-views:serving:"
+"""How the transaction ids of our commits begin."""
 _MARK = "cdc-views serving table"
 _BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
 """What Delta's log keeps the least and greatest of, a file: when rows change. Keys are all over each bucket, and a text is
@@ -88,7 +90,7 @@ class ServingTable:
 
 def transaction_name(state_id: str) -> str:
     """Return the transaction id of serving tables of the state whose Delta id is `state_id`."""
-    return f"cdc-views:serving:of:{state_id}"
+    return f"{OURS}of:{state_id}"
 
 
 def setting_of(relation: Relation) -> str:

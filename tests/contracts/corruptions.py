@@ -259,8 +259,8 @@ CORRUPTIONS = [
     Corruption("a file of raw is cut", "files_are_whole.raw", cut("raw"), "bytes"),
     Corruption("a bit of raw has flipped", "files_are_as_written.raw", flipped("raw"), "has changed since it was written"),
     Corruption("raw is older than the state", "raw_is_the_one_known", raw_is_older, "restored from a backup"),
-    Corruption("a replica is silent", "replica_coverage", without_node, "2 of 3 nodes"),
-    Corruption("a replica lost an event", "replica_coverage", of_rows("raw", is_row, without), "lacks"),
+    Corruption("a replica is silent", "replica_coverage", without_node, "2 of 3 nodes", options={"raw": True}),
+    Corruption("a replica lost an event", "replica_coverage", of_rows("raw", is_row, without), "lacks", options={"raw": True}),
     Corruption("an event of no kind", "facts_are_known", of_rows("raw", is_row, having(_kind="rwo")), options={"raw": True}),
     Corruption("an event without a key", "facts_are_known", of_rows("raw", is_row, having(id=None)), options={"raw": True}),
     Corruption(

@@ -334,3 +334,48 @@ def test_upkeep_takes_nothing(run: CommandLine) -> None:
     assert keys(run) == [0, 1, 2, 3, 4, 5]
     assert (run("materialize").code, run("maintain").code, land(run, 6, 7)) == (0, 0, 0)
     assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3, 4, 5, 6]
+
+
+def changed(run: CommandLine, kind: str, how: str) -> DeltaTable:
+    """Two runs, and what Delta's own command then does to the state or the serving table; returns it as it was before."""
+    for first in (0, 2):
+        assert (land(run, first, first + 2), run("materialize").code) == (0, 0)
+    (place,) = Path("warehouse", kind).glob("**/_delta_log")
+    before = DeltaTable(place.parent)
+    TAKING[how](DeltaTable(place.parent))
+    return before
+
+
+@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
+def test_a_state_that_somebody_else_changed_is_not_believed(run: CommandLine, how: str) -> None:
+    before = changed(run, "state", how)
+    for command in (*BRIEFLY, ("materialize",), ("apply",)):
+        assert "is not as it was left: its version" in refuses(run, *command)
+    answer = run("validate", "--format", "jsonl", "--no-docs")
+    assert [row["check"] for row in answer.rows if row["status"] == "failed"] == ["only_our_commits.state"]
+    if how == "DELETE":
+        assert run("rebuild", NAME).code == 1, "what differs is shown"
+        DeltaTable(before.table_uri).restore(before.version())
+    else:
+        assert run("rebuild", NAME, "--accept").code == 0
+    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3]
+    assert (land(run, 4, 5), run("materialize").code) == (0, 0)
+    assert keys(run) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
+def test_a_serving_table_that_somebody_else_changed_is_written_anew(run: CommandLine, how: str) -> None:
+    before = changed(run, "serving", how)
+    assert run("materialize").code == 0
+    shown = DeltaTable(before.table_uri).to_pyarrow_table()
+    assert sorted(shown["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+def test_a_state_that_somebody_else_optimized_is_believed(run: CommandLine) -> None:
+    for first in (0, 2, 4):
+        assert (land(run, first, first + 2), run("materialize").code) == (0, 0)
+    (place,) = Path("warehouse/state").glob("**/_delta_log")
+    DeltaTable(place.parent).optimize.compact()
+    assert keys(run) == [0, 1, 2, 3, 4, 5]
+    assert run("forget", NAME, "--key", '{"id": 5, "item": 0}').code == 0
+    assert keys(run) == [0, 1, 2, 3, 4]

@@ -75,17 +75,17 @@ def test_a_damaged_state_is_shown_cell_by_cell_and_replaced_when_accepted(run: C
     tampered = current().to_pyarrow_table(filters=[("line", "=", 3)])
     row = tampered.to_pylist()[0]
     row["state"]["value"] = "paid"
+    right = run.query(NAME, "--raw-only")
     current().delete("line IN (3, 7)")
     write_deltalake(current(), pa.Table.from_pylist([row], schema=tampered.schema), mode="append")
-    damaged = run.query(NAME)
-    right = run.query(NAME, "--raw-only")
+    assert "is not as it was left" in run("query", NAME).err
     done = run("rebuild", NAME, "--format", "jsonl")
     assert done.code == 1
     assert done.rows == [
         difference(2, 7, "", "", '{"id": 2, "line": 7, "state": "open", "note": null}'),
         difference(3, 3, "state", '"paid"', '"open"'),
     ]
-    assert run.query(NAME) == damaged, "rows differ, so nobody switched"
+    assert run("query", NAME).code == 3, "rows differ, so nobody switched"
     assert run("rebuild", NAME, "--dry-run").code == 1
     accepted = run("rebuild", NAME, "--accept")
     assert accepted.code == 0

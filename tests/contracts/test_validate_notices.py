@@ -58,6 +58,13 @@ OFTEN = {
 """What `make test` corrupts; `make test-long` all."""
 
 
+def forget_raw(kept: Kept, corruption: Corruption) -> None:
+    """Where raw itself is corrupted, nothing is left that knows raw's log as it was."""
+    if corruption.options.get("raw"):
+        for folder in ("state", "_cdc_views"):
+            shutil.rmtree(kept.root / "warehouse" / folder)
+
+
 @pytest.mark.parametrize(
     "corruption",
     [pytest.param(one, marks=[] if one.what in OFTEN else pytest.mark.slow) for one in CORRUPTIONS],
@@ -66,9 +73,7 @@ OFTEN = {
 def test_a_corruption_is_noticed_and_named(copied: Callable[[str], Kept], corruption: Corruption) -> None:
     kept = copied(corruption.case)
     corruption.change(kept)
-    if corruption.options.get("raw"):
-        for folder in ("state", "_cdc_views"):  # both know raw's log as it was
-            shutil.rmtree(kept.root / "warehouse" / folder)
+    forget_raw(kept, corruption)
     report = kept.validate()
     failed = {check.name.removesuffix(".truth.json"): check for check in report.failed(Severity.WARNING)}
     assert corruption.found_by in failed, f"failed: {sorted(failed)}"
@@ -93,8 +98,7 @@ def test_spark_notices_them(spark_engine: SparkEngine, copied: Callable[[str], K
     assert not sound.failed(), [(check.name, check.line()) for check in sound.failed()]
     corruption = next(one for one in CORRUPTIONS if one.what == what)
     corruption.change(kept)
-    if corruption.options.get("raw"):
-        shutil.rmtree(kept.root / "warehouse" / "state")
+    forget_raw(kept, corruption)
     failed = {check.name.removesuffix(".truth.json") for check in kept.validate(engine="spark").failed()}
     assert corruption.found_by in failed
 

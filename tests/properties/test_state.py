@@ -25,8 +25,8 @@ from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.facts import Elements, Fact, FactKind
-from cdc_views.materialize import materialize, run, sources_of
-from cdc_views.materialize.identity import RawMismatchError
+from cdc_views.materialize import materialize, run, sources_of, state
+from cdc_views.materialize.identity import RawMismatchError, StateChangedError
 from cdc_views.oracle import latest_rows
 from cdc_views.types import ListOf, MapOf, SetOf, Udt
 
@@ -257,12 +257,17 @@ CORRUPTIONS: dict[str, Callable[[str], None]] = {
 
 
 @pytest.mark.parametrize("how", CORRUPTIONS)
-def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, how: str) -> None:
+def test_the_check_can_fail(
+    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     growing = Growing(tmp_path, SUBJECTS[0], cases=40, seed=SEED)
     growing.land(len(growing.made.facts) // 2)
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land(len(growing.made.facts))
     CORRUPTIONS[how](growing.state)
+    with pytest.raises(StateChangedError, match=r"\(DELETE\) is somebody else's"):
+        growing.check(duckdb_engine)
+    monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
     with pytest.raises(pytest.fail.Exception):
         growing.check(duckdb_engine)
 

@@ -275,8 +275,10 @@ class World:
                 file.unlink()
 
     def take(self) -> None:
-        """Delta's own commands take events out of raw, or bring them back."""
-        location = self.table.raw.location
+        """Delta's own commands take rows out of raw or the state, or bring them back."""
+        state = generations_of(self.table).location(self.current)
+        location = self.rng.choice([self.table.raw.location] * 2 + [state])
+        self.told.append(f"   {location}")
         if not DeltaTable.is_deltatable(location):
             return
         raw = DeltaTable(location)
