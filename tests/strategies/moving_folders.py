@@ -249,6 +249,7 @@ class World:
             here.rename(between)
         self._take(name, Model())
         if aside.is_dir():
+            here.parent.mkdir(parents=True, exist_ok=True)  # what it was in may have been moved aside itself
             aside.rename(here)
             self._take(name, self._aside.pop(name))
         if between.is_dir():
