@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Any
 from urllib.parse import unquote
@@ -13,6 +13,8 @@ from cdc_views.materialize.identity import entry_of
 from cdc_views.materialize.tail import ERASURE, RETENTION
 
 _Actions = list[dict[str, Any]]
+_TOLD = (b'{"txn"', b'{"commitInfo"')
+"""How lines begin that say who committed: a commit may have many files."""
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
@@ -37,7 +39,7 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
             continue  # Delta has removed the entry; what it took cannot be known
         if b'"remove"' not in content and not taken:
             continue
-        actions = _actions(content)
+        actions = _actions(content.splitlines())
         if any(_changes(actions, "remove")) and not _says(actions, RETENTION, ERASURE, ADAPTED):
             _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
         else:
@@ -58,14 +60,15 @@ def why_changed(location: str, version: int, *, ours: str) -> str:
     theirs: list[tuple[int, _Actions]] = []
     for number in range(version, -1, -1):
         try:
-            actions = _actions(entry_of(location, number).read_bytes())
+            content = entry_of(location, number).read_bytes()
         except OSError:
             break
-        if _says(actions, ERASURE):
+        told = _actions(line for line in content.splitlines() if line.startswith(_TOLD))
+        if _says(told, ERASURE):
             continue  # it takes keys out of whatever it finds
-        if any(str(action["txn"]["appId"]).startswith(ours) for action in actions if "txn" in action):
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in told if "txn" in action):
             break
-        theirs.append((number, actions))
+        theirs.append((number, _actions(content.splitlines())))
     gone: dict[str, str] = {}
     come: dict[str, str] = {}
     for number, actions in reversed(theirs):
@@ -94,8 +97,8 @@ def _undone(number: int) -> str:
     return f"Delta's RESTORE to version {number - 1} undoes it"
 
 
-def _actions(content: bytes) -> _Actions:
-    return list(map(json.loads, content.splitlines()))
+def _actions(lines: Iterable[bytes]) -> _Actions:
+    return list(map(json.loads, lines))
 
 
 def _changes(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
