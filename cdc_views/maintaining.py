@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from cdc_views.erasing.rewriting import without_bounds
 from cdc_views.errors import UsageError
+from cdc_views.known_raw import check_known
 from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
@@ -66,6 +67,7 @@ def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run:
             f"--retention-hours is {retention_hours}; at least {LEAST_HOURS} was expected: a run that is going on may still "
             "write, and a reader still read, younger files"
         )
+    check_known(table)  # a generation of the state may be the only copy
     done = list(_kept_up(table, retention_hours, dry_run=dry_run))
     if not dry_run:
         table.refresh()

@@ -88,10 +88,16 @@ def adapted(table: Table) -> Adaptation | None:
 
     Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
     """
-    from cdc_views.found import adapt
     from cdc_views.known_raw import check_known
 
     check_known(table)
+    return adapted_as_it_is(table)
+
+
+def adapted_as_it_is(table: Table) -> Adaptation | None:
+    """As `adapted`, whichever raw table is there."""
+    from cdc_views.found import adapt
+
     if not table.is_found:
         return None
     if table.project.is_remote:

@@ -22,7 +22,7 @@ from cdc_views.materialize.run import as_found, at_rest
 from cdc_views.materialize.state import StateTable, checked, is_built, open_state
 from cdc_views.materialize.wholeness import check_not_sole, check_whole
 from cdc_views.plan.compact import PURGED
-from cdc_views.raw_places import check_landed, generations_of
+from cdc_views.raw_places import adapted_as_it_is, check_landed, generations_of
 
 if TYPE_CHECKING:
     from cdc_views.table import Table
@@ -61,13 +61,14 @@ def rebuild_table(
 
     Raises:
         RawMismatchError: The raw table is gone or not the one known, and nobody accepts it.
+        StateChangedError: Somebody else changed the rows of the state, which are to count.
         UsageError: Raw lacks events that were dropped from it, and the state is not to count.
     """
     _check_raw(table, accept=accept, dry_run=dry_run)
     generations = generations_of(table)
     before, number = generations.current, generations.following
     old = _state(table, generations.location(before))
-    if old is not None and old.mismatch and not (accept or dry_run):
+    if old is not None and ((old.mismatch and not (accept or dry_run)) or (old.changed and with_state)):
         with delta_errors(table.raw.location):
             checked(old, DeltaTable(table.raw.location))
     if not with_state:
@@ -79,7 +80,7 @@ def rebuild_table(
     is_switched = not dry_run and (accept or comparison.is_equal)
     if is_switched:
         generations.switch(number)
-        remember(table)
+        remember(table, accepts=accept)  # not before: a rebuild that is refused accepts nothing
     else:
         generations.remove(number)
     return Rebuilt(number, before, comparison, is_switched, late)
@@ -91,13 +92,12 @@ def _check_raw(table: Table, *, accept: bool, dry_run: bool) -> None:
         check_landed(table)
     except RawMismatchError:
         is_there = is_delta(table.location)
-        if not (accept or (dry_run and is_there)):
+        if not (accept or dry_run) or (not is_there and (dry_run or table.is_found)):
             raise
         if not is_there:
             create_raw(table.raw, format_name=table.format.name)
         if accept:
-            remember(table, accepts=True)
-            check_landed(table)
+            adapted_as_it_is(table)
 
 
 def _state(table: Table, location: str) -> StateTable | None:

@@ -302,6 +302,7 @@ def _micros(span: str) -> int:
 
 
 def _check_can(table: Table) -> None:
+    from cdc_views.known_raw import check_known
     from cdc_views.landing import exists
     from cdc_views.raw_places import NOTHING_LANDED
 
@@ -310,6 +311,7 @@ def _check_can(table: Table) -> None:
             f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",
             remedy="leave the table out with --select",
         )
+    check_known(table)
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 

@@ -117,9 +117,12 @@ def forget_table(
 
     Raises:
         UsageError: The key is none of the table's.
+        MismatchError: The raw table or the state is not the one known.
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
     """
+    from cdc_views.known_raw import check_known
+    from cdc_views.lateness import state_of
     from cdc_views.scheduling import holding, job_of
 
     if is_url(table.raw.location):
@@ -127,6 +130,9 @@ def forget_table(
             f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
             remedy="delete the key there, its old files and versions, and land without it",
         )
+    # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
+    check_known(table)
+    state_of(table)
     running = _Forgetting(table, ErasedKey.parse(table.schema, key), micros(now), undecodable)
     if dry_run:
         return running.planned()

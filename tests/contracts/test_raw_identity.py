@@ -62,7 +62,9 @@ def refuses(run: CommandLine, *arguments: str, code: int = 3) -> str:
 
 READS = (
     ("query", NAME), ("query", NAME, "--raw-only"), ("materialize",), ("materialize", "--full"), ("apply",), ("plan",),
-    ("explain", NAME, "--key", '{"id": 1, "item": 0}'), ("history", NAME), ("rebuild", NAME),
+    ("explain", NAME, "--key", '{"id": 1, "item": 0}'), ("history", NAME), ("rebuild", NAME), ("maintain",),
+    ("maintain", "--drop-raw-older-than", "0s"), ("maintain", "--restore-raw", "archive"),
+    ("forget", NAME, "--key", '{"id": 1, "item": 0}'),
 )  # fmt: skip
 
 
@@ -379,3 +381,27 @@ def test_a_state_that_somebody_else_optimized_is_believed(run: CommandLine) -> N
     assert keys(run) == [0, 1, 2, 3, 4, 5]
     assert run("forget", NAME, "--key", '{"id": 5, "item": 0}').code == 0
     assert keys(run) == [0, 1, 2, 3, 4]
+
+
+def test_a_rebuild_that_is_refused_accepts_nothing(run: CommandLine) -> None:
+    """Raw was cut, and what is left of it was dropped before: raw alone cannot build a state, whoever accepts it."""
+    assert (land(run, 0, 2), run("materialize").code) == (0, 0)
+    assert run("maintain", "--drop-raw-older-than", "0s").code == 0
+    shutil.copytree("raw", "raw.backup")
+    assert land(run, 2, 4) == 0
+    shutil.rmtree("raw")
+    Path("raw.backup").rename("raw")
+    answer = run("rebuild", NAME, "--accept")
+    assert (answer.code, "were dropped from raw" in answer.err) == (2, True), answer
+    for command in BRIEFLY:
+        refuses(run, *command)
+    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
+    assert keys(run) == [0, 1]
+
+
+def test_rows_that_somebody_else_changed_are_no_state_to_keep(run: CommandLine) -> None:
+    before = changed(run, "state", "all deleted")
+    assert "RESTORE to version" in refuses(run, "rebuild", NAME, "--accept", "--with-state")
+    DeltaTable(before.table_uri).restore(before.version())
+    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
+    assert keys(run) == [0, 1, 2, 3]

@@ -27,6 +27,8 @@ from cdc_views.api import Table
 from cdc_views.errors import CdcViewsError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import recorded
+from cdc_views.materialize.state import TRANSACTION
 from cdc_views.oracle import latest_rows
 from cdc_views.raw_places import generations_of
 
@@ -309,7 +311,7 @@ class World:
         step = self.rng.choice([self.land, self.materialize, self.rebuild, self.drop])
         place, times, is_after = self.rng.choice(COMMITS), self.rng.randrange(2), self.rng.random() < 0.5
         self.told.append(f"   {step.__name__} at {place} {'after' if is_after else 'before'} {times}")
-        generation, record = self.current, self._record()
+        generation, record, mark = self.current, self._record(), self._mark()
         stated = self.model.stated.get(generation, set())
         try:
             with _killing(place, times, is_after=is_after):
@@ -318,8 +320,15 @@ class World:
             self.told.append("   killed")
             if self.current != generation:
                 self.model.stated[self.current] = self.held() | (stated if "with_state" in self.told[-2] else set())
+            elif self._mark() != mark:
+                self.model.stated[generation] = stated | self.held()
             if self._record() != record:
                 self.model.recorded = self.held()
+
+    def _mark(self) -> int | None:
+        """How far the current state says that it reaches."""
+        location = generations_of(self.table).location(self.current)
+        return recorded(DeltaTable(location), TRANSACTION) if DeltaTable.is_deltatable(location) else None
 
     def _record(self) -> list[bytes]:
         return [file.read_bytes() for file in (self.folder / RECORD).rglob("*.json")]
