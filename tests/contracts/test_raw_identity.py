@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, table, write_project
-from deltalake import DeltaTable, write_deltalake
+from command_line import CommandLine
+from deltalake import DeltaTable
+from raw_in_doubt import AWAY, BRIEFLY, NAME, READS, begin, keys, land, raw_of, refuses
 from strategies.tiers import often
 
 from cdc_views.landing.delta import append, recorded
@@ -18,61 +18,12 @@ from cdc_views.materialize.state import TRANSACTION
 
 pytestmark = pytest.mark.heavy
 
-NAME = "shop.orders"
-CQL = "CREATE TABLE shop.orders (id int, item int, state text, PRIMARY KEY (id, item));\n"
-REMEDY = f"cdc-views rebuild {NAME} --accept"
-AWAY = Path("raw.unmounted")
-
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """A project in which nothing has landed, with a state and a serving table to come."""
     monkeypatch.chdir(tmp_path)
-    Path("schema.cql").write_text(CQL)
-    write_project(table(NAME, "schema.cql", "cassandra-mutation", materialize={"serving": {"name": "orders"}}))
+    begin()
     return CommandLine(capsys)
-
-
-def land(run: CommandLine, first: int, last: int) -> int:
-    """Land one event for each of some keys; returns the exit code."""
-    lines = [
-        json.dumps({
-            "format": "cassandra-mutation/1", "node": "n", "segment": 1, "position": number, "keyspace": "shop",
-            "table": "orders", "partition": {"id": number},
-            "rows": [{"kind": "row", "clustering": {"item": 0}, "liveness": {"written": 1},
-                      "cells": [{"column": "state", "written": 1, "value": "open"}]}],
-        })
-        for number in range(first, last)
-    ]  # fmt: skip
-    return run.land(NAME, *lines, format="cassandra-mutation", file=f"{first}.jsonl").code
-
-
-def keys(run: CommandLine, *more: str) -> list[int]:
-    return sorted(row["id"] for row in run.query(NAME, *more))
-
-
-def refuses(run: CommandLine, *arguments: str, code: int = 3) -> str:
-    """The command changes nothing and says what to do; returns what it said."""
-    answer = run(*arguments)
-    assert answer.code == code, (arguments, answer)
-    assert REMEDY in answer.err
-    assert NAME in answer.err
-    return answer.err
-
-
-READS = (
-    ("query", NAME), ("query", NAME, "--raw-only"), ("materialize",), ("materialize", "--full"), ("apply",), ("plan",),
-    ("explain", NAME, "--key", '{"id": 1, "item": 0}'), ("history", NAME), ("rebuild", NAME), ("maintain",),
-    ("maintain", "--drop-raw-older-than", "0s"), ("maintain", "--restore-raw", "archive"),
-    ("forget", NAME, "--key", '{"id": 1, "item": 0}'),
-)  # fmt: skip
-
-
-BRIEFLY = (("query", NAME), ("materialize", "--full"))
-
-
-def raw_of(run: CommandLine) -> Path:
-    return Path("raw") / next(path.name for path in Path("raw").iterdir() if not path.name.endswith("quarantine"))
 
 
 def test_a_raw_table_that_is_gone_is_no_empty_one(run: CommandLine) -> None:
@@ -263,145 +214,3 @@ def test_a_rebuild_that_was_killed_is_nothing_to_go_back_to(run: CommandLine, mo
     (root,) = Path("warehouse/state").iterdir()
     assert (root / "current").read_text().strip() == "1", "the newest that was completed"
     assert keys(run) == list(range(5))
-
-
-def _overwritten(raw: DeltaTable) -> None:
-    write_deltalake(raw, raw.to_pyarrow_table().slice(0, 1), mode="overwrite")
-
-
-TAKING: dict[str, Callable[[DeltaTable], object]] = {
-    "RESTORE": lambda raw: raw.restore(raw.version() - 1),
-    "DELETE": lambda raw: raw.delete("id = 2"),
-    "all deleted": lambda raw: raw.delete(),
-    "overwritten": _overwritten,
-}
-
-
-def taken(run: CommandLine, how: str, *, built: bool, knows: bool = True) -> DeltaTable:
-    """Two landings, and what Delta's own command then takes out of raw; returns raw as it was before."""
-    assert land(run, 0, 2) == 0
-    if built:
-        assert run("materialize").code == 0
-    assert land(run, 2, 4) == 0
-    assert keys(run) == [0, 1, 2, 3]
-    if not knows:
-        shutil.rmtree("warehouse/_cdc_views/raw")
-    before = DeltaTable(raw_of(run))
-    TAKING[how](DeltaTable(raw_of(run)))
-    return before
-
-
-@pytest.mark.parametrize("built", [False, True])
-@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
-def test_events_that_deltas_own_commands_took_out_of_raw_are_missed(run: CommandLine, how: str, built: bool) -> None:
-    before = taken(run, how, built=built)
-    for command in READS if how == "DELETE" else BRIEFLY:
-        assert f"its version {before.version() + 1} (" in refuses(run, *command)
-    assert land(run, 0, 2) == 3, "what landed is not landed again"
-    DeltaTable(raw_of(run)).restore(before.version())
-    assert keys(run) == [0, 1, 2, 3]
-    assert land(run, 4, 5) == 0
-    assert run("materialize").code == 0
-    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("how", often(list(TAKING), "DELETE"))
-def test_what_was_taken_on_purpose_is_accepted(run: CommandLine, how: str) -> None:
-    taken(run, how, built=True)
-    assert run("rebuild", NAME, "--accept").code == 0
-    left = keys(run, "--raw-only")
-    assert keys(run) == left != [0, 1, 2, 3]
-    assert (land(run, 4, 5), run("materialize").code) == (0, 0)
-    assert keys(run) == [*left, 4]
-
-
-def test_what_was_taken_stays_in_the_state_on_demand(run: CommandLine) -> None:
-    taken(run, "all deleted", built=True)
-    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
-    assert keys(run) == [0, 1], "what the state had"
-
-
-def test_a_state_misses_what_it_has_not_seen_without_a_record(run: CommandLine) -> None:
-    taken(run, "RESTORE", built=True, knows=False)
-    for command in BRIEFLY:
-        refuses(run, *command)
-
-
-def test_upkeep_takes_nothing(run: CommandLine) -> None:
-    for first in range(0, 6, 2):
-        assert land(run, first, first + 2) == 0
-    raw = DeltaTable(raw_of(run))
-    raw.optimize.compact()
-    raw.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    assert keys(run) == [0, 1, 2, 3, 4, 5]
-    assert (run("materialize").code, run("maintain").code, land(run, 6, 7)) == (0, 0, 0)
-    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3, 4, 5, 6]
-
-
-def changed(run: CommandLine, kind: str, how: str) -> DeltaTable:
-    """Two runs, and what Delta's own command then does to the state or the serving table; returns it as it was before."""
-    for first in (0, 2):
-        assert (land(run, first, first + 2), run("materialize").code) == (0, 0)
-    (place,) = Path("warehouse", kind).glob("**/_delta_log")
-    before = DeltaTable(place.parent)
-    TAKING[how](DeltaTable(place.parent))
-    return before
-
-
-@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
-def test_a_state_that_somebody_else_changed_is_not_believed(run: CommandLine, how: str) -> None:
-    before = changed(run, "state", how)
-    for command in (*BRIEFLY, ("materialize",), ("apply",)):
-        assert "is not as it was left: its version" in refuses(run, *command)
-    answer = run("validate", "--format", "jsonl", "--no-docs")
-    assert [row["check"] for row in answer.rows if row["status"] == "failed"] == ["only_our_commits.state"]
-    if how == "DELETE":
-        assert run("rebuild", NAME).code == 1, "what differs is shown"
-        DeltaTable(before.table_uri).restore(before.version())
-    else:
-        assert run("rebuild", NAME, "--accept").code == 0
-    assert keys(run) == keys(run, "--raw-only") == [0, 1, 2, 3]
-    assert (land(run, 4, 5), run("materialize").code) == (0, 0)
-    assert keys(run) == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("how", often(list(TAKING), "RESTORE"))
-def test_a_serving_table_that_somebody_else_changed_is_written_anew(run: CommandLine, how: str) -> None:
-    before = changed(run, "serving", how)
-    assert run("materialize").code == 0
-    shown = DeltaTable(before.table_uri).to_pyarrow_table()
-    assert sorted(shown["id"].to_pylist()) == [0, 1, 2, 3]
-
-
-def test_a_state_that_somebody_else_optimized_is_believed(run: CommandLine) -> None:
-    for first in (0, 2, 4):
-        assert (land(run, first, first + 2), run("materialize").code) == (0, 0)
-    (place,) = Path("warehouse/state").glob("**/_delta_log")
-    DeltaTable(place.parent).optimize.compact()
-    assert keys(run) == [0, 1, 2, 3, 4, 5]
-    assert run("forget", NAME, "--key", '{"id": 5, "item": 0}').code == 0
-    assert keys(run) == [0, 1, 2, 3, 4]
-
-
-def test_a_rebuild_that_is_refused_accepts_nothing(run: CommandLine) -> None:
-    """Raw was cut, and what is left of it was dropped before: raw alone cannot build a state, whoever accepts it."""
-    assert (land(run, 0, 2), run("materialize").code) == (0, 0)
-    assert run("maintain", "--drop-raw-older-than", "0s").code == 0
-    shutil.copytree("raw", "raw.backup")
-    assert land(run, 2, 4) == 0
-    shutil.rmtree("raw")
-    Path("raw.backup").rename("raw")
-    answer = run("rebuild", NAME, "--accept")
-    assert (answer.code, "were dropped from raw" in answer.err) == (2, True), answer
-    for command in BRIEFLY:
-        refuses(run, *command)
-    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
-    assert keys(run) == [0, 1]
-
-
-def test_rows_that_somebody_else_changed_are_no_state_to_keep(run: CommandLine) -> None:
-    before = changed(run, "state", "all deleted")
-    assert "RESTORE to version" in refuses(run, "rebuild", NAME, "--accept", "--with-state")
-    DeltaTable(before.table_uri).restore(before.version())
-    assert run("rebuild", NAME, "--accept", "--with-state").code == 0
-    assert keys(run) == [0, 1, 2, 3]
