@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from command_line import CommandLine
 from deltalake import DeltaTable
 
 from cdc_views.api import Project
@@ -20,6 +21,14 @@ def only_one_has(table: str, source: Iterable[str], view: Iterable[str]) -> list
 def raw_location(table: str) -> str:
     """Where the raw table of the project in the working directory is."""
     return Project.load().table(table).location
+
+
+def lose(run: CommandLine, table: str, condition: str) -> None:
+    """Take events out of a raw table, and agree to it: else every command would refuse what is left."""
+    DeltaTable(raw_location(table)).delete(condition)
+    refused = run("query", table)
+    assert (refused.code, "(DELETE) took events out of it" in refused.err) == (3, True), refused.err
+    assert run("rebuild", table, "--accept").code == 0
 
 
 def twice(keys: Mapping[str, Sequence[str]]) -> int:

@@ -27,16 +27,24 @@ def postgres_server() -> Iterator[Postgres]:
         yield server
 
 
+def without_slots(server: Postgres) -> bool:
+    """Drop the slots that nobody reads, end those who read; whether none is left: who was ended may take a moment to go."""
+    server.sql(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active; "
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
+    )
+    return server.sql("SELECT count(*) FROM pg_replication_slots") == [(0,)]
+
+
 @pytest.fixture
 def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
     """The same with an empty schema `public`, and no slot nor publication."""
     server = postgres_server
     server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield server
-    server.sql(
-        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active; "
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active"
-    )
+    from producing import eventually
+
+    eventually(lambda: without_slots(server), within=10, what="slots dropped")
     for (name,) in server.sql("SELECT pubname FROM pg_publication"):
         server.sql(f'DROP PUBLICATION "{name}"')
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from command_line import CommandLine
+from comparing import lose
 from deltalake import DeltaTable
 from kafka_topics import CARTS, GROUP, ORDERS, TOPICS, USERS, Writer, differences
 from producing import Producer, eventually
@@ -48,5 +49,5 @@ def test_the_views_equal_the_topics_after_a_kill(kafka_producer: Producer, kafka
 
     # the comparison can fail: by an event that landed and is lost
     lost = next(iter(writer.rows[ORDERS]))
-    DeltaTable(Project.load().table(ORDERS).location).delete(f"id = {lost}")
+    lose(run, ORDERS, f"id = {lost}")
     assert len(differences(writer, run)) == 1

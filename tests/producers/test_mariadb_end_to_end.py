@@ -7,9 +7,9 @@ import time
 
 import pytest
 from command_line import CommandLine
-from deltalake import DeltaTable
+from comparing import lose
 from mariadb_tables import TABLES, Workload
-from mariadb_views import differences, landed_twice, raw_location, wait_until_landed
+from mariadb_views import differences, landed_twice, wait_until_landed
 from producing import Producer
 from services.mariadb import MariaDb
 
@@ -39,6 +39,6 @@ def test_the_view_equals_the_source_after_kills(mariadb_producer: Producer, mari
 
     # the comparison can fail: by an event that landed and is lost, and by a change that nobody landed
     (lost,), (changed,) = mariadb.sql(f"SELECT id FROM {types} ORDER BY id LIMIT 2")
-    DeltaTable(raw_location(types)).delete(f"id = {lost}")
+    lose(run, types, f"id = {lost}")
     mariadb.sql(f"UPDATE {types} SET uu = NULL, t = 'other' WHERE id = {changed}")
     assert len(differences(mariadb, run, types)) == 3

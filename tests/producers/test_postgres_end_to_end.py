@@ -7,9 +7,9 @@ import time
 
 import pytest
 from command_line import CommandLine
-from deltalake import DeltaTable
+from comparing import lose
 from postgres_tables import TABLES, Workload
-from postgres_views import differences, landed_twice, raw_location, wait_until_landed
+from postgres_views import differences, landed_twice, wait_until_landed
 from producing import Producer
 from services.postgres import Postgres
 
@@ -39,6 +39,6 @@ def test_the_view_equals_the_source_after_kills(producer: Producer, postgres: Po
 
     # the comparison can fail: by an event that landed and is lost, and by a change that nobody landed
     (lost,), (changed,) = postgres.sql(f"SELECT id FROM {types} ORDER BY id LIMIT 2")
-    DeltaTable(raw_location(types)).delete(f"id = {lost}")
+    lose(run, types, f"id = {lost}")
     postgres.sql(f"UPDATE {types} SET toast = 'other' WHERE id = {changed}")
     assert len(differences(postgres, run, types)) == 3

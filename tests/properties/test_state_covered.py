@@ -17,6 +17,7 @@ from cdc_views.engines.duckdb import DuckDbEngine, view_statement
 from cdc_views.erasing.rewriting import rewrite
 from cdc_views.facts import Fact, FactKind
 from cdc_views.materialize import run, sources_of
+from cdc_views.materialize.tail import ERASURE
 from cdc_views.plan.compact import COVERED, COVERS, PART
 from cdc_views.quality.counting import counts
 
@@ -87,7 +88,7 @@ def test_other_files_of_the_base_are_looked_up_by_key(kept: Kept) -> None:
         left = [key != (2, 2) for key in keys]
         return rows if all(left) else rows.filter(pa.array(left))
 
-    assert rewrite(DeltaTable(kept.state), one_less, mark="as `forget` does")
+    assert rewrite(DeltaTable(kept.state), one_less, mark=ERASURE)
     sources = kept.sources()
     assert (sources.covered, len(sources.overlay) > 0) == ("", True)
     kept.facts = [fact for fact in kept.facts if (fact.partition, fact.clustering) != ((2,), (2,))]
