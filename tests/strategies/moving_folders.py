@@ -82,7 +82,8 @@ def _cell(rng: Random, column: str) -> dict[str, Any]:
 class Model:
     """What the folders hold, by the numbers of events."""
 
-    dropped: set[int] = field(default_factory=set)
+    dropped: dict[int, int] = field(default_factory=dict)
+    """And the version of raw whose log says so."""
     recorded: set[int] = field(default_factory=set)
     stated: dict[int, set[int]] = field(default_factory=dict)
 
@@ -123,7 +124,7 @@ class World:
 
     def held(self) -> set[int]:
         """What is in raw, and what was dropped from it by ourselves."""
-        return self._stored() | self.model.dropped
+        return self._stored() | self.model.dropped.keys()
 
     def _stored(self) -> set[int]:
         location = self.table.raw.location
@@ -131,6 +132,10 @@ class World:
             return set()
         stored = DeltaTable(location).to_pyarrow_table(columns=["_origin"])
         return {origin["position"] for origin in stored["_origin"].to_pylist()}
+
+    def _version(self) -> int:
+        location = self.table.raw.location
+        return int(DeltaTable(location).version()) if DeltaTable.is_deltatable(location) else -1
 
     def expected(self) -> list[dict[str, Any]]:
         """The rows that an answer has to be: of all that is there and all that is known to have been."""
@@ -209,13 +214,13 @@ class World:
         try:
             done = self.tried(lambda: self.table.drop_raw(older_than="0s", engine=self.engine, **options))
         finally:
-            self.model.dropped |= before - self._stored()
+            self.model.dropped |= dict.fromkeys(before - self._stored(), self._version())
         if done is not None:
             self._stated()
 
     def restore_dropped(self) -> None:
         if self.tried(lambda: self.table.restore_raw(self.folder / "archive")) is not None:
-            self.model.dropped = set()
+            self.model.dropped = {}
 
     def apply(self) -> None:
         from cdc_views.applying import apply_table
@@ -276,6 +281,8 @@ class World:
             entries[-1].unlink()
             for file in log.glob("*checkpoint*"):
                 file.unlink()
+            # without the entry that dropped them nothing in raw knows of them
+            self.model.dropped = {event: at for event, at in self.model.dropped.items() if at <= self._version()}
 
     def take(self) -> None:
         """Delta's own commands take rows out of raw or the state, or bring them back."""
