@@ -89,7 +89,7 @@ def taken_away(table: Table, *, strategy: Strategy | None = None) -> ViewDefinit
     if table.project.is_remote:
         return definition_of(table, strategy=strategy)
     dataset = table.config.keyspace or table.project.config.name
-    name = default_raw_table(table.name).removeprefix("raw/")
+    name = table.config.slug
     raw = RawTable(f"{SCHEME}{dataset}_raw.{name}", table.relation)
     return ViewDefinition(dataset, table.config.view_name, raw, strategy)
 
@@ -100,10 +100,8 @@ def definition_of(table: Table, *, strategy: Strategy | None = None) -> ViewDefi
 
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
-        from cdc_views.remote import state_name
-
-        state = state_name(table)
-        return ViewDefinition(_remote_dataset(table), table.config.view_name, table.raw, strategy, state=state)
+        dataset, state = _remote_dataset(table), table.config.slug
+        return ViewDefinition(dataset, table.config.view_name, table.raw, strategy, state=state)
 
     return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
 

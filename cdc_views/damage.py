@@ -90,7 +90,7 @@ def damage_of(table: Table) -> DamagedFileError | None:
 def _kept(table: Table) -> Iterator[Kept]:
     from cdc_views.landing import quarantine_location
     from cdc_views.materialize.wholeness import dropped_through
-    from cdc_views.raw_places import generations_of, serving_location, state_location
+    from cdc_views.places import generations_of, serving_location, state_location
 
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views.cells import Cell, Liveness, deciding_rule, latest_deletion, precedence
 from cdc_views.codec.comparable import comparable
-from cdc_views.codec.jsonread import from_json, parse_json
-from cdc_views.errors import MalformedEventError, UnknownColumnError, UsageError
+from cdc_views.codec.keys import parse_key
+from cdc_views.errors import UsageError
 from cdc_views.explaining_scope import DeletionSeen, Scope, deletions_over, origin_order
 from cdc_views.facts import Fact, FactKind, Origin
 from cdc_views.oracle import path_type
@@ -135,39 +135,6 @@ def explain(
     rows = table.to_pyarrow_dataset().to_table(columns=names, filter=condition)
     found = explain_facts(schema, facts_of(relation, rows), key=(partition, clustering), now=now)
     return found if column is None else _only(found, column)
-
-
-def parse_key(schema: TableSchema, key: Mapping[str, Any] | str) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """Return native (partition, clustering); clustering None where only the partition columns are given."""
-    try:
-        given = parse_json(key) if isinstance(key, str) else dict(key)
-    except MalformedEventError as error:
-        raise UsageError(f"the key is {error}; a JSON object such as {_example(schema)} was expected") from error
-    if not isinstance(given, dict):
-        raise UsageError(f"the key is {key!r}; a JSON object such as {_example(schema)} was expected")
-    names = [column.name for column in schema.row_key]
-    for name in given:
-        if name not in names:
-            raise UnknownColumnError(table=f"the key of {schema.full_name}", column=name, known=names)
-    has_clustering = any(column.name in given for column in schema.clustering) or not schema.clustering
-    wanted = schema.row_key if has_clustering else schema.partition
-    for column in wanted:
-        if column.name not in given:
-            raise UsageError(f"the key lacks {column.name!r}; a JSON object such as {_example(schema)} was expected")
-    values = [_key_value(schema, column, given[column.name]) for column in wanted]
-    size = len(schema.partition)
-    return tuple(values[:size]), tuple(values[size:]) if has_clustering else None
-
-
-def _key_value(schema: TableSchema, column: Column, given: Any) -> Any:
-    try:
-        return from_json(column.type, given)
-    except MalformedEventError as error:
-        raise UsageError(f"the key of {schema.full_name}: {column.name!r}: {error}") from error
-
-
-def _example(schema: TableSchema) -> str:
-    return "{" + ", ".join(f'"{column.name}": …' for column in schema.row_key) + "}"
 
 
 def explain_facts(

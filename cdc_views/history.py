@@ -156,7 +156,7 @@ def history_of(
     """
     from cdc_views.conditions import checked
     from cdc_views.engines.base import Read
-    from cdc_views.raw_places import readable
+    from cdc_views.ingest import readable
     from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
     from cdc_views.retention import check_raw_is_whole
 
@@ -187,7 +187,7 @@ def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tup
     """A raw table of the facts that bear on `key`, and whether that is one row's; all of `raw` without a key."""
     from deltalake import write_deltalake
 
-    from cdc_views.explaining import parse_key
+    from cdc_views.codec.keys import parse_key
     from cdc_views.landing import open_raw
     from cdc_views.reading import blaming_files
     from cdc_views.relation_read import partition_filter, rows_filter

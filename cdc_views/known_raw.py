@@ -20,7 +20,8 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.materialize.state import is_built
 from cdc_views.materialize.taking import why_taken
-from cdc_views.project.paths import default_raw_table, is_url
+from cdc_views.places import forgotten_file, generations_of, serving_location
+from cdc_views.project.paths import is_url
 from cdc_views.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -112,8 +113,6 @@ def _acceptance(table: Table) -> str:
 
 def _trace(table: Table) -> str:
     """What was made from a raw table before there were records of it; empty for nothing."""
-    from cdc_views.raw_places import forgotten_file, generations_of, serving_location
-
     generations = generations_of(table)
     for number in generations.numbers:
         if is_built(location := generations.location(number)):
@@ -127,7 +126,7 @@ def _trace(table: Table) -> str:
 
 def _file(table: Table) -> Path:
     """One file for what we land and one for what others do: who changes `layout` means another raw table."""
-    name = default_raw_table(table.name).removeprefix("raw/")
+    name = table.config.slug
     return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_found else ''}.json"
 
 

@@ -83,7 +83,7 @@ def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:
 def state_of(table: Table) -> StateTable | None:
     """Return the table's state; None where there is none. Raises `RawMismatchError` where it is another raw table's."""
     from cdc_views.landing import exists
-    from cdc_views.raw_places import state_location
+    from cdc_views.places import state_location
 
     if not exists(table.raw):
         return None
@@ -112,11 +112,9 @@ def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
 
 def _remote_parts(table: Table) -> list[LatePart]:
     """What landed too late for a state that a warehouse keeps."""
-    from cdc_views.remote import state_name
-
     relation = table.relation
     with table.project.remote() as warehouse:
-        late, purged = warehouse.late(state_name(table), table.raw)
+        late, purged = warehouse.late(table.config.slug, table.raw)
     return list(_parts_of(relation, late, dict(_through(relation, purged))))
 
 

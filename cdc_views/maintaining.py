@@ -19,7 +19,7 @@ from cdc_views.landing.digests import note_missing
 from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.materialize.state import id_of, is_built, open_state
-from cdc_views.raw_places import generations_of, state_location
+from cdc_views.places import generations_of, state_location
 from cdc_views.serving.table import noted_at, open_serving
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materializati
 def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | None = None) -> Materialization:
     from cdc_views.lateness import forgetting_of
     from cdc_views.materialize import materialize
-    from cdc_views.raw_places import state_location
+    from cdc_views.places import state_location
     from cdc_views.serving import serve
 
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
@@ -53,8 +53,8 @@ def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | No
 
 
 def _check_landed(table: Table) -> None:
+    from cdc_views.ingest import check_landed
     from cdc_views.landing import open_raw
-    from cdc_views.raw_places import check_landed
 
     check_landed(table)
     open_raw(table.raw, format_name=table.format.name)
@@ -70,7 +70,7 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     from cdc_views.landing import exists
     from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
-    from cdc_views.raw_places import state_location
+    from cdc_views.places import state_location
     from cdc_views.retention import check_raw_is_whole
 
     if table.project.is_remote:

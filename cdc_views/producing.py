@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cdc_views.api import Project
 from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
 from cdc_views.extras import load
-from cdc_views.raw_places import check_lands
+from cdc_views.ingest import check_lands
 
 if TYPE_CHECKING:
     from cdc_views.landing.streams import StreamLander

@@ -72,8 +72,8 @@ def discard(table: Table, *, events: Sequence[str] = (), why: str) -> int:
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
     """
+    from cdc_views.ingest import check_lands
     from cdc_views.landing.quarantine import settle_events
-    from cdc_views.raw_places import check_lands
 
     check_lands(table)
     if not why.strip():

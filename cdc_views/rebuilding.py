@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import TransientError
+from cdc_views.ingest import adapted_as_it_is, check_landed
 from cdc_views.known_raw import remember
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import create_raw, is_delta
@@ -21,8 +22,8 @@ from cdc_views.materialize.joining import build_with_state
 from cdc_views.materialize.run import as_found, at_rest
 from cdc_views.materialize.state import StateTable, checked, is_built, open_state
 from cdc_views.materialize.wholeness import check_not_sole, check_whole
+from cdc_views.places import generations_of
 from cdc_views.plan.compact import PURGED
-from cdc_views.raw_places import adapted_as_it_is, check_landed, generations_of
 
 if TYPE_CHECKING:
     from cdc_views.table import Table

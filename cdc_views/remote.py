@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views.codec.times import datetime_text
 from cdc_views.errors import UnsupportedError
+from cdc_views.ingest import adapted
 from cdc_views.instants import Instant, epoch_micros
-from cdc_views.project.paths import default_raw_table
-from cdc_views.raw_places import adapted
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Sources
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 
-def state_name(table: Table) -> str:
-    """Return what the names of a table's state in a warehouse begin with."""
-    return default_raw_table(table.name).removeprefix("raw/")
-
-
 def state_definition(table: Table) -> StateDefinition:
     """Return the state that the project file asks for."""
     from cdc_views.engines.warehouses import StateDefinition
@@ -32,7 +26,7 @@ def state_definition(table: Table) -> StateDefinition:
 
     lateness = table.config.materialize.lateness
     return StateDefinition(
-        state_name(table),
+        table.config.slug,
         table.raw,
         serving=table.config.serving_name or "",
         lateness=None if lateness is None else lateness_seconds(lateness),
@@ -112,7 +106,7 @@ def remote_sources(table: Table, raw: RawTable, options: Mapping[str, Any], *, a
     if options["landed_as_of"] is not None or options["written_as_of"] is not None:
         return None
     with table.project.remote() as opened:
-        standing = opened.state(state_name(table), raw)
+        standing = opened.state(table.config.slug, raw)
     if standing is None or not standing.is_complete:
         return None
     if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
@@ -120,4 +114,4 @@ def remote_sources(table: Table, raw: RawTable, options: Mapping[str, Any], *, a
     return Sources(replace(raw, location=f"{SCHEME}{standing.facts}"), 0, state=standing.name)
 
 
-__all__ = ["materialize_remote", "remote_sources", "state_definition", "state_name"]
+__all__ = ["materialize_remote", "remote_sources", "state_definition"]

@@ -28,25 +28,25 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.erasing.forgotten import Forgotten
-from cdc_views.erasing.purging import active_files
 from cdc_views.erasing.rewriting import batches, rewrite, statistics, written
-from cdc_views.erasing.sifting import sifted
 from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
 from cdc_views.facts import Fact
 from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
 from cdc_views.landing.digests import note_commit
+from cdc_views.landing.fact_filter import sifted
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.lander import micros
+from cdc_views.landing.purging import active_files
 from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.tail import DROPPED, RETENTION
 from cdc_views.materialize.wholeness import check_not_sole, check_whole, dropped_through
+from cdc_views.places import forgotten_of, generations_of, state_location
 from cdc_views.plan.compact import LATE
-from cdc_views.project.paths import default_raw_table, is_url
+from cdc_views.project.paths import is_url
 from cdc_views.raw.base import SourceLine
-from cdc_views.raw_places import forgotten_of, generations_of, state_location
 from cdc_views.relation_read import facts_of
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def _sync(path: Path) -> None:
 
 
 def _folder(table: Table, raw: DeltaTable, archive: Path) -> Path:
-    return archive / default_raw_table(table.name).removeprefix("raw/") / str(raw.metadata().id)
+    return archive / table.config.slug / str(raw.metadata().id)
 
 
 def _noted(versions: dict[str, int]) -> list[Transaction]:
@@ -302,9 +302,9 @@ def _micros(span: str) -> int:
 
 
 def _check_can(table: Table) -> None:
+    from cdc_views.ingest import NOTHING_LANDED
     from cdc_views.known_raw import check_known
     from cdc_views.landing import exists
-    from cdc_views.raw_places import NOTHING_LANDED
 
     if table.is_found or is_url(table.raw.location):
         raise UnsupportedError(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
+from cdc_views.ingest import adapted
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import MismatchError
 from cdc_views.materialize.state import checked, open_state
 from cdc_views.materialize.tail import rows_of, tail_of
-from cdc_views.raw_places import adapted, state_location
+from cdc_views.places import state_location
 
 if TYPE_CHECKING:
     from cdc_views.table import Table

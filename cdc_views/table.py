@@ -120,32 +120,32 @@ class Table:
     @property
     def raw(self) -> RawTable:
         """The raw table; of one that somebody else lands the one derived from it, as of the last `adapt`."""
-        from cdc_views.raw_places import raw_of
+        from cdc_views.places import raw_of
 
         return raw_of(self)
 
     @property
     def location(self) -> str:
         """Path or URI of the raw table that the project file names."""
-        from cdc_views.raw_places import location_of
+        from cdc_views.places import location_of
 
         return location_of(self)
 
     def adapt(self) -> Adaptation | None:
         """Take in what somebody else has landed since, as every read does first; None for a table that we land."""
-        from cdc_views.raw_places import adapted
+        from cdc_views.ingest import adapted
 
         return adapted(self)
 
     def quarantine_note(self) -> str:
         """How many rows of somebody else's raw table are no events, and why the first is none; empty for no rows."""
-        from cdc_views.raw_places import quarantine_note
+        from cdc_views.ingest import quarantine_note
 
         return quarantine_note(self)
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
-        from cdc_views.raw_places import land_files
+        from cdc_views.ingest import land_files
 
         return land_files(self, files, now=now or datetime.now(timezone.utc), progress=progress)
 
@@ -156,13 +156,13 @@ class Table:
             name: The stream's name; each of a table has a position of its own.
             shown: How many quarantined events a report of it names; default: a few.
         """
-        from cdc_views.raw_places import stream_into
+        from cdc_views.ingest import stream_into
 
         return stream_into(self, name, shown=shown)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
-        from cdc_views.raw_places import replay_waiting
+        from cdc_views.ingest import replay_waiting
 
         return replay_waiting(self, now=now or datetime.now(timezone.utc))
 
@@ -199,8 +199,8 @@ class Table:
             EngineError: The engine failed.
         """
         from cdc_views.conditions import checked
+        from cdc_views.ingest import readable
         from cdc_views.materializing import sources_for
-        from cdc_views.raw_places import readable
         from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
         from cdc_views.replication import confirmed_only
         from cdc_views.result import Result
@@ -222,7 +222,7 @@ class Table:
     @property
     def serving_location(self) -> str | None:
         """Path of the serving table; None where the project file asks for none."""
-        from cdc_views.raw_places import serving_location
+        from cdc_views.places import serving_location
 
         return serving_location(self)
 
@@ -259,8 +259,8 @@ class Table:
             as_of: The clock that decides what has expired; default: now.
         """
         from cdc_views.explaining import explain
+        from cdc_views.ingest import check_landed
         from cdc_views.landing import open_raw
-        from cdc_views.raw_places import check_landed
         from cdc_views.reading import blaming_files
         from cdc_views.retention import check_raw_is_whole
 

@@ -54,9 +54,8 @@ def export(
 def _texts(tables: tuple[Table, ...], version: str) -> dict[str, str]:
     """A contract a table, by file name."""
     from cdc_views.contracts import contract_of, contract_yaml
-    from cdc_views.project import default_raw_table
 
-    names = {table.name: default_raw_table(table.name).removeprefix("raw/") for table in tables}
+    names = {table.name: table.config.slug for table in tables}
     return {
         f"{names[table.name]}.odcs.yaml": contract_yaml(contract_of([table], version=version, name=table.name))
         for table in tables

@@ -44,8 +44,8 @@ def land(
     A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
     """
     from cdc_views.api import Project
+    from cdc_views.ingest import land_files
     from cdc_views.project import RawFormatName
-    from cdc_views.raw_places import land_files
 
     check_format(format)
     check_selected(table, select)

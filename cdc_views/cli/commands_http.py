@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from threading import Event
 
@@ -30,10 +29,3 @@ def http(
         receive(ProducerOrder((), log, Event(), options={"arguments": arguments}))
     else:
         receive(receiving(project, arguments, log))
-
-
-def produce_http() -> int:
-    """Run `cdc-views produce http` with this process's arguments: the console script `cdc-produce-http`."""
-    from cdc_views.cli.main import main
-
-    return main(["produce", "http", *sys.argv[1:]])

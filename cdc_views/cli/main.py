@@ -54,6 +54,11 @@ def produce_kafka() -> int:
     return main(["produce", "kafka", *sys.argv[1:]])
 
 
+def produce_http() -> int:
+    """Run `cdc-views produce http` with this process's arguments."""
+    return main(["produce", "http", *sys.argv[1:]])
+
+
 def produce_mariadb() -> int:
     """Run `cdc-views produce mariadb` with this process's arguments."""
     return main(["produce", "mariadb", *sys.argv[1:]])

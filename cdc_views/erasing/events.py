@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.erasing.keys import ErasedKey
 from cdc_views.erasing.rewriting import rewrite
 from cdc_views.errors import MalformedEventError
 from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.quarantine import SETTLED
 from cdc_views.materialize.tail import ERASURE
 

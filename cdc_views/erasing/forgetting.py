@@ -20,29 +20,29 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
 from cdc_views.erasing.events import Attributed, attributed, empty, mentioning
-from cdc_views.erasing.forgotten import Entry, Forgotten, add, latest_written
-from cdc_views.erasing.keys import ErasedKey
 from cdc_views.erasing.letters import Letters, letters_about
 from cdc_views.erasing.needles import Needles
 from cdc_views.erasing.places import Holds, Place, places_of
 from cdc_views.erasing.proof import Leftover, Proof, gathered, prove
-from cdc_views.erasing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.erasing.rewriting import batches, rewrite
 from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
 from cdc_views.facts import FactKind
 from cdc_views.instants import epoch_seconds
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
 from cdc_views.landing.lander import micros
+from cdc_views.landing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.materialize import materialize
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.state import TRANSACTION, open_state
 from cdc_views.materialize.tail import ERASURE
+from cdc_views.places import forgotten_file, forgotten_of, state_location
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
-from cdc_views.raw_places import forgotten_file, forgotten_of, state_location
 from cdc_views.relation_read import facts_of
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from cdc_views.erasing.keys import ErasedKey
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.erased_keys import ErasedKey
 
 _EMPTIED = b'{"forgotten": true}'
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-from cdc_views.raw_places import generations_of
+from cdc_views.places import generations_of
 
 if TYPE_CHECKING:
     from cdc_views.table import Table

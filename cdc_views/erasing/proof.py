@@ -18,12 +18,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.erasing.keys import ErasedKey
 from cdc_views.erasing.needles import Needles
 from cdc_views.erasing.places import Holds, Place
-from cdc_views.erasing.purging import LOG, active_files
 from cdc_views.erasing.rewriting import batches
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.purging import LOG, active_files
 
 _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")

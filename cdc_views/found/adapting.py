@@ -20,13 +20,13 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.errors import MalformedEventError, TransientError, UsageError
 from cdc_views.facts import Fact
 from cdc_views.found.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.found.table import FoundFile, FoundTable
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, overwrite, recorded
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.offsets import Place
 from cdc_views.landing.quarantine import BadEvent, clear_quarantine, put
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from cdc_views.erasing.forgotten import Forgotten
-from cdc_views.erasing.sifting import sifted
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.facts import Fact
+from cdc_views.landing.fact_filter import sifted
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.raw.base import RawFormat, SourceLine
 from cdc_views.relation import RawTable
 

@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.erasing.forgotten import Forgotten
 from cdc_views.errors import TransientError
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import ATTEMPTS, ConflictError
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.offsets import Place, locate
 from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
 from cdc_views.landing.raw_table import create_raw

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.erasing.forgotten import Forgotten
-from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, recorded, recording
+from cdc_views.landing.fact_filter import NOT_KEPT
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
@@ -62,7 +62,7 @@ def replay(
         except ConflictError:
             continue
         if report.forgotten:
-            from cdc_views.erasing.purging import purge
+            from cdc_views.landing.purging import purge
 
             purge(quarantine_location(raw))
         return report

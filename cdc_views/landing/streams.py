@@ -25,15 +25,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cdc_views.erasing.forgotten import Forgotten
-from cdc_views.erasing.sifting import NOT_KEPT
 from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.facts import Fact
 from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
+from cdc_views.landing.fact_filter import NOT_KEPT
 from cdc_views.landing.following import FollowedTable
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once

@@ -14,7 +14,8 @@ from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, stored_rows, untouched
+from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, untouched
+from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.raw.base import WriteOrder

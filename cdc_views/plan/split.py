@@ -11,14 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
-from cdc_views.plan import names
-from cdc_views.plan.expr import Expr, Field, Named, col
+from cdc_views.plan.expr import Expr, Named, col
 from cdc_views.plan.nodes import ROWS_ALONE, Join, JoinKind, Node, Source, UnionAll
-from cdc_views.plan.order import WRITTEN
-from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction, Split
-from cdc_views.schema import Column
 
 SHOWN_AS_STORED = ROWS_ALONE
 """Where rows are that show what is stored."""
@@ -58,22 +53,6 @@ def places(split: Split) -> list[Source]:
     return [place for place in (*SHOWN_AS_STORED, *JUDGED) if getattr(split, f"has_{place.value}")]
 
 
-def stored_rows(request: Reduction, source: Source) -> Node:
-    """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
-    return request.scan(f"{source.value}_rows", kinds=[FactKind.ROW], columns=_columns(request), source=source)
-
-
-def _columns(request: Reduction) -> Named:
-    schema = request.schema
-    keys = dict.fromkeys(request.row_keys() + displayed(schema.row_key))
-    return (
-        *((key, col(key)) for key in keys),
-        (names.LIVE, col(names.LIVE)),
-        (names.DELETED, Field(col(names.DELETED), WRITTEN)),
-        *_cells(request),
-    )
-
-
 def untouched(request: Reduction, rows: Node, source: Source) -> Node:
     """Return those of a part of the base or overlay that need no reducing, of rows with their identities."""
     assert request.split is not None
@@ -84,23 +63,6 @@ def untouched(request: Reduction, rows: Node, source: Source) -> Node:
     if _has_touched_partitions(request):
         rows = _joined(request, rows, _touched_partitions(request), kind=JoinKind.ANTI)
     return rows
-
-
-def _cells(request: Reduction) -> Named:
-    # rows have no static cells: those of their partition are none, but the columns have their types
-    columns: list[tuple[str, Expr]] = []
-    for column in request.reducible(request.schema.regulars + request.schema.statics):
-        stored = col(physical_name(column.name))
-        columns += [(name, request.cell(column, cell)) for name, cell, _ in single_cells(column, stored)]
-        if column.type.is_multicell:
-            columns.append((names.deletion_of(column.name), Field(Field(stored, "deletion"), WRITTEN)))
-    for column in with_elements(request, request.schema.regulars + request.schema.statics):
-        columns.append((names.cells_of(column.name), _elements(request, column)))
-    return tuple(columns)
-
-
-def _elements(request: Reduction, column: Column) -> Expr:
-    return kept_elements(request, column, Field(col(physical_name(column.name)), "cells"))
 
 
 def _has_statics(request: Reduction) -> bool:
@@ -173,4 +135,4 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     )
 
 
-__all__ = ["LEVELS", "SHOWN_AS_STORED", "is_touched", "keys_of", "places", "stored_rows", "touched_facts", "untouched"]
+__all__ = ["LEVELS", "SHOWN_AS_STORED", "is_touched", "keys_of", "places", "touched_facts", "untouched"]

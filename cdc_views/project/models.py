@@ -238,6 +238,11 @@ class TableConfig(Part):
         return self.view.name or self.table
 
     @property
+    def slug(self) -> str:
+        """The name as one of a file or folder, as `default_raw_table` encodes it; no two tables share one."""
+        return default_raw_table(self.name).removeprefix("raw/")
+
+    @property
     def raw_table(self) -> str:
         """The raw table's path, as written or derived."""
         return self.raw.table or default_raw_table(self.name)
@@ -246,7 +251,7 @@ class TableConfig(Part):
     def serving_name(self) -> str | None:
         """The serving table's folder, as written or derived; None where there is to be none."""
         serving = self.materialize.serving
-        return None if serving is None else serving.name or default_raw_table(self.name).removeprefix("raw/")
+        return None if serving is None else serving.name or self.slug
 
 
 class ProjectConfig(Part):

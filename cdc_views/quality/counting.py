@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.erasing.forgotten import AHEAD
 from cdc_views.errors import EngineError
 from cdc_views.facts import FactKind
+from cdc_views.landing.forgotten import AHEAD
 from cdc_views.naming import physical_name
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build

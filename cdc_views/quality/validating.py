@@ -21,6 +21,7 @@ from cdc_views.materialize.identity import MismatchError, RawMismatchError
 from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.materialize.wholeness import dropped_through
+from cdc_views.places import raw_of, serving_location, state_location
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
@@ -32,9 +33,8 @@ from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.sampling import DELETIONS, SAMPLE
 from cdc_views.quality.truth import CapturedTruth, agreement
-from cdc_views.raw_places import raw_of, serving_location, state_location
 from cdc_views.relation import RawTable
-from cdc_views.remote import remote_sources, state_name
+from cdc_views.remote import remote_sources
 from cdc_views.serving.table import open_serving
 from cdc_views.serving.table import transaction_name as serving_transaction
 from cdc_views.severity import Severity
@@ -87,7 +87,7 @@ def validate_table(
         ConfigError: A data test of the project file names what is not there.
         EngineError: The engine failed.
     """
-    from cdc_views.raw_places import check_landed
+    from cdc_views.ingest import check_landed
 
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
@@ -117,7 +117,7 @@ def _remote(
     read = Read(raw, as_of=clock, is_ordered=False, sources=state)
     with table.project.engine(engine) as opened, table.project.remote() as warehouse:
         agreeing = partial(_agreeing, table, opened)
-        sampled = partial(warehouse.sample, state_name(table), read, size=drawn[0], seed=drawn[1])
+        sampled = partial(warehouse.sample, table.config.slug, read, size=drawn[0], seed=drawn[1])
         checks = remote_checks(
             opened,
             raw,

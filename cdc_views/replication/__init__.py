@@ -109,8 +109,8 @@ def confirmed_only(table: Table, raw: RawTable, *, confirmed: bool, landed_as_of
 
 def _landed(table: Table) -> RawTable:
     """The raw table, brought up to date and checked."""
+    from cdc_views.ingest import check_landed
     from cdc_views.landing import open_raw
-    from cdc_views.raw_places import check_landed
     from cdc_views.retention import check_raw_is_whole
 
     check_landed(table)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cdc_views.cron import Cron
-from cdc_views.project.paths import default_raw_table
 from cdc_views.scheduling.lock import holding
 from cdc_views.whole_files import write_whole
 
@@ -101,7 +100,7 @@ class Job:
 
 def job_of(table: Table, *, engine: str | None = None) -> Job:
     """Return the job of a project's table."""
-    name = default_raw_table(table.name).removeprefix("raw/")
+    name = table.config.slug
     expression = table.config.materialize.schedule
     cron = None if expression is None else Cron(expression)
     project = table.project

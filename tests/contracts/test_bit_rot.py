@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_views import Project
 from cdc_views.landing.digests import FOLDER, changed, note_missing
-from cdc_views.raw_places import state_location
+from cdc_views.places import state_location
 
 pytestmark = pytest.mark.heavy
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from cdc_views import Project
 from cdc_views.errors import UsageError
 from cdc_views.following import follow_tables, interval_of
-from cdc_views.raw_places import state_location
+from cdc_views.places import state_location
 from cdc_views.scheduling import Outcome
 
 pytestmark = pytest.mark.heavy

@@ -12,10 +12,10 @@ from forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_wit
 from strategies.tiers import often
 
 from cdc_views.api import Project
-from cdc_views.erasing import forgetting, forgotten
-from cdc_views.erasing.keys import ErasedKey
-from cdc_views.landing import committing, lander
-from cdc_views.raw_places import forgotten_file
+from cdc_views.erasing import forgetting
+from cdc_views.landing import committing, forgotten, lander
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.places import forgotten_file
 
 pytestmark = pytest.mark.heavy
 

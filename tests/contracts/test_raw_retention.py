@@ -16,7 +16,7 @@ from strategies.tiers import often
 from cdc_views import retention
 from cdc_views.api import Project, Table
 from cdc_views.materialize import state
-from cdc_views.raw_places import state_location
+from cdc_views.places import state_location
 
 pytestmark = pytest.mark.heavy
 

@@ -14,9 +14,9 @@ from strategies.corrupting import Rows, silently
 
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.materialize import sources_of
+from cdc_views.places import state_location
 from cdc_views.quality import landed as looking
 from cdc_views.quality import sampling
-from cdc_views.raw_places import state_location
 
 pytestmark = pytest.mark.heavy
 

@@ -13,8 +13,8 @@ from strategies.corrupting import Rows, silently
 
 from cdc_views import Project
 from cdc_views.materialize import run
+from cdc_views.places import state_location
 from cdc_views.quality import Status
-from cdc_views.raw_places import state_location
 from cdc_views.table import Table
 
 pytestmark = pytest.mark.heavy

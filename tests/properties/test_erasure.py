@@ -24,14 +24,14 @@ from cdc_views.api import Table
 from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine
 from cdc_views.erasing import forgetting
-from cdc_views.erasing.forgotten import Forgotten
-from cdc_views.erasing.keys import ErasedKey, row_bytes
-from cdc_views.erasing.sifting import sifted
 from cdc_views.facts import Fact, FactKind
+from cdc_views.landing.erased_keys import ErasedKey, row_bytes
+from cdc_views.landing.fact_filter import sifted
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.oracle import latest_rows
+from cdc_views.places import forgotten_of, state_location
 from cdc_views.raw.base import SourceLine
-from cdc_views.raw_places import forgotten_of, state_location
 from cdc_views.relation_read import facts_of
 from cdc_views.schema import TableSchema
 from cdc_views.schema_readers import read_schema

@@ -62,7 +62,7 @@ def test_the_model_finds_a_state_or_a_record_that_is_believed_blindly(
         monkeypatch.setattr(state, "why_not_continued", lambda *_: "")
         monkeypatch.setattr(state, "is_continued", lambda *_: True)
     monkeypatch.setattr(known_raw, "check_known", lambda *_: None)
-    for module in ("cdc_views.applying", "cdc_views.rebuilding"):
+    for module in ("cdc_views.applying", "cdc_views.ingest", "cdc_views.maintaining"):
         monkeypatch.setattr(f"{module}.check_known", lambda *_: None, raising=False)
     with pytest.raises(AssertionError, match="seed"):
         _histories(tmp_path, 60)

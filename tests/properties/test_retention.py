@@ -20,7 +20,7 @@ from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.oracle import latest_rows
-from cdc_views.raw_places import state_location
+from cdc_views.places import state_location
 from cdc_views.retention import dropped_through
 
 if TYPE_CHECKING:

@@ -257,9 +257,7 @@ CORRUPTIONS: dict[str, Callable[[str], None]] = {
 
 
 @pytest.mark.parametrize("how", CORRUPTIONS)
-def test_the_check_can_fail(
-    duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_the_check_can_fail(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     growing = Growing(tmp_path, SUBJECTS[0], cases=40, seed=SEED)
     growing.land(len(growing.made.facts) // 2)
     materialize(duckdb_engine, growing.raw, growing.state)

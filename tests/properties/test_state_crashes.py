@@ -20,7 +20,7 @@ from strategies.reading import SEED
 from cdc_views import Project
 from cdc_views.api import Table
 from cdc_views.materialize import sources_of
-from cdc_views.raw_places import state_location
+from cdc_views.places import state_location
 
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
 CASE, TABLE = "wide3", "hid211.orders"

@@ -30,7 +30,7 @@ from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import recorded
 from cdc_views.materialize.state import TRANSACTION
 from cdc_views.oracle import latest_rows
-from cdc_views.raw_places import generations_of
+from cdc_views.places import generations_of
 
 NAME, NOW = "shop.orders", 1_800_000_000
 CQL = "CREATE TABLE shop.orders (id int, item int, state text, note text, PRIMARY KEY (id, item));\n"
@@ -43,12 +43,12 @@ COMMITS = (
     "cdc_views.materialize.settled.append",
     "cdc_views.materialize.covering.append",
     "cdc_views.generations.Generations.switch",
-    "cdc_views.known_raw.remember",
+    "cdc_views.known_raw.write_whole",
 )
 """Where a run makes something last: it is killed before or after one of these."""
 
 
-for _lazy in ("applying", "history", "maintaining", "materializing", "rebuilding", "retention", "raw_places", "landing.streams"):
+for _lazy in ("applying", "history", "maintaining", "materializing", "rebuilding", "retention", "ingest", "landing.streams"):
     # one that is first imported while a function is replaced would keep the replacement
     importlib.import_module(f"cdc_views.{_lazy}")
 

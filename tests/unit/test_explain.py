@@ -17,10 +17,11 @@ from tiny_project import NOW, SCHEMA, event, make_project, raw_table, write_line
 from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.cli import main
 from cdc_views.codec.comparable import comparable
+from cdc_views.codec.keys import parse_key
 from cdc_views.codec.serialized import serialize
 from cdc_views.codec.uncomparable import uncomparable
 from cdc_views.errors import UnknownColumnError, UsageError
-from cdc_views.explaining import Explanation, Outcome, explain, explain_facts, parse_key
+from cdc_views.explaining import Explanation, Outcome, explain, explain_facts
 from cdc_views.explaining_scope import Scope
 from cdc_views.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.landing import land

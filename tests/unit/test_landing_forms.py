@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies.debezium_texts import Texts, schema
 
-from cdc_views.erasing.forgotten import Entry, Forgotten
 from cdc_views.landing import Position, StreamEvent, StreamLander, formed, land, quarantine_location, tokens
+from cdc_views.landing.forgotten import Entry, Forgotten
 from cdc_views.landing.formed import FormReader
 from cdc_views.raw.base import SourceLine
 from cdc_views.raw.debezium import Debezium

@@ -34,9 +34,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from cdc_views.cells import Cell
-from cdc_views.erasing.keys import ErasedKey, row_bytes
 from cdc_views.errors import ConfigError
 from cdc_views.facts import Elements, Fact, FactKind
+from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.raw.base import WriteOrder
 from cdc_views.schema import TableSchema
 from cdc_views.whole_files import write_whole

@@ -1,4 +1,4 @@
-"""Where a table's raw events are: landed by us, or found and then derived from what somebody else landed."""
+"""How events come into a table's raw table: landed by us, or derived from what somebody else landed."""
 
 from __future__ import annotations
 
@@ -10,77 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cdc_views.errors import ConfigError, UnsupportedError, UsageError
-from cdc_views.generations import Generations
-from cdc_views.project.paths import default_raw_table, is_url, unfit_letter
+from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.known_raw import check_known, remember
+from cdc_views.places import forgotten_of, location_of
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
-    from cdc_views.erasing.forgotten import Forgotten
     from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
     from cdc_views.table import Table
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
-_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
-
-
-def location_of(table: Table) -> str:
-    """Return the path or URI of the raw table that the project file names."""
-    if table.project.is_remote:
-        return _remote(table, table.config.raw_table)
-    path = table.config.raw_table
-    return path if is_url(path) else _local(table, str(table.project.root / path))
-
-
-def raw_of(table: Table) -> RawTable:
-    """Return the raw table in the canonical layout; of a found table the derived one, in a place of its own."""
-    if not table.is_found:
-        return RawTable(location_of(table), table.relation)
-    name = default_raw_table(table.name).removeprefix("raw/")
-    if table.project.is_remote:
-        if (derived := _remote(table, name)) == location_of(table):
-            raise ConfigError(
-                f"{table.project.file}: {table.name}: `raw.table` names {derived.partition('://')[2]}, where cdc-views keeps "
-                "what it derives; name the table that events land in, or another `bigquery.raw_dataset`"
-            )
-        return RawTable(derived, table.relation)
-    return RawTable(_local(table, str(table.project.warehouse / _DERIVED / name / name)), table.relation)
-
-
-def _remote(table: Table, name: str) -> str:
-    """Where BigQuery has the raw table of that name."""
-    from cdc_views.engines.warehouses import SCHEME
-    from cdc_views.project.bigquery import place_of
-
-    config = table.project.config
-    return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(name)
-
-
-def generations_of(table: Table) -> Generations:
-    """Return the generations of the table's state."""
-    name = default_raw_table(table.name).removeprefix("raw/")
-    return Generations(Path(_local(table, str(table.project.warehouse / _STATE / name))))
-
-
-def state_location(table: Table) -> str:
-    """Return where the state that is read is, or will be."""
-    generations = generations_of(table)
-    return generations.location(generations.current)
-
-
-def serving_location(table: Table) -> str | None:
-    """Return where the serving table is, or is to be; None where the project file asks for none."""
-    name = table.config.serving_name
-    return None if name is None else _local(table, str(table.project.warehouse / _SERVING / name), what="serving table")
-
-
-def _local(table: Table, path: str, *, what: str = "raw table") -> str:
-    if letter := unfit_letter(path):
-        raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
-    if Path(path).is_file():
-        raise ConfigError(f"{table.project.file}: the {what} of {table.name}, {path}, is a file; name a folder")
-    return path
 
 
 def adapted(table: Table) -> Adaptation | None:
@@ -88,8 +28,6 @@ def adapted(table: Table) -> Adaptation | None:
 
     Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
     """
-    from cdc_views.known_raw import check_known
-
     check_known(table)
     return adapted_as_it_is(table)
 
@@ -114,19 +52,6 @@ def _adapted_remotely(table: Table) -> Adaptation:
         return warehouse.adapt(
             location_of(table), table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
         )
-
-
-def forgotten_of(table: Table) -> Forgotten:
-    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
-    from cdc_views.erasing.forgotten import Forgotten
-
-    return Forgotten.read(forgotten_file(table))
-
-
-def forgotten_file(table: Table) -> Path:
-    """Return the file of the table's forgotten keys."""
-    name = default_raw_table(table.name).removeprefix("raw/")
-    return table.project.warehouse / _FORGOTTEN / f"{name}.jsonl"
 
 
 def check_landed(table: Table) -> None:
@@ -173,7 +98,6 @@ def land_files(
     table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None, refuses_wrong_files: bool = False
 ) -> LandingReport:
     """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
-    from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import land
 
     _check_ours(table)
@@ -190,7 +114,6 @@ def land_files(
 
 def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
     """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
-    from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import replay
 
     _check_ours(table)
@@ -205,7 +128,6 @@ def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
 
 def stream_into(table: Table, name: str, *, shown: int | None) -> StreamLander:
     """Return what lands the stream `name` into the raw table; see `Table.stream`."""
-    from cdc_views.known_raw import check_known, remember
     from cdc_views.landing import StreamLander
 
     check_lands(table)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdc_views.erasing.forgotten import Entry, Forgotten, newer_part
 from cdc_views.errors import MalformedEventError
 from cdc_views.facts import Fact
+from cdc_views.landing.forgotten import Entry, Forgotten, newer_part
 from cdc_views.raw.base import RawFormat, SourceLine
 from cdc_views.schema import TableSchema
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from cdc_views.codec.comparable import comparable, partition_identity
+from cdc_views.codec.keys import parse_key
 from cdc_views.codec.physical import to_physical
-from cdc_views.explaining import parse_key
 from cdc_views.facts import Bound, Fact, FactKind
 from cdc_views.naming import KIND, key_name, physical_name
 from cdc_views.schema import Column, Role, TableSchema
@@ -32,7 +32,7 @@ class ErasedKey:
 
     @classmethod
     def parse(cls, schema: TableSchema, key: Mapping[str, Any] | str) -> ErasedKey:
-        """Return the key that JSON names, as `explain --key` takes it; raises as `explaining.parse_key`."""
+        """Return the key that JSON names, as `explain --key` takes it; raises as `codec.keys.parse_key`."""
         partition, clustering = parse_key(schema, key)
         return cls(schema, partition, clustering or None)
 

@@ -1,0 +1,87 @@
+"""No circle of modules larger than two, imports in functions and for types alone counted."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "cdc_views": ROOT / "cdc_views",
+    "cdc_views_spark": ROOT / "spark/cdc_views_spark",
+    "cdc_views_bigquery": ROOT / "bigquery/cdc_views_bigquery",
+    "cdc_producers": ROOT / "producers/cdc_producers",
+}
+
+Graph = Mapping[str, set[str]]
+
+
+def imports() -> dict[str, set[str]]:
+    """Every module of the product, and the modules of it that it imports anywhere."""
+    files = {}
+    for package, folder in PACKAGES.items():
+        for file in folder.rglob("*.py"):
+            parts = file.relative_to(folder).with_suffix("").parts
+            files[".".join((package, *parts)).removesuffix(".__init__")] = file
+    return {name: _imported(ast.parse(file.read_text("utf-8")), files) - {name} for name, file in files.items()}
+
+
+def _imported(tree: ast.Module, known: Mapping[str, Path]) -> set[str]:
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name.name}" for name in node.names]
+            found |= {name if name in known else str(node.module) for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return {name for name in found if name in known}
+
+
+def circles(graph: Graph) -> list[set[str]]:
+    """The sets of modules that reach each other, by Tarjan's algorithm."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    open_: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        open_.append(name)
+        for other in sorted(graph[name]):
+            if other not in index:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in open_:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            at = open_.index(name)
+            found.append(set(open_[at:]))
+            del open_[at:]
+
+    for name in sorted(graph):
+        if name not in index:
+            visit(name)
+    return [circle for circle in found if len(circle) > 1]
+
+
+def without_the_work_list(graph: Graph) -> dict[str, set[str]]:
+    """The graph without the imports that the contract still leaves out."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    left_out = [line.split(" -> ") for contract in settings for line in contract.get("ignore_imports", [])]
+    return {
+        name: {other for other in others if not any(fnmatchcase(name, by) and other == of for by, of in left_out)}
+        for name, others in graph.items()
+    }
+
+
+def test_no_circle_of_modules_is_larger_than_two() -> None:
+    found = [sorted(circle) for circle in circles(without_the_work_list(imports())) if len(circle) > 2]
+    assert found == []
+
+
+def test_a_circle_of_three_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set[str]()}
+    assert circles(graph) == [{"a", "b", "c"}]
