@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import tomllib
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
