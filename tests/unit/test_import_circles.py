@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-
-import tomllib
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -70,8 +69,7 @@ def circles(graph: Graph) -> list[set[str]]:
 
 def without_the_work_list(graph: Graph) -> dict[str, set[str]]:
     """The graph without the imports that the contract still leaves out."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    left_out = [line.split(" -> ") for contract in settings for line in contract.get("ignore_imports", [])]
+    left_out = re.findall(r'^  "(\S+) -> (\S+)",$', (ROOT / "pyproject.toml").read_text("utf-8"), flags=re.M)
     return {
         name: {other for other in others if not any(fnmatchcase(name, by) and other == of for by, of in left_out)}
         for name, others in graph.items()
