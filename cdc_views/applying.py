@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc_views.engines.base import ViewDefinition
+from cdc_views.errors import ConfigError
+from cdc_views.ingest import adapted, check_raw_is_whole
 from cdc_views.known_raw import check_known, remember
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.project.paths import default_raw_table
+from cdc_views.reading import strategy_of
 from cdc_views.relation import RawTable
-from cdc_views.retention import check_raw_is_whole
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.engines.warehouses import Estimate
-    from cdc_views.table import Table
 
 _APPLIED = "_cdc_views/applied"
 
@@ -49,7 +51,7 @@ class TablePlan:
     """Whether the raw table is in a warehouse that is not on this machine."""
 
 
-def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
+def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
     from cdc_views.sql import ViewSql, generate
 
@@ -68,7 +70,7 @@ def view_sql(table: Table, dialect: str, *, strategy: Strategy) -> str:
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
 
 
-def sql_folder(tables: Sequence[Table], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str]:
+def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str]:
     """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
 
     Of a project whose raw tables are on this machine, raw tables go beside a keyspace's views, in a dataset of their own.
@@ -81,7 +83,7 @@ def sql_folder(tables: Sequence[Table], dialect: str, *, strategy: Strategy | No
     return dict(warehouse(dialect).folder(tables[0].project.config, definitions, states))
 
 
-def taken_away(table: Table, *, strategy: Strategy | None = None) -> ViewDefinition:
+def taken_away(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
     """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
     from cdc_views.engines.warehouses import SCHEME
 
@@ -94,7 +96,7 @@ def taken_away(table: Table, *, strategy: Strategy | None = None) -> ViewDefinit
     return ViewDefinition(dataset, table.config.view_name, raw, strategy)
 
 
-def definition_of(table: Table, *, strategy: Strategy | None = None) -> ViewDefinition:
+def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
     """Return the table's view as engines take it; `strategy` by default the project file's."""
     from cdc_views.materializing import view_sources
 
@@ -106,7 +108,7 @@ def definition_of(table: Table, *, strategy: Strategy | None = None) -> ViewDefi
     return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
 
 
-def _remote_dataset(table: Table) -> str:
+def _remote_dataset(table: TableContext) -> str:
     """Full name of the dataset that views of a project live in."""
     from cdc_views.project.bigquery import place_of
 
@@ -127,7 +129,7 @@ def _source(raw: RawTable, dialect: str) -> str:
     return Path(raw.location).name
 
 
-def apply_table(table: Table, *, engine: str | None) -> str:
+def apply_table(table: TableContext, *, engine: str | None) -> str:
     """Create or replace the table's view and return the statement; an empty raw table is created if there is none.
 
     DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
@@ -150,12 +152,12 @@ def apply_table(table: Table, *, engine: str | None) -> str:
     return statement
 
 
-def was_applied(table: Table) -> bool:
+def was_applied(table: TableContext) -> bool:
     """Whether the table's view was applied from this project."""
     return _applied_file(table).exists()
 
 
-def plan_table(table: Table) -> TablePlan:
+def plan_table(table: TableContext) -> TablePlan:
     """Return what `apply_table` would change, and the raw table's rows and bytes."""
     if table.project.is_remote:
         return _plan_remote(table)
@@ -170,7 +172,7 @@ def plan_table(table: Table) -> TablePlan:
     return TablePlan(table.name, view, change, version, rows, size, diff)
 
 
-def _plan_remote(table: Table) -> TablePlan:
+def _plan_remote(table: TableContext) -> TablePlan:
     definition = definition_of(table)
     with table.project.remote() as opened:
         found = opened.plan(definition)
@@ -180,11 +182,11 @@ def _plan_remote(table: Table) -> TablePlan:
     )
 
 
-def _planned(table: Table) -> str:
+def _planned(table: TableContext) -> str:
     return view_sql(table, table.project.config.engine.value, strategy=table.config.view.strategy)
 
 
-def _applied_file(table: Table) -> Path:
+def _applied_file(table: TableContext) -> Path:
     return table.project.warehouse / _APPLIED / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
 
 
@@ -196,3 +198,42 @@ def _extent(raw: RawTable) -> tuple[int | None, int, int]:
     files = pa.table(table.get_add_actions(flatten=True))
     sizes = {name: files.column(name).to_pylist() for name in ("num_records", "size_bytes")}
     return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])
+
+
+def print_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
+    """Return the statement that creates the view, by default in the dialect of the project's engine."""
+    adapted(table)
+    return view_sql(table, dialect or table.project.config.engine.value, strategy=strategy_of(table, strategy))
+
+
+def apply_view(table: TableContext, *, engine: str | None = None) -> str:
+    """Create or replace the view in the engine's catalog; returns the statement that did it."""
+    _check_view_name(table)
+    adapted(table)
+    return apply_table(table, engine=engine)
+
+
+def refresh_view(table: TableContext) -> bool:
+    """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one."""
+    is_stale = table.project.config.engine.value == "duckdb" and was_applied(table)
+    if is_stale:
+        apply_view(table)
+    return is_stale
+
+
+def plan_view(table: TableContext) -> TablePlan:
+    """Return what `apply` would change, and how much there is to read."""
+    adapted(table)
+    return plan_table(table)
+
+
+def _check_view_name(table: TableContext) -> None:
+    """Refuse to replace another table's view whose name differs in case alone."""
+    mine = f"{table.config.keyspace}.{table.config.view_name}"
+    for other in table.project.config.tables:
+        theirs = f"{other.keyspace}.{other.view_name}"
+        if other.name != table.name and theirs.casefold() == mine.casefold():
+            raise ConfigError(
+                f"{table.project.file}: views {mine!r} and {theirs!r} differ in case alone, which engines do not tell apart; "
+                f"give one another name (`view: {{name: …}}` of {table.name})"
+            )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from cdc_views.errors import CdcViewsError, DamagedFileError, EngineError, TransientError
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -38,7 +38,7 @@ class Kept:
 
 
 @contextmanager
-def naming_damage(*tables: Table) -> Iterator[None]:
+def naming_damage(*tables: TableContext) -> Iterator[None]:
     """Raise `DamagedFileError` in place of an error that a damaged file of these tables explains."""
     try:
         yield
@@ -66,7 +66,7 @@ def _naming(method: Callable[_P, _T]) -> Callable[_P, _T]:
     return called
 
 
-def damage_behind(error: Exception, tables: tuple[Table, ...]) -> DamagedFileError | None:
+def damage_behind(error: Exception, tables: tuple[TableContext, ...]) -> DamagedFileError | None:
     """Return what a damaged file explains of an error, None for none: the caller's fault, a moment's, or already named."""
     is_ours = isinstance(error, CdcViewsError)
     if isinstance(error, (DamagedFileError, TransientError)) or (is_ours and not isinstance(error, EngineError)):
@@ -77,7 +77,7 @@ def damage_behind(error: Exception, tables: tuple[Table, ...]) -> DamagedFileErr
     return next((found for table in tables if (found := damage_of(table)) is not None), None)
 
 
-def damage_of(table: Table) -> DamagedFileError | None:
+def damage_of(table: TableContext) -> DamagedFileError | None:
     """Return the first damaged file of a table on this machine; None where all of it can be read."""
     if table.project.is_remote:
         return None
@@ -87,14 +87,13 @@ def damage_of(table: Table) -> DamagedFileError | None:
     return None
 
 
-def _kept(table: Table) -> Iterator[Kept]:
+def _kept(table: TableContext) -> Iterator[Kept]:
     from cdc_views.landing import quarantine_location
     from cdc_views.materialize.wholeness import dropped_through
-    from cdc_views.places import generations_of, serving_location, state_location
 
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):
-        raw, root = Path(table.raw.location), generations_of(table).root
+        raw, root = Path(table.raw.location), table.generations.root
         begin = f"run `cdc-views rebuild {table.name} --accept`, which begins it anew"
         anew = f"{backup}; without one, move {raw} and {root} away, {begin}, and land its events again"
         yield Kept("raw table", raw, anew)
@@ -104,11 +103,11 @@ def _kept(table: Table) -> Iterator[Kept]:
         is_cut = False
         with suppress(Exception):
             is_cut = dropped_through(table.raw.location) is not None
-        state = Path(state_location(table))
+        state = Path(table.state_location)
         rebuilt = f"move {state} away and run `cdc-views materialize --select {table.name}`, which builds it from raw"
         lost = f"{backup}: events were dropped from raw, so raw alone cannot build it"
         yield Kept("state", state, lost if is_cut else rebuilt)
-        if (serving := serving_location(table)) is not None:
+        if (serving := table.serving_location) is not None:
             again = f"move {serving} away and run `cdc-views materialize --select {table.name}`, which builds it anew"
             yield Kept("serving table", Path(serving), again)
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.scheduling import Outcome, job_of
+from cdc_views.scheduling import Job, Outcome, lock_folder
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.engines.base import Engine
     from cdc_views.materialize import Materialization
-    from cdc_views.table import Table
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
@@ -53,7 +53,7 @@ def interval_of(trigger: str) -> str | None:
     return f"{found[1]} {found[2]}s"
 
 
-def follow_tables(tables: Iterable[Table], *, trigger: str, engine: str | None, stop: Event, told: Told) -> None:
+def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, told: Told) -> None:
     """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
 
     Args:
@@ -81,11 +81,11 @@ def follow_tables(tables: Iterable[Table], *, trigger: str, engine: str | None, 
         follow.follow(followed, interval=interval, stop=stop)
 
 
-def _followed(table: Table, engine: Engine, told: Told) -> Followed:
+def _followed(table: TableContext, engine: Engine, told: Told) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
     from deltalake import DeltaTable
 
-    job = replace(job_of(table), table=_OnEngine(table, engine))
+    job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
     told(table.name, job.run(wait=LOCK_WAIT))
     identity = DeltaTable(table.location).metadata().id  # another raw table at the place is another stream
 
@@ -102,7 +102,7 @@ def _followed(table: Table, engine: Engine, told: Told) -> Followed:
 class _OnEngine:
     """A table that is brought up to date on an engine that is open already."""
 
-    table: Table
+    table: TableContext
     engine: Engine
 
     @property

@@ -20,8 +20,8 @@ from cdc_views.relation import RawTable, Relation
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cdc_views.context import TableContext
     from cdc_views.strategy import Strategy
-    from cdc_views.table import Table
     from cdc_views.types import LogicalType
 
 
@@ -124,7 +124,7 @@ def _landing_text(landed_at: datetime | None) -> str:
 
 
 def history_of(
-    table: Table,
+    table: TableContext,
     key: Mapping[str, Any] | str | None = None,
     *,
     where: str | None = None,
@@ -156,9 +156,8 @@ def history_of(
     """
     from cdc_views.conditions import checked
     from cdc_views.engines.base import Read
-    from cdc_views.ingest import readable
+    from cdc_views.ingest import check_raw_is_whole, readable
     from cdc_views.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
-    from cdc_views.retention import check_raw_is_whole
 
     checked(where)
     check_raw_is_whole(table, what="the versions of a row")
@@ -176,7 +175,7 @@ def history_of(
     return History(table.relation, wanted, exact, clock, note)
 
 
-def _with_key(table: Table, columns: tuple[str, ...]) -> tuple[str, ...]:
+def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The row key before the columns asked for: without it nobody could tell whose version is whose."""
     key = tuple(column.name for column in table.schema.row_key)
     return tuple(name for name in key if name not in columns) + columns

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.known_raw import check_known, remember
-from cdc_views.places import forgotten_of, location_of
 from cdc_views.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.found import Adaptation
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
-    from cdc_views.table import Table
+    from cdc_views.landing.forgotten import Forgotten
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
 
 
-def adapted(table: Table) -> Adaptation | None:
+def adapted(table: TableContext) -> Adaptation | None:
     """Bring the derived raw table of a found one up to date; None for a table that we land. Every read begins here.
 
     Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
@@ -32,7 +32,7 @@ def adapted(table: Table) -> Adaptation | None:
     return adapted_as_it_is(table)
 
 
-def adapted_as_it_is(table: Table) -> Adaptation | None:
+def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     """As `adapted`, whichever raw table is there."""
     from cdc_views.found import adapt
 
@@ -40,21 +40,28 @@ def adapted_as_it_is(table: Table) -> Adaptation | None:
         return None
     if table.project.is_remote:
         return _adapted_remotely(table)
-    return adapt(location_of(table), table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
+    return adapt(table.location, table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
 
 
-def _adapted_remotely(table: Table) -> Adaptation:
+def _adapted_remotely(table: TableContext) -> Adaptation:
     from cdc_views.found.sinks import SinkColumns
 
     raw = table.config.raw
     names = SinkColumns(raw.kafka_key, raw.kafka_data, frozenset(raw.options.scales))
     with table.project.remote() as warehouse:
         return warehouse.adapt(
-            location_of(table), table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
+            table.location, table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
         )
 
 
-def check_landed(table: Table) -> None:
+def forgotten_of(table: TableContext) -> Forgotten:
+    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
+    from cdc_views.landing.forgotten import Forgotten
+
+    return Forgotten.read(table.forgotten_file)
+
+
+def check_landed(table: TableContext) -> None:
     """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all.
 
     Raises `RawMismatchError` where something has, and is not there any more.
@@ -67,14 +74,14 @@ def check_landed(table: Table) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-def _setting(table: Table) -> str:
+def _setting(table: TableContext) -> str:
     """Whatever decides how an event of the table reads."""
     raw = table.config.raw
     configured = raw.model_dump_json(exclude={"table", "topics"})
     return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 
-def quarantine_note(table: Table) -> str:
+def quarantine_note(table: TableContext) -> str:
     """Return what to say of rows of a found table that are no events; empty where there are none."""
     from cdc_views.landing import quarantine_location
     from cdc_views.landing.discretion import without_values
@@ -95,7 +102,12 @@ def quarantine_note(table: Table) -> str:
 
 
 def land_files(
-    table: Table, files: Sequence[str | Path], *, now: datetime, progress: Progress | None, refuses_wrong_files: bool = False
+    table: TableContext,
+    files: Sequence[str | Path],
+    *,
+    now: datetime,
+    progress: Progress | None,
+    refuses_wrong_files: bool = False,
 ) -> LandingReport:
     """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
     from cdc_views.landing import land
@@ -112,7 +124,7 @@ def land_files(
     return done
 
 
-def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
+def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
     """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
     from cdc_views.landing import replay
 
@@ -126,7 +138,7 @@ def replay_waiting(table: Table, *, now: datetime) -> ReplayReport:
     return done
 
 
-def stream_into(table: Table, name: str, *, shown: int | None) -> StreamLander:
+def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
     """Return what lands the stream `name` into the raw table; see `Table.stream`."""
     from cdc_views.landing import StreamLander
 
@@ -137,13 +149,13 @@ def stream_into(table: Table, name: str, *, shown: int | None) -> StreamLander:
     return lander
 
 
-def check_lands(table: Table) -> None:
+def check_lands(table: TableContext) -> None:
     """Raise `UnsupportedError` where events cannot be landed on this machine: into somebody else's table, or BigQuery's."""
     table.project.check_raw_tables_are_local()
     _check_ours(table)
 
 
-def _check_ours(table: Table) -> None:
+def _check_ours(table: TableContext) -> None:
     if table.is_found:
         raise UnsupportedError(
             f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
@@ -152,8 +164,20 @@ def _check_ours(table: Table) -> None:
         )
 
 
+def check_raw_is_whole(table: TableContext, *, what: str) -> None:
+    """Raise `UsageError` where `what` needs events that were dropped from the table's raw table."""
+    from cdc_views.lateness import state_of
+    from cdc_views.materialize.wholeness import check_not_sole, check_whole
+    from cdc_views.project.paths import is_url
+
+    if is_url(table.raw.location):
+        return
+    check_whole(table.raw.location, what=what)
+    check_not_sole(state_of(table), what=what)
+
+
 @contextmanager
-def readable(table: Table) -> Iterator[tuple[RawTable, str]]:
+def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
     """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it.
 
     Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.

@@ -20,12 +20,11 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.materialize.state import is_built
 from cdc_views.materialize.taking import why_taken
-from cdc_views.places import forgotten_file, generations_of, serving_location
 from cdc_views.project.paths import is_url
 from cdc_views.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _FOLDER = "_cdc_views/raw"
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
@@ -45,7 +44,7 @@ class KnownRaw:
         return cls(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
 
 
-def check_known(table: Table) -> None:
+def check_known(table: TableContext) -> None:
     """Raise `RawMismatchError` where the raw table is gone, is another one, or lacks commits that were seen.
 
     A raw table in a warehouse that is not on this machine is not looked at.
@@ -70,7 +69,7 @@ def check_known(table: Table) -> None:
         _check_whole(table, known, newest=raw.version())
 
 
-def remember(table: Table, *, accepts: bool = False) -> None:
+def remember(table: TableContext, *, accepts: bool = False) -> None:
     """Record the raw table as it is now; nothing where it is not there, or not on this machine.
 
     Raises `RawMismatchError`, as `check_known` does, unless one `accepts` whatever is there.
@@ -94,43 +93,43 @@ def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
     return why_not_continued(raw, known.version, known.entry)
 
 
-def _check_whole(table: Table, known: KnownRaw, *, newest: int | None = None) -> None:
+def _check_whole(table: TableContext, known: KnownRaw, *, newest: int | None = None) -> None:
     # the owner of a found table may take rows out of it
     if not table.is_found and (why := why_taken(table.location, known.version, newest)):
         raise _not_the_one(table, why)
 
 
-def _not_the_one(table: Table, why: str) -> RawMismatchError:
+def _not_the_one(table: TableContext, why: str) -> RawMismatchError:
     return RawMismatchError(f"{table.name}: its raw table {table.location} is not the one seen last: {why}. {_acceptance(table)}")
 
 
-def _acceptance(table: Table) -> str:
+def _acceptance(table: TableContext) -> str:
     return (
         "If the raw table of now is right, or one is to begin empty, take it with "
         f"`cdc-views rebuild {table.name} --accept`; `--with-state` keeps what the state has"
     )
 
 
-def _trace(table: Table) -> str:
+def _trace(table: TableContext) -> str:
     """What was made from a raw table before there were records of it; empty for nothing."""
-    generations = generations_of(table)
+    generations = table.generations
     for number in generations.numbers:
         if is_built(location := generations.location(number)):
             return f"state {location}"
-    serving = serving_location(table)
+    serving = table.serving_location
     if serving is not None and is_delta(serving):
         return f"serving table {serving}"
-    forgotten = forgotten_file(table)
+    forgotten = table.forgotten_file
     return f"the file of forgotten keys {forgotten}" if forgotten.exists() else ""
 
 
-def _file(table: Table) -> Path:
+def _file(table: TableContext) -> Path:
     """One file for what we land and one for what others do: who changes `layout` means another raw table."""
     name = table.config.slug
     return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_found else ''}.json"
 
 
-def _read(table: Table) -> KnownRaw | None:
+def _read(table: TableContext) -> KnownRaw | None:
     if is_url(table.project.config.warehouse):
         return None
     file = _file(table)

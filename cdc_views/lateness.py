@@ -28,7 +28,7 @@ from cdc_views.relation_read import facts_of, key_of
 from cdc_views.schema import Column
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def lateness_seconds(text: str) -> int:
     return int(text[:-1]) * SECONDS_OF[text[-1]]
 
 
-def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:
+def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgetting:
     """Return what the table's state may forget at `now` (default: the clock); nothing without `materialize.lateness`."""
     lateness = table.config.materialize.lateness
     if lateness is None:
@@ -80,20 +80,19 @@ def forgetting_of(table: Table, *, now: Instant | None = None) -> Forgetting:
     return Forgetting(max(0, clock - lateness_seconds(lateness)))  # nothing ended at 0 or before
 
 
-def state_of(table: Table) -> StateTable | None:
+def state_of(table: TableContext) -> StateTable | None:
     """Return the table's state; None where there is none. Raises `RawMismatchError` where it is another raw table's."""
     from cdc_views.landing import exists
-    from cdc_views.places import state_location
 
     if not exists(table.raw):
         return None
     with delta_errors(table.raw.location):
         raw = DeltaTable(table.raw.location)
-    state = checked(open_state(state_location(table), table.relation, raw=raw), raw)
+    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     return None if state is None or state.raw_version is None else state
 
 
-def late_of(table: Table) -> list[LatePart]:
+def late_of(table: TableContext) -> list[LatePart]:
     """See `Table.late`."""
     if table.project.is_remote:
         found = _remote_parts(table)
@@ -110,7 +109,7 @@ def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
         yield from _parts_of(raw.relation, _read(file.path), purged)
 
 
-def _remote_parts(table: Table) -> list[LatePart]:
+def _remote_parts(table: TableContext) -> list[LatePart]:
     """What landed too late for a state that a warehouse keeps."""
     relation = table.relation
     with table.project.remote() as warehouse:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
+from cdc_views.applying import refresh_view
 from cdc_views.erasing.rewriting import without_bounds
 from cdc_views.errors import UsageError
 from cdc_views.known_raw import check_known
@@ -19,11 +20,10 @@ from cdc_views.landing.digests import note_missing
 from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.materialize.state import id_of, is_built, open_state
-from cdc_views.places import generations_of, state_location
 from cdc_views.serving.table import noted_at, open_serving
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 LEAST_HOURS = 1
 """Files younger than this may be part of a commit that another process is making."""
@@ -53,7 +53,7 @@ class Upkeep:
     log_entries: int = 0
 
 
-def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
+def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
     """Merge small files of raw and quarantine, remove files that were replaced more than so many hours ago.
 
     State merges its files by itself, and a serving table has one a bucket. Generations of state before the previous one
@@ -70,17 +70,17 @@ def maintain_table(table: Table, *, retention_hours: int = USUAL_HOURS, dry_run:
     check_known(table)  # a generation of the state may be the only copy
     done = list(_kept_up(table, retention_hours, dry_run=dry_run))
     if not dry_run:
-        table.refresh()
+        refresh_view(table)
     return done
 
 
-def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
+def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
     if not table.is_found:
         floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
         for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
             if is_delta(location):
                 yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=floors[what])
-    generations = generations_of(table)
+    generations = table.generations
     kept = generations.before(is_built)
     for number in generations.numbers:
         location = generations.location(number)
@@ -94,18 +94,18 @@ def _kept_up(table: Table, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
         yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
 
 
-def covered_by_all(table: Table) -> int:
+def covered_by_all(table: TableContext) -> int:
     """Return the version of raw from which on its log is needed: what the states and the serving table that lags most covers."""
     raw = table.raw
     if not is_delta(raw.location):
         return _NEWEST
     with delta_errors(raw.location):
         opened = DeltaTable(raw.location)
-    generations = generations_of(table)
+    generations = table.generations
     states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
     covered = [state.raw_version for state in states if state is not None]
-    if table.serving_location is not None and is_delta(table.serving_location) and is_delta(state_location(table)):
-        state_id = id_of(state_location(table))
+    if table.serving_location is not None and is_delta(table.serving_location) and is_delta(table.state_location):
+        state_id = id_of(table.state_location)
         covered.append(open_serving(table.serving_location, raw.relation, state_id=state_id).raw_version)
     return min((version for version in covered if version is not None), default=_NEWEST)
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.engines.base import Engine, Sources
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
-    from cdc_views.table import Table
 
 
-def materialize_table(table: Table, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
+def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
     """See `Table.materialize`."""
     from cdc_views.known_raw import remember
 
@@ -31,20 +31,19 @@ def materialize_table(table: Table, *, full: bool, engine: str | None, now: Inst
     return done
 
 
-def materialize_on(engine: Engine, table: Table, *, full: bool) -> Materialization:
+def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materialization:
     """See `Table.materialize`; on an engine that is open."""
     _check_landed(table)
     return _materialized(engine, table, full=full)
 
 
-def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | None = None) -> Materialization:
+def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Instant | None = None) -> Materialization:
     from cdc_views.lateness import forgetting_of
     from cdc_views.materialize import materialize
-    from cdc_views.places import state_location
     from cdc_views.serving import serve
 
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
-    state, location = state_location(table), table.serving_location
+    state, location = table.state_location, table.serving_location
     done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
     if location is None:
         return done
@@ -52,7 +51,7 @@ def _materialized(engine: Engine, table: Table, *, full: bool, now: Instant | No
     return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
 
 
-def _check_landed(table: Table) -> None:
+def _check_landed(table: TableContext) -> None:
     from cdc_views.ingest import check_landed
     from cdc_views.landing import open_raw
 
@@ -60,18 +59,17 @@ def _check_landed(table: Table) -> None:
     open_raw(table.raw, format_name=table.format.name)
 
 
-def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
+def sources_for(table: TableContext, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
     """Return state and the raw events since, None where only raw can answer.
 
     What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
     has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
     """
+    from cdc_views.ingest import check_raw_is_whole
     from cdc_views.known_raw import check_known
     from cdc_views.landing import exists
     from cdc_views.lateness import sees_purged
     from cdc_views.materialize import sources_of
-    from cdc_views.places import state_location
-    from cdc_views.retention import check_raw_is_whole
 
     if table.project.is_remote:
         from cdc_views.remote import remote_sources
@@ -82,13 +80,13 @@ def sources_for(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_o
     if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
-    sources = sources_of(raw, state_location(table), where=options["where"])
+    sources = sources_of(raw, table.state_location, where=options["where"])
     if sources is None or (as_of is not None and sees_purged(sources, as_of)):
         check_raw_is_whole(table, what="what raw shows without a state")
         return None
     return sources
 
 
-def view_sources(table: Table) -> Sources | None:
+def view_sources(table: TableContext) -> Sources | None:
     """Return state and the raw events since for a view that names files; None without state."""
     return sources_for(table, table.raw, {"landed_as_of": None, "written_as_of": None, "where": None})

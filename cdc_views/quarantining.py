@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Waiting:
     event: bytes
 
 
-def waiting_of(table: Table, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
+def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
     """Yield what waits in quarantine, by file and line: all, or the events whose ids begin so.
 
     Raises:
@@ -59,7 +59,7 @@ def waiting_of(table: Table, *, events: Sequence[str] = ()) -> Iterator[Waiting]
     yield from (one for one in found if not events or one.event_id in wanted)
 
 
-def _one(table: Table, found: Sequence[Waiting], start: str) -> str:
+def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
     meant = [one.event_id for one in found if one.event_id.startswith(start)]
     if len(meant) != 1 or not start:
         what = f"{len(meant)} waiting events" if meant else "no waiting event"
@@ -67,7 +67,7 @@ def _one(table: Table, found: Sequence[Waiting], start: str) -> str:
     return meant[0]
 
 
-def discard(table: Table, *, events: Sequence[str] = (), why: str) -> int:
+def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int:
     """Let no test and no replay mind waiting events any more: all, or those whose ids begin so; returns how many.
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.ingest import adapted, check_raw_is_whole
 from cdc_views.naming import physical_name
-from cdc_views.retention import check_raw_is_whole
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 def plain_name(table: str) -> str:
@@ -40,13 +40,13 @@ def set_variable(variable: str, files: Sequence[str]) -> str:
     return f"SET VARIABLE {variable} = [{listed}]"
 
 
-def files_of(table: Table, folder: Path, *, what: str) -> list[str]:
+def files_of(table: TableContext, folder: Path, *, what: str) -> list[str]:
     """Return Parquet files of the raw table's facts as of now, the first of them empty: it has every column.
 
     Rows that deletion vectors hide are in the active files; such a table's others are copied into `folder`. Raises `UsageError`
     where older events were dropped: `what` is made of raw alone and would lose rows.
     """
-    table.adapt()
+    adapted(table)
     check_raw_is_whole(table, what=what)
     snapshot = snapshot_of(table.raw)
     layout = folder / f"{plain_name(table.name)}.parquet"

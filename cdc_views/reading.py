@@ -11,7 +11,7 @@ from cdc_views.instants import Instant, epoch_micros
 from cdc_views.strategy import Strategy
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _CALLERS_FAULT = {
     "BinderException", "CatalogException", "ConversionException", "ParserException",  # DuckDB
@@ -44,7 +44,7 @@ def blaming_files(location: str) -> Iterator[None]:
         raise EngineError(f"raw table {location} cannot be read: {error}") from error
 
 
-def bounds_of(table: Table, *, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
+def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
     """Return `Read`'s bounds in µs, None where there is none; raises `UsageError` for what is no instant."""
     from cdc_views.raw.base import WriteOrder
 
@@ -66,7 +66,7 @@ def checked_limit(limit: int | None) -> int | None:
     return limit
 
 
-def columns_of(table: Table, columns: Iterable[str]) -> tuple[str, ...]:
+def columns_of(table: TableContext, columns: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the columns asked for, all where none is; raises `UsageError` for one named twice or unknown."""
     wanted = tuple(columns) or tuple(column.name for column in table.schema.columns)
     for name in wanted:
@@ -76,7 +76,7 @@ def columns_of(table: Table, columns: Iterable[str]) -> tuple[str, ...]:
     return wanted
 
 
-def strategy_of(table: Table, strategy: str | Strategy | None) -> Strategy:
+def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:
     """Return the strategy asked for, by default the view's; raises `UsageError` with a suggestion."""
     if strategy is None:
         return table.config.view.strategy

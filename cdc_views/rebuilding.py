@@ -22,11 +22,10 @@ from cdc_views.materialize.joining import build_with_state
 from cdc_views.materialize.run import as_found, at_rest
 from cdc_views.materialize.state import StateTable, checked, is_built, open_state
 from cdc_views.materialize.wholeness import check_not_sole, check_whole
-from cdc_views.places import generations_of
 from cdc_views.plan.compact import PURGED
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _LOOKS = 10
 _WHAT = "a state built from raw"
@@ -47,7 +46,7 @@ class Rebuilt:
 
 
 def rebuild_table(
-    table: Table, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False, with_state: bool = False
+    table: TableContext, *, engine: str | None, accept: bool, dry_run: bool, with_late: bool = False, with_state: bool = False
 ) -> Rebuilt:
     """Build a new generation of the table's state from raw, compare, and switch to it where nothing differs.
 
@@ -66,7 +65,7 @@ def rebuild_table(
         UsageError: Raw lacks events that were dropped from it, and the state is not to count.
     """
     _check_raw(table, accept=accept, dry_run=dry_run)
-    generations = generations_of(table)
+    generations = table.generations
     before, number = generations.current, generations.following
     old = _state(table, generations.location(before))
     if old is not None and ((old.mismatch and not (accept or dry_run)) or (old.changed and with_state)):
@@ -87,7 +86,7 @@ def rebuild_table(
     return Rebuilt(number, before, comparison, is_switched, late)
 
 
-def _check_raw(table: Table, *, accept: bool, dry_run: bool) -> None:
+def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
     """See that there is a raw table to build from, the one known, or one that is accepted in its place."""
     try:
         check_landed(table)
@@ -101,7 +100,7 @@ def _check_raw(table: Table, *, accept: bool, dry_run: bool) -> None:
             adapted_as_it_is(table)
 
 
-def _state(table: Table, location: str) -> StateTable | None:
+def _state(table: TableContext, location: str) -> StateTable | None:
     """The state as it is, whether or not it belongs to the raw table."""
     with delta_errors(table.raw.location):
         raw = DeltaTable(table.raw.location)
@@ -109,7 +108,9 @@ def _state(table: Table, location: str) -> StateTable | None:
     return found if found is not None and (found.mark or found.files) else None
 
 
-def _build(table: Table, engine: Engine, old: StateTable | None, location: str, *, with_late: bool, with_state: bool) -> int:
+def _build(
+    table: TableContext, engine: Engine, old: StateTable | None, location: str, *, with_late: bool, with_state: bool
+) -> int:
     """Build the new generation; returns how many facts were found on the way to have landed too late."""
     if with_state and old is not None:
         build_with_state(engine, table.raw, old, location)
@@ -123,9 +124,9 @@ def _build(table: Table, engine: Engine, old: StateTable | None, location: str, 
     return late
 
 
-def switch_back(table: Table) -> int:
+def switch_back(table: TableContext) -> int:
     """Read the newest complete generation before the current one again; returns its number."""
-    generations = generations_of(table)
+    generations = table.generations
     number = generations.previous(is_built)
     generations.switch(number)
     if is_delta(table.raw.location) and (state := _state(table, generations.location(number))) and state.is_believed:
@@ -133,7 +134,7 @@ def switch_back(table: Table) -> int:
     return number
 
 
-def _compared(table: Table, engine: Engine, old: StateTable | None, *, after: str) -> Comparison:
+def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, after: str) -> Comparison:
     """Both at the same version of raw and the same instant.
 
     Without a state before, raw is what was read. A state that is not believed is compared as it is.
@@ -149,7 +150,7 @@ def _compared(table: Table, engine: Engine, old: StateTable | None, *, after: st
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")
 
 
-def _before(table: Table, old: StateTable | None) -> Sources | None:
+def _before(table: TableContext, old: StateTable | None) -> Sources | None:
     if old is None:
         return None
     if old.mismatch or old.is_earlier:
@@ -157,9 +158,9 @@ def _before(table: Table, old: StateTable | None) -> Sources | None:
     return as_found(table.raw, old) if old.changed else sources_of(table.raw, old.location)
 
 
-def _raw(table: Table, like: Sources) -> Sources:
+def _raw(table: TableContext, like: Sources) -> Sources:
     return Sources(table.raw, like.raw_version, is_raw=True)
 
 
-def _read(table: Table, sources: Sources, clock: int) -> Read:
+def _read(table: TableContext, sources: Sources, clock: int) -> Read:
     return Read(table.raw, clock, sources=sources)

@@ -12,14 +12,14 @@ from cdc_views.ingest import adapted
 from cdc_views.instants import Instant, epoch_micros
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.engines.base import Sources
     from cdc_views.engines.warehouses import StateDefinition, StateRun
     from cdc_views.materialize import Materialization
     from cdc_views.relation import RawTable
-    from cdc_views.table import Table
 
 
-def state_definition(table: Table) -> StateDefinition:
+def state_definition(table: TableContext) -> StateDefinition:
     """Return the state that the project file asks for."""
     from cdc_views.engines.warehouses import StateDefinition
     from cdc_views.lateness import lateness_seconds
@@ -34,7 +34,7 @@ def state_definition(table: Table) -> StateDefinition:
 
 
 def materialize_remote(
-    table: Table, *, full: bool, engine: str | None = None, now: Instant | None = None, dry_run: bool = False
+    table: TableContext, *, full: bool, engine: str | None = None, now: Instant | None = None, dry_run: bool = False
 ) -> Materialization:
     """Bring the table's state in its warehouse up to date; see `Table.materialize`. `dry_run`: say what that would do.
 
@@ -95,7 +95,7 @@ def _added(done: StateRun) -> str:
     return "".join(f"; {line}" for line in done.added)
 
 
-def remote_sources(table: Table, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None) -> Sources | None:
+def remote_sources(table: TableContext, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None) -> Sources | None:
     """Return state and tail as one short raw table; None where only raw can answer, as `materializing.sources_for` says.
 
     A state that lacks a column of the schema file is not read until the next run has given it that.

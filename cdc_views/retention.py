@@ -26,11 +26,13 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
+from cdc_views.applying import refresh_view
 from cdc_views.comparing import Comparison, compare
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.erasing.rewriting import batches, rewrite, statistics, written
 from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
 from cdc_views.facts import Fact
+from cdc_views.ingest import forgotten_of
 from cdc_views.instants import span_seconds
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
 from cdc_views.landing.digests import note_commit
@@ -42,15 +44,14 @@ from cdc_views.lateness import state_of
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.tail import DROPPED, RETENTION
-from cdc_views.materialize.wholeness import check_not_sole, check_whole, dropped_through
-from cdc_views.places import forgotten_of, generations_of, state_location
+from cdc_views.materialize.wholeness import dropped_through
 from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import is_url
 from cdc_views.raw.base import SourceLine
 from cdc_views.relation_read import facts_of
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
 """Transaction ids: how often rows were dropped since raw was whole, and how many in all."""
@@ -80,16 +81,8 @@ class Dropped:
         return f"{self.rows:,} raw facts of {self.files:,} files{kept}. What needs them refuses: {REFUSED}"
 
 
-def check_raw_is_whole(table: Table, *, what: str) -> None:
-    """Raise `UsageError` where `what` needs events that were dropped from the table's raw table."""
-    if is_url(table.raw.location):
-        return
-    check_whole(table.raw.location, what=what)
-    check_not_sole(state_of(table), what=what)
-
-
 def drop_raw(
-    table: Table,
+    table: TableContext,
     *,
     older_than: str,
     now: datetime,
@@ -105,18 +98,18 @@ def drop_raw(
         CheckFailedError: State and raw do not show the same rows; nothing was dropped.
         TableLockedError: Another run of the table is going on.
     """
-    from cdc_views.scheduling import holding, job_of
+    from cdc_views.scheduling import holding, lock_folder
 
     through = micros(now) - _micros(older_than)
     _check_can(table)
-    if sources_of(table.raw, state_location(table)) is None:
+    if sources_of(table.raw, table.state_location) is None:
         raise UsageError(f"{table.name}: has no state that covers its raw events; run `cdc-views materialize` first")
     if dry_run:
         rows, files = _old(DeltaTable(table.raw.location), through)
         return Dropped(table.raw.location, through, rows, files)
-    with holding(job_of(table).folder, table=table.name, wait=wait), table.project.engine(engine) as opened:
+    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait), table.project.engine(engine) as opened:
         done = _Dropping(table, opened, through, archive, int(now.timestamp())).run()
-    table.refresh()
+    refresh_view(table)
     return done
 
 
@@ -124,7 +117,7 @@ def drop_raw(
 class _Dropping:
     """One call; `through` in µs, `clock` in seconds."""
 
-    table: Table
+    table: TableContext
     engine: Engine
     through: int
     archive: Path | None
@@ -137,7 +130,7 @@ class _Dropping:
         raise TransientError(f"{self.table.raw.location}: other writers keep committing first; run the command again")
 
     def _attempt(self) -> Dropped:
-        raw, location = self.table.raw, state_location(self.table)
+        raw, location = self.table.raw, self.table.state_location
         materialize(self.engine, raw, location)
         with delta_errors(raw.location):
             table = DeltaTable(raw.location)
@@ -213,13 +206,13 @@ class _Dropping:
 
     def _remove_other_states(self) -> None:
         """A generation that covers less of raw would lose what is dropped."""
-        generations = generations_of(self.table)
+        generations = self.table.generations
         for number in generations.numbers:
             if number != generations.current:
                 generations.remove(number)
 
 
-def restore_raw(table: Table, archive: Path) -> int:
+def restore_raw(table: TableContext, archive: Path) -> int:
     """Put all that was dropped from raw back from its archive, but keys forgotten since; returns how many facts it had.
 
     Raises `UsageError` where nothing is missing, or the archive does not have all of it.
@@ -247,7 +240,7 @@ def restore_raw(table: Table, archive: Path) -> int:
     return rows
 
 
-def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
+def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
     """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
@@ -264,7 +257,7 @@ def _put_back(table: Table, file: Path, forgotten: Forgotten) -> Iterator[AddAct
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
-def _is_forgotten(table: Table, fact: Fact, forgotten: Forgotten) -> bool:
+def _is_forgotten(table: TableContext, fact: Fact, forgotten: Forgotten) -> bool:
     now = time.time_ns() // 1000
     return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 
@@ -289,7 +282,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _folder(table: Table, raw: DeltaTable, archive: Path) -> Path:
+def _folder(table: TableContext, raw: DeltaTable, archive: Path) -> Path:
     return archive / table.config.slug / str(raw.metadata().id)
 
 
@@ -301,7 +294,7 @@ def _micros(span: str) -> int:
     return span_seconds(span, option="drop-raw-older-than", example="30d", digits=6) * 1_000_000
 
 
-def _check_can(table: Table) -> None:
+def _check_can(table: TableContext) -> None:
     from cdc_views.ingest import NOTHING_LANDED
     from cdc_views.known_raw import check_known
     from cdc_views.landing import exists
@@ -316,4 +309,4 @@ def _check_can(table: Table) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
-__all__ = ["Dropped", "check_raw_is_whole", "drop_raw", "dropped_through", "restore_raw"]
+__all__ = ["Dropped", "drop_raw", "dropped_through", "restore_raw"]

@@ -15,10 +15,9 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.materialize.identity import MismatchError
 from cdc_views.materialize.state import checked, open_state
 from cdc_views.materialize.tail import rows_of, tail_of
-from cdc_views.places import state_location
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class TableStanding:
     problem: str = ""
 
 
-def standing_of(table: Table) -> TableStanding:
+def standing_of(table: TableContext) -> TableStanding:
     """Return how a table stands; raises `EngineError` where a log cannot be read."""
     try:
         adapted(table)
@@ -59,14 +58,14 @@ def standing_of(table: Table) -> TableStanding:
         return TableStanding(table.name, table.location, state=_state(table), problem=str(error))
 
 
-def _found(table: Table) -> TableStanding:
+def _found(table: TableContext) -> TableStanding:
     location = table.raw.location
     if not is_delta(location):
         return TableStanding(table.name, table.location)
     with delta_errors(location):
         raw = DeltaTable(location)
         facts, changed_at = rows_of(raw), _changed_at(raw)
-    state = checked(open_state(state_location(table), table.relation, raw=raw), raw)
+    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     covers = None if state is None else state.raw_version
     tail = None if covers is None else tail_of(raw, after=covers)
     return TableStanding(
@@ -82,8 +81,8 @@ def _found(table: Table) -> TableStanding:
     )
 
 
-def _state(table: Table) -> str | None:
-    location = state_location(table)
+def _state(table: TableContext) -> str | None:
+    location = table.state_location
     return location if is_delta(location) else None
 
 

@@ -29,7 +29,7 @@ from cdc_views.types import LogicalType, Udt
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 BEFORE_ALL = -1
 """The version before the first."""
@@ -51,13 +51,13 @@ class Landed:
     note: str = ""
 
 
-def current_version(table: Table) -> int:
+def current_version(table: TableContext) -> int:
     """Return the raw table's version, `BEFORE_ALL` where nothing has landed."""
     raw = _opened(table)
     return BEFORE_ALL if raw is None else raw.version()
 
 
-def landed_after(table: Table, version: int) -> Landed:
+def landed_after(table: TableContext, version: int) -> Landed:
     """Return what landed in the table after a version of its raw table."""
     raw = _opened(table)
     if raw is None:
@@ -70,10 +70,11 @@ def landed_after(table: Table, version: int) -> Landed:
     return Landed(tail.version, _lines(table.relation, raw, (path for path in _by_age(raw) if path in mine)), note)
 
 
-def _opened(table: Table) -> DeltaTable | None:
+def _opened(table: TableContext) -> DeltaTable | None:
+    from cdc_views.ingest import adapted
     from cdc_views.landing import exists, open_raw
 
-    table.adapt()
+    adapted(table)
     return open_raw(table.raw) if exists(table.raw) else None
 
 

@@ -20,7 +20,7 @@ from cdc_views.schema import TableSchema
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 class Verdict(str, Enum):
@@ -53,7 +53,7 @@ class Difference:
     where: str
 
 
-def compare(contract: Contract, tables: Sequence[Table], *, is_selection: bool) -> list[Difference]:
+def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[Difference]:
     """Return the differences between a contract and some tables.
 
     Args:
@@ -91,7 +91,7 @@ class _Table:
     """One table beside what a contract says of it."""
 
     contract: Contract
-    table: Table
+    table: TableContext
 
     @property
     def described(self) -> Element | None:

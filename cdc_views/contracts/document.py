@@ -18,7 +18,7 @@ from cdc_views.project.yaml_marks import Path as Place
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 WRITTEN = "v3.2.0"
 """The version of the standard that contracts are written in."""
@@ -77,7 +77,7 @@ class Contract:
         """Return `file:line` of a part."""
         return f"{self.path}:{self.marked.line(place)}"
 
-    def object_of(self, table: Table) -> Element | None:
+    def object_of(self, table: TableContext) -> Element | None:
         """Return the object that describes a table: by its full name, else by its own or its view's, where only one has it."""
         config = table.config
         view = f"{config.keyspace}.{config.view_name}" if config.keyspace else config.view_name

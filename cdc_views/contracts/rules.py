@@ -20,7 +20,7 @@ from cdc_views.project.models import DataTest
 from cdc_views.quality.conditions import condition_of
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Rules:
     unexpressed: list[Unexpressed] = field(default_factory=list)
 
 
-def rules_for(contract: Contract, table: Table) -> Rules:
+def rules_for(contract: Contract, table: TableContext) -> Rules:
     """Return what a contract asks of a table; nothing where it does not describe it."""
     found = Rules()
     described = contract.object_of(table)
@@ -72,7 +72,7 @@ Said = dict[str, Any] | str | Untold
 """The keys of a data test, the name of a check that is always made, or why it is neither."""
 
 
-def _said(contract: Contract, table: Table, described: Element) -> Iterator[tuple[str, Element, Said]]:
+def _said(contract: Contract, table: TableContext, described: Element) -> Iterator[tuple[str, Element, Said]]:
     """Each rule: what it is called, where it stands, and what it comes down to."""
     for rule in described.parts("quality"):
         yield _called(rule), rule, _of_rows(rule, table)
@@ -92,7 +92,7 @@ def _called(rule: Element) -> str:
     return f"rule {rule.name or rule.value.get('metric') or rule.value.get('type') or 'library'!r}"
 
 
-def _of_rows(rule: Element, table: Table) -> Said:
+def _of_rows(rule: Element, table: TableContext) -> Said:
     """A rule of the whole table."""
     said = rule.value
     match said.get("type", "library"):
@@ -111,14 +111,14 @@ def _of_rows(rule: Element, table: Table) -> Said:
     return Untold(f"{said.get('metric') or said.get('rule')!r} is not counted")
 
 
-def _of_query(rule: Element, table: Table) -> Said:
+def _of_query(rule: Element, table: TableContext) -> Said:
     condition = counted_condition(str(rule.value["query"]), {table.name, table.config.table, table.config.view_name})
     if isinstance(condition, Untold):
         return condition
     return {"name": rule.name or "sql", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
 
 
-def _custom(rule: Element, table: Table) -> Said:
+def _custom(rule: Element, table: TableContext) -> Said:
     if rule.value["engine"] != VENDOR:
         return Untold(f"it is a rule for {rule.value['engine']}")
     said = rule.value["implementation"]
@@ -152,7 +152,7 @@ def _of_level(level: Element) -> Said:
     return {key: span, "name": level.ours("name"), "severity": level.ours("severity") or "error"}
 
 
-def _checked(table: Table, said: dict[str, Any]) -> DataTest | Untold:
+def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | Untold:
     """The test, once the project file would take it and the table has what it names."""
     try:
         test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})

@@ -15,14 +15,14 @@ from cdc_views.quality.conditions import is_of_rows, test_name
 from cdc_views.quality.validating import validate_table
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.project.models import DataTest
-    from cdc_views.table import Table
 
 _MATCHES = Check("matches_contract", "the view is what the contract says: columns, types, keys", unit="differences")
 _COVERED = Check("contract_is_tested", "each rule of the contract is a data test", unit="rules")
 
 
-def validate_with(contract: Contract, table: Table, **options: Any) -> Report:
+def validate_with(contract: Contract, table: TableContext, **options: Any) -> Report:
     """Run the data tests of a table, those of a contract, and compare the two; `options` are `validate_table`'s.
 
     A rule that is no data test is no failure: `contract_is_tested` is skipped then, and says which.
@@ -40,7 +40,7 @@ def validate_with(contract: Contract, table: Table, **options: Any) -> Report:
     return replace(report, checks=(*report.checks, matches, covered))
 
 
-def with_tests(table: Table, tests: Sequence[DataTest]) -> Table:
+def with_tests(table: TableContext, tests: Sequence[DataTest]) -> TableContext:
     """Return the table with more data tests, each but once and under a name of its own."""
     kept = list(table.config.tests)
     taken = {test_name(test) for test in kept if is_of_rows(test)}

@@ -24,8 +24,8 @@ from cdc_views.severity import Severity
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.project.models import DataTest
-    from cdc_views.table import Table
 
 COMMAND = "cdc-views contract export"
 INVARIANTS = {
@@ -42,7 +42,7 @@ def contract_yaml(document: dict[str, Any]) -> str:
     return f"# {mark_of(COMMAND)}\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
 
 
-def contract_of(tables: Sequence[Table], *, version: str, name: str = "") -> dict[str, Any]:
+def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
     """Return the contract of some tables of a project, at least one.
 
     Args:
@@ -77,7 +77,7 @@ def contract_of(tables: Sequence[Table], *, version: str, name: str = "") -> dic
     return found | ({"slaProperties": levels} if levels else {})
 
 
-def _server(tables: Sequence[Table]) -> dict[str, Any]:
+def _server(tables: Sequence[TableContext]) -> dict[str, Any]:
     """Where the views are. Nothing that an address may carry besides a place: no user, no password, no query."""
     config = tables[0].project.config
     place = config.warehouse
@@ -92,7 +92,7 @@ def _server(tables: Sequence[Table]) -> dict[str, Any]:
     return {"server": config.name, **kind}
 
 
-def object_of(table: Table) -> dict[str, Any]:
+def object_of(table: TableContext) -> dict[str, Any]:
     """Return the schema object of a table: its view."""
     schema, config = table.schema, table.config
     of_columns, of_rows = _quality(table)
@@ -111,7 +111,7 @@ def object_of(table: Table) -> dict[str, Any]:
     }
 
 
-def _property(table: Table, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
+def _property(table: TableContext, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
     schema = table.schema
     target = dialect(table.project.config.engine.value).sqlglot_name
     found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
@@ -145,7 +145,7 @@ def _invariant(name: str) -> dict[str, Any]:
     return rule | {"type": "custom", "engine": VENDOR, "implementation": {"check": name}}
 
 
-def _quality(table: Table) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+def _quality(table: TableContext) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
     """The rules of the project file's tests: by column, and of whole rows."""
     of_columns: dict[str, list[dict[str, Any]]] = {}
     of_rows = []
@@ -171,7 +171,7 @@ def _is_plain_not_null(rule: dict[str, Any]) -> bool:
     return rule.get("metric") == "nullValues" and rule["severity"] == Severity.ERROR.value
 
 
-def _levels(table: Table) -> list[dict[str, Any]]:
+def _levels(table: TableContext) -> list[dict[str, Any]]:
     """The service levels that the project file's tests watch over."""
     found = []
     for test in table.config.tests:

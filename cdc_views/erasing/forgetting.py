@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
+from cdc_views.applying import refresh_view
 from cdc_views.erasing.events import Attributed, attributed, empty, mentioning
 from cdc_views.erasing.letters import Letters, letters_about
 from cdc_views.erasing.needles import Needles
@@ -27,6 +28,7 @@ from cdc_views.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.erasing.rewriting import batches, rewrite
 from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
 from cdc_views.facts import FactKind
+from cdc_views.ingest import forgotten_of
 from cdc_views.instants import epoch_seconds
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
@@ -40,13 +42,12 @@ from cdc_views.materialize import materialize
 from cdc_views.materialize.covering import cover
 from cdc_views.materialize.state import TRANSACTION, open_state
 from cdc_views.materialize.tail import ERASURE
-from cdc_views.places import forgotten_file, forgotten_of, state_location
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
 from cdc_views.relation_read import facts_of
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 class Undecodable(str, Enum):
@@ -95,7 +96,7 @@ class Erasure:
 
 
 def forget_table(
-    table: Table,
+    table: TableContext,
     *,
     key: Mapping[str, Any] | str,
     now: datetime,
@@ -123,7 +124,7 @@ def forget_table(
     """
     from cdc_views.known_raw import check_known
     from cdc_views.lateness import state_of
-    from cdc_views.scheduling import holding, job_of
+    from cdc_views.scheduling import holding, lock_folder
 
     if is_url(table.raw.location):
         raise UnsupportedError(
@@ -136,7 +137,7 @@ def forget_table(
     running = _Forgetting(table, ErasedKey.parse(table.schema, key), micros(now), undecodable)
     if dry_run:
         return running.planned()
-    with holding(job_of(table).folder, table=table.name, wait=wait):
+    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait):
         return running.run(now, engine)
 
 
@@ -144,7 +145,7 @@ def forget_table(
 class _Forgetting:
     """One call."""
 
-    table: Table
+    table: TableContext
     key: ErasedKey
     now: int
     undecodable: Undecodable
@@ -172,14 +173,14 @@ class _Forgetting:
         self._purge(engine)
         erasure = self._proven(needles)
         self._serve(now, engine)
-        self.table.refresh()
+        refresh_view(self.table)
         return erasure
 
     def _serve(self, now: datetime, engine: str | None) -> None:
         """Write the serving table anew: what it is made of has nothing of the key."""
         from cdc_views.serving import serve
 
-        location, state = self.table.serving_location, state_location(self.table)
+        location, state = self.table.serving_location, self.table.state_location
         if location is None or not is_delta(state):
             return
         with self.table.project.engine(engine) as opened:
@@ -195,7 +196,7 @@ class _Forgetting:
         for place in places:
             facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
         through, ahead = latest_written(facts, self.table.format.order, now=self.now)
-        add(forgotten_file(self.table), self.key, forgotten=self.now, through=through, ahead=ahead)
+        add(self.table.forgotten_file, self.key, forgotten=self.now, through=through, ahead=ahead)
         return needles
 
     def _events(self) -> Attributed:
@@ -247,7 +248,7 @@ class _Forgetting:
         if place.location != raw.location:
             return set()
         with suppress(EngineError), delta_errors(raw.location):  # a version whose log is gone tells nothing
-            state = open_state(state_location(self.table), raw.relation, raw=DeltaTable(raw.location))
+            state = open_state(self.table.state_location, raw.relation, raw=DeltaTable(raw.location))
             if state is not None and state.raw_version is not None:
                 return active_files(DeltaTable(raw.location, version=state.raw_version))
         return set()
@@ -272,7 +273,7 @@ class _Forgetting:
                 purge(place.location)
 
     def _cover(self, version: int, engine: str | None) -> None:
-        raw, location = self.table.raw, state_location(self.table)
+        raw, location = self.table.raw, self.table.state_location
         with delta_errors(raw.location):
             state = open_state(location, raw.relation, raw=DeltaTable(raw.location))
         if state is None or state.raw_version is None:
@@ -335,13 +336,13 @@ class _Forgetting:
         return count
 
 
-def lift(table: Table, *, key: Mapping[str, Any] | str, now: datetime) -> None:
+def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) -> None:
     """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
     known = ErasedKey.parse(table.schema, key)
-    entry = Forgotten.read(forgotten_file(table)).entry(known)
+    entry = Forgotten.read(table.forgotten_file).entry(known)
     if entry is None:
         raise UnsupportedError(f"{table.name}: that key was not forgotten", remedy="forget it first, or check the key")
-    add(forgotten_file(table), known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
+    add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
 
 
 def _rows_of(place: Place, key: ErasedKey) -> pa.Table:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-from cdc_views.places import generations_of
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 
 class Holds(Enum):
@@ -44,7 +43,7 @@ class Place:
         return Path(self.location)
 
 
-def places_of(table: Table) -> list[Place]:
+def places_of(table: TableContext) -> list[Place]:
     """Return the places that are there, in the order in which they are cleaned."""
     raw = table.raw
     found = [
@@ -56,8 +55,8 @@ def places_of(table: Table) -> list[Place]:
     return [place for place in found if is_delta(place.location)]
 
 
-def _generations(table: Table) -> Iterator[Place]:
-    generations = generations_of(table)
+def _generations(table: TableContext) -> Iterator[Place]:
+    generations = table.generations
     for number in generations.numbers:
         is_read = number == generations.current
         location = generations.location(number)

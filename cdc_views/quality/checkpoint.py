@@ -28,11 +28,12 @@ from cdc_views.frames import pandas_rows
 from cdc_views.quality.checks import Report
 from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
+from cdc_views.querying import Asked, query_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 _SITE = "local_site"
 _SOURCE = "cdc-views"
@@ -56,7 +57,7 @@ class Published:
 
 
 def publish(
-    reports: Iterable[tuple[Table, Report]], folder: Path, *, with_values: bool = False, most_rows: int = MOST_ROWS
+    reports: Iterable[tuple[TableContext, Report]], folder: Path, *, with_values: bool = False, most_rows: int = MOST_ROWS
 ) -> Published:
     """Run a checkpoint per table in the project of Great Expectations in `folder`, and write its Data Docs.
 
@@ -95,7 +96,7 @@ class _Options:
 class _Run:
     """One table in a project of Great Expectations."""
 
-    def __init__(self, context: Any, folder: Path, table: Table, report: Report, **options: Any) -> None:
+    def __init__(self, context: Any, folder: Path, table: TableContext, report: Report, **options: Any) -> None:
         self.context, self.folder, self.table, self.report = context, folder, table, report
         self.options = _Options(**options)
 
@@ -165,9 +166,8 @@ class _Run:
         why = "are in BigQuery" if self.table.project.is_remote else ""
         rows = None
         if not why:
-            rows = self.table.query(
-                as_of=self.report.as_of, engine=self.report.engine, limit=self.options.most_rows + 1
-            ).to_arrow()
+            asked = Asked(as_of=self.report.as_of, limit=self.options.most_rows + 1)
+            rows = query_table(self.table, asked, engine=self.report.engine).to_arrow()
             why = f"are more than {self.options.most_rows:,}" if rows.num_rows > self.options.most_rows else ""
         if why and stored_expectations(self.folder, self.custom):
             raise UnsupportedError(

@@ -25,9 +25,9 @@ with needs("Great Expectations' suites", extra="quality"):
     from great_expectations.expectations.metadata_types import FailureSeverity
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.project.models import DataTest
     from cdc_views.schema import Column, TableSchema
-    from cdc_views.table import Table
 
 OWNER = "cdc_views"
 """In the `meta` of an expectation that cdc-views wrote, and writes anew each time."""
@@ -38,7 +38,7 @@ _INEXACT = {Kind.FLOAT, Kind.DOUBLE}
 _FITS: dict[type, set[Kind]] = {str: {Kind.TEXT}, int: _WHOLE, bool: {Kind.BOOLEAN}}
 
 
-def expectations_of(table: Table) -> list[Any]:
+def expectations_of(table: TableContext) -> list[Any]:
     """Return what the merged rows of a table must meet: its columns, its key, and its data tests of single rows."""
     schema = table.schema
     names = [column.name for column in schema.columns]

@@ -21,7 +21,6 @@ from cdc_views.materialize.identity import MismatchError, RawMismatchError
 from cdc_views.materialize.run import at_rest
 from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.materialize.wholeness import dropped_through
-from cdc_views.places import raw_of, serving_location, state_location
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
@@ -33,14 +32,16 @@ from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.sampling import DELETIONS, SAMPLE
 from cdc_views.quality.truth import CapturedTruth, agreement
+from cdc_views.querying import Asked, query_table
 from cdc_views.relation import RawTable
 from cdc_views.remote import remote_sources
+from cdc_views.replication import expected_of, replicas
 from cdc_views.serving.table import open_serving
 from cdc_views.serving.table import transaction_name as serving_transaction
 from cdc_views.severity import Severity
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
@@ -54,7 +55,7 @@ _READ = Check("rows", "the tests that read rows")
 class _Run:
     """What every step looks at."""
 
-    table: Table
+    table: TableContext
     engine: Engine
     raw: RawTable
     state: StateTable | None
@@ -64,7 +65,7 @@ class _Run:
 
 
 def validate_table(
-    table: Table,
+    table: TableContext,
     *,
     engine: str | None = None,
     as_of: Instant | None = None,
@@ -92,7 +93,7 @@ def validate_table(
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     clock = present if as_of is None else epoch_seconds(as_of)
-    raw = raw_of(table)
+    raw = table.raw
     if table.project.is_remote:
         return _remote(table, raw, engine=engine, clock=clock, start=start, drawn=(sample, seed))
     try:
@@ -111,7 +112,7 @@ def validate_table(
 
 
 def _remote(
-    table: Table, raw: RawTable, *, engine: str | None, clock: int, start: float, drawn: tuple[int, int | None]
+    table: TableContext, raw: RawTable, *, engine: str | None, clock: int, start: float, drawn: tuple[int, int | None]
 ) -> Report:
     state = remote_sources(table, raw, {"landed_as_of": None, "written_as_of": None}, as_of=clock)
     read = Read(raw, as_of=clock, is_ordered=False, sources=state)
@@ -137,7 +138,7 @@ def _checks(run: _Run, *, seed: int) -> Iterator[Check]:
         # an engine would only fail at the file
         yield _READ.skipped(f"{', '.join(damaged)} must hold first")
         return
-    sources = sources_of(run.raw, state_location(run.table)) if run.state is not None else None
+    sources = sources_of(run.raw, run.table.state_location) if run.state is not None else None
     yield from _landed(run)
     yield from _read(run, sources, seed=seed)
     yield from _served(run, seed=seed)
@@ -170,7 +171,7 @@ def _kept(run: _Run) -> Iterator[Check]:
     yield bookkeeping.files(run.state.location, "state")
     yield bookkeeping.as_written(run.state.location, "state")
     yield bookkeeping.types(run.state.location, state_schema(relation), "state")
-    location = serving_location(run.table)
+    location = run.table.serving_location
     if location is not None:
         transaction = serving_transaction(id_of(run.state.location))
         yield from bookkeeping.watermark(location, run.raw, transaction=transaction, what="serving")
@@ -189,7 +190,7 @@ def _landed(run: _Run) -> Iterator[Check]:
     yield _replicas(run)
 
 
-def _limits(table: Table, kind: str) -> list[bookkeeping.Limit]:
+def _limits(table: TableContext, kind: str) -> list[bookkeeping.Limit]:
     """The limits of the project file."""
     tests = [test for test in table.config.tests if getattr(test, kind) is not None]
     return [bookkeeping.Limit(lateness_seconds(getattr(t, kind)), t.name, t.severity) for t in tests]
@@ -203,7 +204,7 @@ def _replicas(run: _Run) -> Check:
         return check.skipped("the project file gives no replication_factor above 1, or events name no replica")
     if _lacks_events(run):
         return check.skipped(_DROPPED)
-    report = run.table.replicas()
+    report = replicas(run.table, expected_of(run.table))
     lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.standing.value}" for node in report.nodes if node.lacking)
     if len(report.nodes) < factor:
         lagging = (f"events of only {len(report.nodes)} of {factor} nodes have landed", *lagging)
@@ -216,7 +217,7 @@ def _counted(run: _Run, sources: Sources | None) -> Iterator[Check]:
     yield from _unreadable(run.table)
 
 
-def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
+def _conditions(table: TableContext) -> dict[str, tuple[UserSql, Severity]]:
     """The conditions of the project file's data tests, by name."""
     found = {}
     for test in table.config.tests:
@@ -233,7 +234,7 @@ def _conditions(table: Table) -> dict[str, tuple[UserSql, Severity]]:
     return found
 
 
-def _unreadable(table: Table) -> Iterator[Check]:
+def _unreadable(table: TableContext) -> Iterator[Check]:
     """The tests whose conditions no engine evaluates as they are meant."""
     for test in table.config.tests:
         condition = condition_of(test)
@@ -274,7 +275,7 @@ def _sampled(run: _Run, drawn: Recomputed) -> Iterator[Check]:
 
 
 def _served(run: _Run, *, seed: int) -> Iterator[Check]:
-    location = serving_location(run.table)
+    location = run.table.serving_location
     if location is None or run.state is None:
         return
     table = open_serving(location, run.raw.relation, state_id=id_of(run.state.location))
@@ -282,13 +283,13 @@ def _served(run: _Run, *, seed: int) -> Iterator[Check]:
     yield serving.compared(run.engine, table, run.state, at_rest(run.raw, run.state), seed=seed)
 
 
-def _agreeing(table: Table, engine: Engine) -> Iterator[Check]:
+def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:
     """With each captured answer of the source."""
     for test in table.config.tests:
         if test.truth is None:
             continue
         source = CapturedTruth.open(table.project.root / test.truth, as_of=test.as_of)
-        result = table.query(as_of=source.as_of, engine=engine.name)
+        result = query_table(table, Asked(as_of=source.as_of), engine=engine.name)
         check = agreement(table.schema, source, result.rows())
         named = f"{check.name}.{test.name or test.truth}"
         yield replace(check, name=named, severity=test.severity)

@@ -15,15 +15,17 @@ from cdc_views.instants import span_seconds
 from cdc_views.replication.report import NodeReport, ReplicaReport, Standing
 
 if TYPE_CHECKING:
+    from cdc_views.context import TableContext
     from cdc_views.relation import RawTable
     from cdc_views.replication.counting import Expected
     from cdc_views.replication.listing import PartialFact
-    from cdc_views.table import Table
 
 __all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
 
 
-def expected_of(table: Table, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> Expected:
+def expected_of(
+    table: TableContext, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d"
+) -> Expected:
     """Return what to count the copies of a table against.
 
     Args:
@@ -47,7 +49,7 @@ def expected_of(table: Table, *, factor: int | None = None, nodes: Sequence[str]
     return Expected(_factor(table, factor), tuple(nodes), silence * 1_000_000)
 
 
-def _factor(table: Table, factor: int | None) -> int:
+def _factor(table: TableContext, factor: int | None) -> int:
     found = table.config.replication_factor if factor is None else factor
     if found is None:
         raise UsageError(
@@ -59,7 +61,7 @@ def _factor(table: Table, factor: int | None) -> int:
     return found
 
 
-def replicas(table: Table, expected: Expected) -> ReplicaReport:
+def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
     """Return on how many nodes each cell fact of a table was seen, and how each node stands.
 
     Raises:
@@ -72,7 +74,7 @@ def replicas(table: Table, expected: Expected) -> ReplicaReport:
 
 
 def list_partial(
-    table: Table, expected: Expected, *, only_on: str | None = None, incomplete: bool = False
+    table: TableContext, expected: Expected, *, only_on: str | None = None, incomplete: bool = False
 ) -> Iterator[PartialFact]:
     """Return one by one the cell facts that node `only_on` alone has shown, that too few nodes have (`incomplete`), or both.
 
@@ -90,7 +92,7 @@ def list_partial(
 
 
 @contextmanager
-def confirmed_only(table: Table, raw: RawTable, *, confirmed: bool, landed_as_of: int | None = None) -> Iterator[RawTable]:
+def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, landed_as_of: int | None = None) -> Iterator[RawTable]:
     """The raw table; where `confirmed`, instead one of the cell facts that a quorum of its replicas has shown.
 
     Raises:
@@ -107,11 +109,10 @@ def confirmed_only(table: Table, raw: RawTable, *, confirmed: bool, landed_as_of
         yield found
 
 
-def _landed(table: Table) -> RawTable:
+def _landed(table: TableContext) -> RawTable:
     """The raw table, brought up to date and checked."""
-    from cdc_views.ingest import check_landed
+    from cdc_views.ingest import check_landed, check_raw_is_whole
     from cdc_views.landing import open_raw
-    from cdc_views.retention import check_raw_is_whole
 
     check_landed(table)
     open_raw(table.raw, format_name=table.format.name)

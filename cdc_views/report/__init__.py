@@ -16,16 +16,15 @@ from cdc_views.report.results import read_results
 from cdc_views.report.site import pages_of, write_site
 
 if TYPE_CHECKING:
-    from cdc_views.api import Project
-    from cdc_views.table import Table
+    from cdc_views.context import ProjectContext, TableContext
 
 __all__ = ["RECENT", "Asked", "RunReport", "pages_of", "report_of", "write_site"]
 
 
 def report_of(
-    project: Project,
+    project: ProjectContext,
     *,
-    tables: Sequence[Table] = (),
+    tables: Sequence[TableContext] = (),
     now: Instant | None = None,
     as_of: Instant | None = None,
     engine: str | None = None,

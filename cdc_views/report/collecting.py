@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from cdc_views.applying import print_view
 from cdc_views.codec.jsontext import JsonRow
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UnsupportedError
 from cdc_views.explained import KEYS_AND_VALUES, candidate_rows, verdict
+from cdc_views.fidelity import fidelity_of
+from cdc_views.ingest import adapted
 from cdc_views.landing import exists, open_raw
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
@@ -21,14 +24,18 @@ from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import default_raw_table
 from cdc_views.quality.bookkeeping import ages
 from cdc_views.quality.checks import Check
+from cdc_views.quality.validating import validate_table
+from cdc_views.querying import Asked as Query
+from cdc_views.querying import explain_row, query_table
 from cdc_views.raw.base import WriteOrder
+from cdc_views.replication import expected_of, replicas
 from cdc_views.report.figures import RawReader, extent_of
 from cdc_views.report.lineage import lineage_of
 from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
 from cdc_views.sql.dialects import dialect
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import TableContext
 
 RECENT = 5
 """Rows explained per table, unless asked for others."""
@@ -59,7 +66,7 @@ class Asked:
     results: Mapping[str, tuple[Check, ...]] | None = None
 
 
-def collect(table: Table, asked: Asked) -> TableReport:
+def collect(table: TableContext, asked: Asked) -> TableReport:
     """Return the report of one table.
 
     Raises:
@@ -68,13 +75,13 @@ def collect(table: Table, asked: Asked) -> TableReport:
     """
     for name in asked.dialects:
         dialect(name)
-    table.adapt()
+    adapted(table)
     found = TableReport(
         name=table.name,
         view=f"{table.config.keyspace}.{table.config.view_name}",
         page=page_of(table.name),
         format=table.format.name,
-        fidelity=tuple(table.fidelity()),
+        fidelity=tuple(fidelity_of(table)),
         texts=tuple(_text(table, name) for name in asked.dialects),
         lineage=lineage_of(table.relation),
         micros=table.relation.order is WriteOrder.MICROS,
@@ -99,20 +106,20 @@ def page_of(name: str) -> str:
     return f"{'table-index' if stem == 'index' else stem}.html"
 
 
-def _text(table: Table, name: str) -> ViewText:
+def _text(table: TableContext, name: str) -> ViewText:
     try:
-        return ViewText(name, table.sql(name))
+        return ViewText(name, print_view(table, name))
     except UnsupportedError as error:
         return ViewText(name, "", refusal=str(error))
 
 
-def _quarantine(table: Table) -> tuple[int, str]:
+def _quarantine(table: TableContext) -> tuple[int, str]:
     """How many events wait, and the file and line of the first: its reason may quote it."""
     count, first = waiting(table.raw)
     return count, ":".join(first.split(":")[:2]) if first else ""
 
 
-def _landed(table: Table, asked: Asked) -> dict[str, Any]:
+def _landed(table: TableContext, asked: Asked) -> dict[str, Any]:
     """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
@@ -125,14 +132,14 @@ def _landed(table: Table, asked: Asked) -> dict[str, Any]:
     return {
         "raw": RawFigures(extent, facts, distinct, landings, dropped_through(raw.location)),
         "ages": ages(raw, state, now=asked.now),
-        "shown": len(table.query(as_of=asked.as_of, columns=[key], engine=asked.engine)),
+        "shown": len(query_table(table, Query(as_of=asked.as_of, columns=(key,)), engine=asked.engine)),
         "state": None if state is None else _state(table, state),
         "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
         "late": sum(file.rows for file in state.of(LATE)) if state is not None else 0,
     }
 
 
-def _state(table: Table, state: StateTable) -> StateFigures:
+def _state(table: TableContext, state: StateTable) -> StateFigures:
     extent = extent_of(state.location)
     if state.raw_version is None:
         return StateFigures(extent, None, None, 0)
@@ -140,25 +147,25 @@ def _state(table: Table, state: StateTable) -> StateFigures:
     return StateFigures(extent, state.raw_version, tail.rows, len(tail.files), tail.rebuild)
 
 
-def _replicas(table: Table) -> dict[str, Any]:
+def _replicas(table: TableContext) -> dict[str, Any]:
     if not table.format.carries_node:
         return {"no_replicas": f"events of {table.format.name} do not say which replica they come from"}
     if table.config.replication_factor is None:
         return {"no_replicas": "the project file gives no replication_factor"}
     if dropped_through(table.raw.location) is not None:
         return {"no_replicas": _DROPPED}
-    return {"replicas": table.replicas(), "no_replicas": ""}
+    return {"replicas": replicas(table, expected_of(table)), "no_replicas": ""}
 
 
-def _tests(table: Table, asked: Asked) -> dict[str, Any]:
+def _tests(table: TableContext, asked: Asked) -> dict[str, Any]:
     if asked.results is None:
-        report = table.validate(engine=asked.engine, as_of=asked.as_of, now=asked.now)
+        report = validate_table(table, engine=asked.engine, as_of=asked.as_of, now=asked.now)
         return {"checks": report.checks, "no_checks": ""}
     checks = asked.results.get(table.name, ())
     return {"checks": checks, "no_checks": "" if checks else "the file of results has none of this table"}
 
 
-def _recent(table: Table, asked: Asked) -> dict[str, Any]:
+def _recent(table: TableContext, asked: Asked) -> dict[str, Any]:
     """The rows written most recently, explained."""
     if dropped_through(table.raw.location) is not None:
         return {"no_recent": _DROPPED}
@@ -166,7 +173,7 @@ def _recent(table: Table, asked: Asked) -> dict[str, Any]:
         keys = RawReader(engine, table.raw, open_raw(table.raw).version()).recent(asked.recent)
     rows = []
     for key in keys:
-        explanation = table.explain(key.key, as_of=asked.as_of)
+        explanation = explain_row(table, key.key, as_of=asked.as_of)
         told = tuple(row if asked.has_values else _without_values(row) for row in candidate_rows(explanation))
         rows.append(RecentRow(key.written, key.key if asked.has_values else "", verdict(explanation), told))
     return {"recent": tuple(rows), "no_recent": "" if rows else "raw has no fact about a row"}

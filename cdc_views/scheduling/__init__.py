@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.scheduling.jobs import Job, Materializable, Outcome, job_of
+from cdc_views.scheduling.jobs import Job, Materializable, Outcome, job_of, lock_folder
 from cdc_views.scheduling.lock import Heartbeat, holding
 from cdc_views.scheduling.running import (
     Clock,
@@ -30,6 +30,7 @@ __all__ = [
     "SystemClock",
     "holding",
     "job_of",
+    "lock_folder",
     "run_schedule",
     "run_until_stopped",
 ]

@@ -13,7 +13,8 @@ from cdc_views.scheduling.lock import holding
 from cdc_views.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from cdc_views.table import Table
+    from cdc_views.context import ProjectContext
+    from cdc_views.project import TableConfig
 
 _LOCKS = "locks"
 _LOCAL = ".cdc-views"
@@ -53,6 +54,18 @@ class Materializable(Protocol):
 
     def materialize(self, *, full: bool = False, engine: str | None = None) -> Outcome:
         """Bring state up to date."""
+
+
+class Schedulable(Materializable, Protocol):
+    """One of a project: `cdc_views.api.Table`."""
+
+    @property
+    def config(self) -> TableConfig:
+        """Its part of the project file."""
+
+    @property
+    def project(self) -> ProjectContext:
+        """The project."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +111,14 @@ class Job:
         write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
 
 
-def job_of(table: Table, *, engine: str | None = None) -> Job:
+def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
+    """Return the folder of a table's lock, which need not be there."""
+    folder = project.root / _LOCAL if project.is_remote else project.warehouse
+    return folder / _LOCKS / config.slug
+
+
+def job_of(table: Schedulable, *, engine: str | None = None) -> Job:
     """Return the job of a project's table."""
-    name = table.config.slug
     expression = table.config.materialize.schedule
     cron = None if expression is None else Cron(expression)
-    project = table.project
-    folder = project.root / _LOCAL if project.is_remote else project.warehouse
-    return Job(table, folder / _LOCKS / name, cron=cron, engine=engine)
+    return Job(table, lock_folder(table.project, table.config), cron=cron, engine=engine)

@@ -14,7 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_views import Project
 from cdc_views.landing.digests import FOLDER, changed, note_missing
-from cdc_views.places import state_location
 
 pytestmark = pytest.mark.heavy
 
@@ -45,7 +44,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def location(what: str) -> str:
     orders = Project.load().table(NAME)
-    return {"raw": orders.raw.location, "state": state_location(orders), "serving": str(orders.serving_location)}[what]
+    return {"raw": orders.raw.location, "state": orders.state_location, "serving": str(orders.serving_location)}[what]
 
 
 def files(what: str) -> list[Path]:

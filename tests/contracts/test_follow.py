@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 from cdc_views import Project
 from cdc_views.errors import UsageError
 from cdc_views.following import follow_tables, interval_of
-from cdc_views.places import state_location
 from cdc_views.scheduling import Outcome
 
 pytestmark = pytest.mark.heavy
@@ -48,7 +47,7 @@ def land(run: CommandLine, *lines: str) -> None:
 
 
 def state_version() -> int:
-    return int(DeltaTable(state_location(Project.load("cdc_views.yml").table(ORDERS))).version())
+    return int(DeltaTable(Project.load("cdc_views.yml").table(ORDERS).state_location).version())
 
 
 @pytest.mark.parametrize(

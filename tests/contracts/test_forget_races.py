@@ -15,7 +15,6 @@ from cdc_views.api import Project
 from cdc_views.erasing import forgetting
 from cdc_views.landing import committing, forgotten, lander
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.places import forgotten_file
 
 pytestmark = pytest.mark.heavy
 
@@ -50,7 +49,7 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
 
     def forget_begins_first(*arguments: Any, **more: Any) -> None:
         key = ErasedKey.parse(orders.schema, KEY)
-        forgotten.add(forgotten_file(orders), key, forgotten=LATER, through=None)
+        forgotten.add(orders.forgotten_file, key, forgotten=LATER, through=None)
         real(*arguments, **more)
 
     monkeypatch.setattr(committing, "append", forget_begins_first)

@@ -16,7 +16,6 @@ from strategies.tiers import often
 from cdc_views import retention
 from cdc_views.api import Project, Table
 from cdc_views.materialize import state
-from cdc_views.places import state_location
 
 pytestmark = pytest.mark.heavy
 
@@ -130,7 +129,7 @@ def key_columns() -> set[str]:
 def test_a_lost_state_is_not_built_from_what_is_left(orders: CommandLine) -> None:
     assert orders(*DROP, "--archive", "kept").code == 0
     before = rows(orders)
-    shutil.move(state_location(Project.load().table(NAME)), "lost")
+    shutil.move(Project.load().table(NAME).state_location, "lost")
     for command in (("materialize",), ("query", NAME)):
         answer = orders(*command)
         assert (answer.code, "were dropped from raw" in answer.err) == (2, True), answer.err
@@ -141,7 +140,7 @@ def test_a_lost_state_is_not_built_from_what_is_left(orders: CommandLine) -> Non
 
 def test_the_proof_can_fail(orders: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert orders("materialize").code == 0
-    DeltaTable(state_location(Project.load().table(NAME))).delete("_kind = 'row'")
+    DeltaTable(Project.load().table(NAME).state_location).delete("_kind = 'row'")
     monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
     facts = raw_facts()
     answer = orders(*DROP, "--archive", "kept")
@@ -153,7 +152,7 @@ def test_the_proof_can_fail(orders: CommandLine, monkeypatch: pytest.MonkeyPatch
 def test_the_second_proof_can_fail_too(orders: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert orders("maintain", "--drop-raw-older-than", "39d").code == 0
     assert orders(*DROP).code == 0
-    DeltaTable(state_location(Project.load().table(NAME))).delete("_kind = 'row'")
+    DeltaTable(Project.load().table(NAME).state_location).delete("_kind = 'row'")
     monkeypatch.setattr(state, "why_changed", lambda *_, **__: "")
     target = Project.load().table(NAME)
     later = datetime.now(timezone.utc) + timedelta(days=60)
@@ -184,7 +183,7 @@ def test_a_run_that_was_killed_loses_nothing(orders: CommandLine, monkeypatch: p
 
 @pytest.mark.slow
 def test_an_older_state_is_not_read_over_the_gap(orders: CommandLine) -> None:
-    location = state_location(Project.load().table(NAME))
+    location = Project.load().table(NAME).state_location
     shutil.copytree(location, "before")
     assert orders("materialize").code == 0
     later = datetime.now(timezone.utc) + timedelta(days=60)

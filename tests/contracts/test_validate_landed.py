@@ -14,7 +14,6 @@ from strategies.corrupting import Rows, silently
 
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.materialize import sources_of
-from cdc_views.places import state_location
 from cdc_views.quality import landed as looking
 from cdc_views.quality import sampling
 
@@ -33,7 +32,7 @@ def sound(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Ke
 def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tuple[int, looking.Landed]:
     """Rows and cells that differ, and what was looked at, as `validate` compares them."""
     table = kept.table
-    sources = sources_of(table.raw, state_location(table))
+    sources = sources_of(table.raw, table.state_location)
     assert sources is not None
     sample = sampling.draw(sources, size=50, seed=seed)
     part = looking.landed(sample, seed=seed, most=most)
@@ -61,7 +60,7 @@ def test_all_of_raw_is_looked_at_where_it_is_small(sound: Kept, duckdb_engine: D
 
 def test_the_parts_have_all_facts_and_no_others(sound: Kept) -> None:
     table = sound.table
-    sources = sources_of(table.raw, state_location(table))
+    sources = sources_of(table.raw, table.state_location)
     assert sources is not None
     sample = sampling.draw(sources, size=50, seed=3)
     whole = looking.landed(sample, seed=3)

@@ -13,7 +13,6 @@ from strategies.corrupting import Rows, silently
 
 from cdc_views import Project
 from cdc_views.materialize import run
-from cdc_views.places import state_location
 from cdc_views.quality import Status
 from cdc_views.table import Table
 
@@ -100,7 +99,7 @@ def _with(cell: Any, note: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["state", "serving"])
 def test_other_values_beside_other_spellings_still_differ(kept: Table, place: str) -> None:
-    where = state_location(kept) if place == "state" else kept.serving_location
+    where = kept.state_location if place == "state" else kept.serving_location
     assert silently(str(where), having("new")) == 1
     found = {check.name for check in kept.validate(as_of=NOW, seed=1).failed()}
     assert ({"sample_equals_oracle"} if place == "state" else {"serving_shows_the_state"}) <= found

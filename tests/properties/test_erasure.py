@@ -25,12 +25,12 @@ from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine
 from cdc_views.erasing import forgetting
 from cdc_views.facts import Fact, FactKind
+from cdc_views.ingest import forgotten_of
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.landing.fact_filter import sifted
 from cdc_views.landing.forgotten import Forgotten
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.oracle import latest_rows
-from cdc_views.places import forgotten_of, state_location
 from cdc_views.raw.base import SourceLine
 from cdc_views.relation_read import facts_of
 from cdc_views.schema import TableSchema
@@ -61,7 +61,7 @@ def keys_of(schema: TableSchema, facts: Sequence[Fact], rng: Random, *, count: i
 def check(table: Table, engine: Engine, left: Sequence[Fact], *, now: int) -> None:
     """Hybrid view and raw against the oracle, and raw's facts one by one."""
     expected = [canonical_row(row) for row in latest_rows(table.schema, left, now=now)]
-    sources = sources_of(table.raw, state_location(table))
+    sources = sources_of(table.raw, table.state_location)
     assert sources is not None, "the state must not need to be built anew"
     for given in (sources, None):
         found = [canonical_row(row) for row in read_rows(engine, table.raw, as_of=now, sources=given)]
@@ -81,7 +81,7 @@ def test_the_other_keys_show_what_they_showed(
     for begin, end in pairwise(cuts):
         add(table, facts[begin:end])
         if end < len(facts):
-            materialize(duckdb_engine, table.raw, state_location(table))
+            materialize(duckdb_engine, table.raw, table.state_location)
     left = list(table_facts(table))
     for key in keys_of(subject.schema, facts, rng, count=1):
         erased = ErasedKey.parse(subject.schema, key)
@@ -89,7 +89,7 @@ def test_the_other_keys_show_what_they_showed(
         assert done.is_done, (key, done.proof)
         left = [fact for fact in left if not erased.is_about(fact)]
         check(table, duckdb_engine, left, now=NOW)
-        assert materialize(duckdb_engine, table.raw, state_location(table)).is_full is False
+        assert materialize(duckdb_engine, table.raw, table.state_location).is_full is False
         check_never_back(table, erased, facts)
 
 
@@ -120,7 +120,7 @@ def test_of_real_events_a_row_and_a_partition_are_forgotten(
     for n in (1, 2, 3):
         assert table.land(folder / f"node{n}.jsonl").quarantined == 0
         if n < 3:
-            materialize(duckdb_engine, table.raw, state_location(table))
+            materialize(duckdb_engine, table.raw, table.state_location)
     left = list(table_facts(table))
     for key in list(keys_of(schema, left, Random(SEED), count=1)):
         erased = ErasedKey.parse(schema, key)
@@ -150,7 +150,7 @@ def test_the_check_can_fail(duckdb_engine: Engine, tmp_path: Path, how: str, mon
     table = project_of(subject.schema)
     facts = list(histories(subject, cases=5, seed=SEED).facts)
     add(table, facts)
-    materialize(duckdb_engine, table.raw, state_location(table))
+    materialize(duckdb_engine, table.raw, table.state_location)
     monkeypatch.setattr(forgetting._Forgetting, "_without", FAULTS[how])
     key = next(keys_of(subject.schema, facts, Random(SEED), count=1))
     erased = ErasedKey.parse(subject.schema, key)

@@ -20,7 +20,6 @@ from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.materialize import materialize, sources_of
 from cdc_views.oracle import latest_rows
-from cdc_views.places import state_location
 from cdc_views.retention import dropped_through
 
 if TYPE_CHECKING:
@@ -44,12 +43,12 @@ def grow_and_drop(table: Table, engine: Engine, subject: Subject, *, cases: int)
         # what landed on another day lands again: it may have been dropped
         add(table, [*facts[day * size : (day + 1) * size], *facts[: size // 3]], landed_at=day * DAY)
         if day in (2, 4):
-            materialize(engine, table.raw, state_location(table))
+            materialize(engine, table.raw, table.state_location)
         if day in (3, 5):
             dropped = table.drop_raw(older_than="1d", now=at(day), engine=engine.name)
             assert dropped.rows > 0
             assert dropped_through(table.raw.location) == (day - 1) * DAY
-        sources = sources_of(table.raw, state_location(table)) if day > 1 else None
+        sources = sources_of(table.raw, table.state_location) if day > 1 else None
         found = read_rows(engine, table.raw, as_of=NOW, sources=sources)
         expected = latest_rows(subject.schema, facts[: (day + 1) * size], now=NOW)
         assert_same(expected, found, of=made, how=f"{engine.name} on day {day}")
@@ -70,10 +69,10 @@ def test_spark_proves_and_shows_the_same(spark_engine: SparkEngine, tmp_path: Pa
     table = project_of(SUBJECTS[0].schema)
     made = histories(SUBJECTS[0], cases=5, seed=SEED)
     add(table, made.early, landed_at=0)
-    materialize(spark_engine, table.raw, state_location(table))
+    materialize(spark_engine, table.raw, table.state_location)
     assert table.drop_raw(older_than="1d", now=at(3)).rows == len(made.early)
     add(table, made.late, landed_at=3 * DAY)
     for _ in range(2):
-        found = read_rows(spark_engine, table.raw, as_of=NOW, sources=sources_of(table.raw, state_location(table)))
+        found = read_rows(spark_engine, table.raw, as_of=NOW, sources=sources_of(table.raw, table.state_location))
         assert_same(latest_rows(table.schema, made.facts, now=NOW), found, of=made, how="spark")
-        materialize(spark_engine, table.raw, state_location(table))
+        materialize(spark_engine, table.raw, table.state_location)

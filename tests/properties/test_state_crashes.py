@@ -20,7 +20,6 @@ from strategies.reading import SEED
 from cdc_views import Project
 from cdc_views.api import Table
 from cdc_views.materialize import sources_of
-from cdc_views.places import state_location
 
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
 CASE, TABLE = "wide3", "hid211.orders"
@@ -70,7 +69,7 @@ class Live:
 
     def check(self, *, has_state: bool) -> None:
         """State and tail, or state at rest, show what raw shows."""
-        assert (sources_of(self.table.raw, state_location(self.table)) is not None) >= has_state
+        assert (sources_of(self.table.raw, self.table.state_location) is not None) >= has_state
         hybrid, raw = self.texts(raw_only=False), self.texts(raw_only=True)
         assert hybrid == raw
         assert raw
@@ -110,7 +109,7 @@ def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engin
     _finish(live.start())
     live.check(has_state=True)
     assert len(live.texts(raw_only=False)) == live.rows
-    sources = sources_of(live.table.raw, state_location(live.table))
+    sources = sources_of(live.table.raw, live.table.state_location)
     assert sources is not None
     assert not sources.tail
 

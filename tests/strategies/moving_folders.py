@@ -30,7 +30,6 @@ from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import recorded
 from cdc_views.materialize.state import TRANSACTION
 from cdc_views.oracle import latest_rows
-from cdc_views.places import generations_of
 
 NAME, NOW = "shop.orders", 1_800_000_000
 CQL = "CREATE TABLE shop.orders (id int, item int, state text, note text, PRIMARY KEY (id, item));\n"
@@ -120,7 +119,7 @@ class World:
 
     @property
     def current(self) -> int:
-        return generations_of(self.table).current
+        return self.table.generations.current
 
     def held(self) -> set[int]:
         """What is in raw, and what was dropped from it by ourselves."""
@@ -286,7 +285,7 @@ class World:
 
     def take(self) -> None:
         """Delta's own commands take rows out of raw or the state, or bring them back."""
-        state = generations_of(self.table).location(self.current)
+        state = self.table.generations.location(self.current)
         location = self.rng.choice([self.table.raw.location] * 2 + [state])
         self.told.append(f"   {location}")
         if not DeltaTable.is_deltatable(location):
@@ -334,7 +333,7 @@ class World:
 
     def _mark(self) -> int | None:
         """How far the current state says that it reaches."""
-        location = generations_of(self.table).location(self.current)
+        location = self.table.generations.location(self.current)
         return recorded(DeltaTable(location), TRANSACTION) if DeltaTable.is_deltatable(location) else None
 
     def _record(self) -> list[bytes]:
