@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.context import ProjectContext
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.fidelity import FidelityLine
+from cdc_views.operations.context import ProjectContext
+from cdc_views.operations.fidelity import FidelityLine
 from cdc_views.table import Table
 
 if TYPE_CHECKING:

@@ -11,27 +11,27 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.context import TableContext
-from cdc_views.damage import names_damage
-from cdc_views.instants import Instant
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.damage import names_damage
+from cdc_views.rules.instants import Instant
 
 if TYPE_CHECKING:
-    from cdc_views.applying import TablePlan
-    from cdc_views.erasing.forgetting import Erasure
-    from cdc_views.explaining import Explanation
-    from cdc_views.fidelity import FidelityLine
-    from cdc_views.found import Adaptation
-    from cdc_views.history import History
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
-    from cdc_views.lateness import LatePart
-    from cdc_views.maintaining import Upkeep
-    from cdc_views.materialize import Materialization
+    from cdc_views.landing.external import Adaptation
+    from cdc_views.model.strategy import Strategy
+    from cdc_views.operations.applying import TablePlan
+    from cdc_views.operations.erasing.forgetting import Erasure
+    from cdc_views.operations.explaining import Explanation
+    from cdc_views.operations.fidelity import FidelityLine
+    from cdc_views.operations.history import History
+    from cdc_views.operations.lateness import LatePart
+    from cdc_views.operations.maintaining import Upkeep
+    from cdc_views.operations.rebuilding import Rebuilt
+    from cdc_views.operations.replication import ReplicaReport
+    from cdc_views.operations.result import Result
+    from cdc_views.operations.retention import Dropped
     from cdc_views.quality.checks import Report
-    from cdc_views.rebuilding import Rebuilt
-    from cdc_views.replication import ReplicaReport
-    from cdc_views.result import Result
-    from cdc_views.retention import Dropped
-    from cdc_views.strategy import Strategy
+    from cdc_views.state import Materialization
 
 
 @names_damage
@@ -41,19 +41,19 @@ class Table(TableContext):
 
     def adapt(self) -> Adaptation | None:
         """Take in what somebody else has landed since, as every read does first; None for a table that we land."""
-        from cdc_views.ingest import adapted
+        from cdc_views.operations.ingest import adapted
 
         return adapted(self)
 
     def quarantine_note(self) -> str:
         """How many rows of somebody else's raw table are no events, and why the first is none; empty for no rows."""
-        from cdc_views.ingest import quarantine_note
+        from cdc_views.operations.ingest import quarantine_note
 
         return quarantine_note(self)
 
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
-        from cdc_views.ingest import land_files
+        from cdc_views.operations.ingest import land_files
 
         return land_files(self, files, now=now or datetime.now(timezone.utc), progress=progress)
 
@@ -64,13 +64,13 @@ class Table(TableContext):
             name: The stream's name; each of a table has a position of its own.
             shown: How many quarantined events a report of it names; default: a few.
         """
-        from cdc_views.ingest import stream_into
+        from cdc_views.operations.ingest import stream_into
 
         return stream_into(self, name, shown=shown)
 
     def replay(self, *, now: datetime | None = None) -> ReplayReport:
         """Land again what waits in quarantine; see `cdc_views.landing.replay`. `now` defaults to the clock."""
-        from cdc_views.ingest import replay_waiting
+        from cdc_views.operations.ingest import replay_waiting
 
         return replay_waiting(self, now=now or datetime.now(timezone.utc))
 
@@ -106,7 +106,7 @@ class Table(TableContext):
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
-        from cdc_views.querying import Asked, query_table
+        from cdc_views.operations.querying import Asked, query_table
 
         asked = Asked(as_of, where, tuple(columns), limit, strategy, landed_as_of, written_as_of)
         return query_table(self, asked, engine=engine, raw_only=raw_only, confirmed=confirmed)
@@ -124,13 +124,13 @@ class Table(TableContext):
             UsageError: Nothing has landed yet.
             ConflictError: Other runs kept committing first; nothing is lost, run it again.
         """
-        from cdc_views.materializing import materialize_table
+        from cdc_views.operations.materializing import materialize_table
 
         return materialize_table(self, full=full, engine=engine, now=now)
 
     def late(self) -> list[LatePart]:
         """Return what landed too late and is in quarantine (rule M2), part by part, in the order of landing."""
-        from cdc_views.lateness import late_of
+        from cdc_views.operations.lateness import late_of
 
         return late_of(self)
 
@@ -143,13 +143,16 @@ class Table(TableContext):
             column: Only this column; default: all.
             as_of: The clock that decides what has expired; default: now.
         """
-        from cdc_views.querying import explain_row
+        from cdc_views.operations.querying import explain_row
 
         return explain_row(self, key, column=column, as_of=as_of)
 
     def history(self, key: Mapping[str, Any] | str | None = None, **asked: Any) -> History:
-        """Return one row per version of a row, with the span in which it was valid; see `cdc_views.history.history_of`."""
-        from cdc_views.history import history_of
+        """Return one row per version of a row, with the span in which it was valid.
+
+        See `cdc_views.operations.history.history_of`.
+        """
+        from cdc_views.operations.history import history_of
 
         return history_of(self, key, **asked)
 
@@ -157,44 +160,47 @@ class Table(TableContext):
         self, *, engine: str | None = None, accept: bool = False, dry_run: bool = False, with_late: bool = False,
         with_state: bool = False,
     ) -> Rebuilt:  # fmt: skip
-        """Build state from scratch beside the old one, compare, and switch; see `cdc_views.rebuilding.rebuild_table`."""
-        from cdc_views.rebuilding import rebuild_table
+        """Build state from scratch beside the old one, compare, and switch.
+
+        See `cdc_views.operations.rebuilding.rebuild_table`.
+        """
+        from cdc_views.operations.rebuilding import rebuild_table
 
         return rebuild_table(self, engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
 
     def switch_back(self) -> int:
         """Read the state before the last switch again; returns its generation."""
-        from cdc_views.rebuilding import switch_back
+        from cdc_views.operations.rebuilding import switch_back
 
         return switch_back(self)
 
     def maintain(self, *, retention_hours: int = 168, dry_run: bool = False) -> list[Upkeep]:
-        """Merge small files and remove what nothing reads any more; see `cdc_views.maintaining.maintain_table`."""
-        from cdc_views.maintaining import maintain_table
+        """Merge small files and remove what nothing reads any more; see `cdc_views.operations.maintaining.maintain_table`."""
+        from cdc_views.operations.maintaining import maintain_table
 
         return maintain_table(self, retention_hours=retention_hours, dry_run=dry_run)
 
     def forget(self, key: Mapping[str, Any] | str, *, now: datetime | None = None, **options: Any) -> Erasure:
-        """Remove a key from all that is kept, and prove it; see `cdc_views.erasing.forgetting.forget_table`."""
-        from cdc_views.erasing.forgetting import forget_table
+        """Remove a key from all that is kept, and prove it; see `cdc_views.operations.erasing.forgetting.forget_table`."""
+        from cdc_views.operations.erasing.forgetting import forget_table
 
         return forget_table(self, key=key, now=now or datetime.now(timezone.utc), **options)
 
     def drop_raw(self, *, older_than: str, now: datetime | None = None, **options: Any) -> Dropped:
-        """Drop raw facts that landed long ago and that the state covers; see `cdc_views.retention.drop_raw`."""
-        from cdc_views.retention import drop_raw
+        """Drop raw facts that landed long ago and that the state covers; see `cdc_views.operations.retention.drop_raw`."""
+        from cdc_views.operations.retention import drop_raw
 
         return drop_raw(self, older_than=older_than, now=now or datetime.now(timezone.utc), **options)
 
     def restore_raw(self, archive: Path) -> int:
-        """Put back what was dropped from raw; see `cdc_views.retention.restore_raw`."""
-        from cdc_views.retention import restore_raw
+        """Put back what was dropped from raw; see `cdc_views.operations.retention.restore_raw`."""
+        from cdc_views.operations.retention import restore_raw
 
         return restore_raw(self, archive)
 
     def replicas(self, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d") -> ReplicaReport:
-        """Return on how many nodes each cell fact was seen; see `cdc_views.replication.expected_of`, `.replicas`."""
-        from cdc_views.replication import expected_of, replicas
+        """Return on how many nodes each cell fact was seen; see `cdc_views.operations.replication.expected_of`, `.replicas`."""
+        from cdc_views.operations.replication import expected_of, replicas
 
         return replicas(self, expected_of(self, factor=factor, nodes=nodes, silent_after=silent_after))
 
@@ -206,19 +212,19 @@ class Table(TableContext):
 
     def fidelity(self) -> list[FidelityLine]:
         """Return one verdict a column, in schema order, preceded by those of `*` (whole rows)."""
-        from cdc_views.fidelity import fidelity_of
+        from cdc_views.operations.fidelity import fidelity_of
 
         return fidelity_of(self)
 
     def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
         """Return the statement that creates the view, by default in the dialect of the project's engine."""
-        from cdc_views.applying import print_view
+        from cdc_views.operations.applying import print_view
 
         return print_view(self, dialect, strategy=strategy)
 
     def apply(self, *, engine: str | None = None) -> str:
         """Create or replace the view in the engine's catalog; returns the statement that did it."""
-        from cdc_views.applying import apply_view
+        from cdc_views.operations.applying import apply_view
 
         return apply_view(self, engine=engine)
 
@@ -227,12 +233,12 @@ class Table(TableContext):
 
         DuckDB's views name the files of one snapshot, so they must follow each landing; others read the table itself.
         """
-        from cdc_views.applying import refresh_view
+        from cdc_views.operations.applying import refresh_view
 
         return refresh_view(self)
 
     def plan(self) -> TablePlan:
         """Return what `apply` would change, and how much there is to read."""
-        from cdc_views.applying import plan_view
+        from cdc_views.operations.applying import plan_view
 
         return plan_view(self)

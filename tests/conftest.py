@@ -17,11 +17,11 @@ from strategies.histories import NOW
 from strategies.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by
 
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import TableSchema
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

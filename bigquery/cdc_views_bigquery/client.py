@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from cdc_views.extras import needs
-from cdc_views.instants import span_seconds
+from cdc_views.model.extras import needs
 from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views.rules.instants import span_seconds
 from cdc_views_bigquery.limits import check_authorized
 from cdc_views_bigquery.storable import check_storable
 from cdc_views_bigquery.telling import told

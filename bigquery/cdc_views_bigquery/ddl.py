@@ -9,18 +9,18 @@ from enum import Enum
 from functools import lru_cache
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.merging import limits
-from cdc_views.merging.columns import check_shown
-from cdc_views.merging.types import CLUSTERABLE
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, Role
 from cdc_views.plan.build import Ask
 from cdc_views.plan.choose import choose
 from cdc_views.project.bigquery import BigQueryConfig, Granularity, Place
-from cdc_views.relation import LAYOUT_VERSION, Relation
-from cdc_views.schema import Column, Role
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
+from cdc_views_bigquery.merging import limits
+from cdc_views_bigquery.merging.columns import check_shown
+from cdc_views_bigquery.merging.types import CLUSTERABLE
 from cdc_views_bigquery.types import Fields, fields_of, quoted, text_literal
 from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 

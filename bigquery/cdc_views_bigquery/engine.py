@@ -10,7 +10,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.engines.asking import ask_of
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.warehouses import (
@@ -24,16 +24,16 @@ from cdc_views.engines.warehouses import (
     ViewChange,
 )
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
-from cdc_views.found import Adaptation
-from cdc_views.found.sinks import SinkColumns
+from cdc_views.formats.base import RawFormat
+from cdc_views.landing.external import Adaptation
+from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.project.bigquery import BigQueryConfig, Place
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
@@ -246,7 +246,7 @@ class BigQueryEngine:
             for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
                 self._make(made, raw.relation)
 
-        # of a derived raw table both have one name (`cdc_views.remote.state_name`); no other is ever emptied
+        # of a derived raw table both have one name (`cdc_views.operations.warehouse_state.state_name`); no other is ever emptied
         state = StateDefinition(target.raw.rpartition(".")[2], raw)
         merging = merging_of(self.place.dataset(self.place.state), self.config, state)
         return Incoming(self.connection, raw, target.raw, make, merging)

@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.errors import MalformedEventError, TransientError, UsageError
-from cdc_views.facts import Fact
-from cdc_views.found import Adaptation
-from cdc_views.found.shapes import EventText, Reading, RowReader, plain_columns
-from cdc_views.found.sinks import SinkColumns, arranged, check_is_exact, without_empty
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.external import Adaptation
+from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent
-from cdc_views.raw.base import RawFormat
+from cdc_views.rules.facts import Fact
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ConcurrentUpdateError
 from cdc_views_bigquery.types import quoted

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.quarantine import COLUMNS, BadEvent, rows_of
-from cdc_views.merging import Merging
-from cdc_views.relation import LAYOUT_VERSION, RawTable
+from cdc_views.rules.facts import Fact
 from cdc_views.sql.statements import envelope
+from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 from cdc_views_bigquery.client import Connection
+from cdc_views_bigquery.merging import Merging
 from cdc_views_bigquery.storable import rows_with_null
 from cdc_views_bigquery.telling import LOST
 from cdc_views_bigquery.types import fields_of, quoted, text_literal

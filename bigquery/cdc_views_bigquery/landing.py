@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cdc_views.errors import MalformedEventError, TransientError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.lander import micros
@@ -28,7 +28,7 @@ from cdc_views.landing.report import (
     no_progress,
 )
 from cdc_views.landing.sources import EventFile, Prefix, opened
-from cdc_views.raw.base import RawFormat
+from cdc_views.rules.facts import Fact
 from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks, rows_that_fit
 from cdc_views_bigquery.telling import ConcurrentUpdateError
 from cdc_views_bigquery.types import quoted, text_literal

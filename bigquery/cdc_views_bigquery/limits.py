@@ -1,13 +1,13 @@
 """What BigQuery refuses for its size, asked of tables, views and statements.
 
-The numbers are those of `cdc_views.merging.limits`.
+The numbers are those of `cdc_views_bigquery.merging.limits`.
 """
 
 from __future__ import annotations
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.merging import limits
-from cdc_views.merging.limits import QUERY_BYTES, VIEW_CHARACTERS
+from cdc_views_bigquery.merging import limits
+from cdc_views_bigquery.merging.limits import QUERY_BYTES, VIEW_CHARACTERS
 from cdc_views_bigquery.types import Fields
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.merging.columns import raw_columns
 from cdc_views.plan import names
 from cdc_views.plan.purge import PURGED_KIND
+from cdc_views_bigquery.merging.columns import raw_columns
 from cdc_views_bigquery.state import StateTables
 from cdc_views_bigquery.types import quoted
 

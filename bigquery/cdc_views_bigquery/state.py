@@ -1,4 +1,4 @@
-"""State and serving tables in BigQuery: made, completed and brought up to date by the scripts of `cdc_views.merging`.
+"""State and serving tables in BigQuery: made, completed and brought up to date by the scripts of `cdc_views_bigquery.merging`.
 
 A run is one job. It is a transaction: killed anywhere, nothing of it is there, and the next run makes up for it. Of two
 at once BigQuery cancels one, which is then tried again.
@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
-from cdc_views.instants import span_seconds
 from cdc_views.landing.lander import micros
-from cdc_views.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
-from cdc_views.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
-from cdc_views.merging.scripts import IDENTITY_LABEL
 from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.project.bigquery import BigQueryConfig, Place
-from cdc_views.relation import RawTable, Relation
+from cdc_views.rules.instants import span_seconds
+from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.ddl import raw_fields
+from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
+from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
+from cdc_views_bigquery.merging.scripts import IDENTITY_LABEL
 from cdc_views_bigquery.telling import ConcurrentUpdateError
 from cdc_views_bigquery.types import Fields, differences, merged, quoted
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.merging.types import refuse_lists_in_lists, scalar_type
+from cdc_views_bigquery.merging.types import refuse_lists_in_lists, scalar_type
 
 
 @dataclass(frozen=True, slots=True)

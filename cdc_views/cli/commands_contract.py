@@ -35,9 +35,9 @@ def export(
 ) -> None:
     """Write a contract of the project's tables: columns, types, keys, rules and service levels."""
     from cdc_views.api import Project
-    from cdc_views.contracts import contract_of, contract_yaml
-    from cdc_views.contracts.writing import COMMAND
-    from cdc_views.exporting import write_files
+    from cdc_views.export.contracts import contract_of, contract_yaml
+    from cdc_views.export.contracts.writing import COMMAND
+    from cdc_views.export.exporting import write_files
 
     tables = Project.load(project).select(select or ())
     if out is None:
@@ -53,7 +53,7 @@ def export(
 
 def _texts(tables: tuple[Table, ...], version: str) -> dict[str, str]:
     """A contract a table, by file name."""
-    from cdc_views.contracts import contract_of, contract_yaml
+    from cdc_views.export.contracts import contract_of, contract_yaml
 
     names = {table.name: table.config.slug for table in tables}
     return {
@@ -72,8 +72,8 @@ def check(
 ) -> None:
     """Compare a contract with the tables: columns, types, keys, and rules without a test. Exit code 1 on a difference."""
     from cdc_views.api import Project
-    from cdc_views.contracts import compare, read_contract
-    from cdc_views.contracts.comparing import Verdict
+    from cdc_views.export.contracts import compare, read_contract
+    from cdc_views.export.contracts.comparing import Verdict
 
     check_format(format)
     tables = Project.load(project).select(select or ())
@@ -93,8 +93,8 @@ def import_rules(
 ) -> None:
     """Print a contract's rules and service levels as `tests:` of the project file; what is no data test is warned of."""
     from cdc_views.api import Project
-    from cdc_views.contracts import read_contract, rules_for
-    from cdc_views.contracts.rules import tests_yaml
+    from cdc_views.export.contracts import read_contract, rules_for
+    from cdc_views.export.contracts.rules import tests_yaml
 
     read, tables = read_contract(file), Project.load(project).select(select or ())
     found = [(table.name, rules_for(read, table)) for table in tables if read.object_of(table) is not None]

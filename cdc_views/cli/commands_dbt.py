@@ -29,7 +29,7 @@ def export(
 ) -> None:
     """Write sources, models, tests, docs and exposures, and the macros they need, into a dbt project."""
     from cdc_views.api import Project
-    from cdc_views.dbt import export as export_tables
+    from cdc_views.export.dbt import export as export_tables
 
     check_format(format)
     loaded = Project.load(project)

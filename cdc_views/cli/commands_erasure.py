@@ -15,7 +15,7 @@ from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from cdc_views.erasing.forgetting import Erasure
+    from cdc_views.operations.erasing.forgetting import Erasure
 
 _COLUMNS = ("what", "location", "rows")
 
@@ -45,7 +45,7 @@ def forget(
     Exit code 1 where something is left, or quarantine has events of which nobody knows whose they are.
     """
     from cdc_views.api import Project
-    from cdc_views.erasing import forgetting
+    from cdc_views.operations.erasing import forgetting
 
     check_format(format)
     known = [member.value for member in forgetting.Undecodable]

@@ -16,7 +16,7 @@ from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Rejection
-    from cdc_views.schema import TableSchema
+    from cdc_views.model.schema import TableSchema
     from cdc_views.table import Table
 
 WithValuesOption = Annotated[
@@ -44,7 +44,7 @@ def land(
     A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
     """
     from cdc_views.api import Project
-    from cdc_views.ingest import land_files
+    from cdc_views.operations.ingest import land_files
     from cdc_views.project import RawFormatName
 
     check_format(format)

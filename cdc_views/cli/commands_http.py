@@ -20,8 +20,8 @@ def http(
     log_format: LogFormatOption = "text",
 ) -> None:
     """Events by HTTP, as Debezium Server posts them: answered once they have landed."""
+    from cdc_views.cli.producing import open_producer, receiving
     from cdc_views.landing.targets import ProducerOrder
-    from cdc_views.producing import open_producer, receiving
 
     arguments = [*context.args, *(["--log-format", log_format] if log_format != "text" else [])]
     receive = open_producer("http")

@@ -10,8 +10,8 @@ from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, 
 from cdc_views.cli.printing import JsonRow, check_format, print_rows
 
 if TYPE_CHECKING:
-    from cdc_views.lateness import LatePart
-    from cdc_views.schema import TableSchema
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.lateness import LatePart
 
 _COLUMNS = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
 
@@ -33,8 +33,8 @@ def late(
 
 
 def _rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:
-    from cdc_views.codec.jsontext import quote, to_json
-    from cdc_views.codec.times import timestamp_text
+    from cdc_views.rules.codec.jsontext import quote, to_json
+    from cdc_views.rules.codec.times import timestamp_text
 
     for part in parts:
         key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in part.key.items())
@@ -55,9 +55,9 @@ def _rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:
 
 def _value(part: LatePart) -> str:
     """As `query` prints it; null for what has no value."""
-    from cdc_views.codec.jsontext import to_json
-    from cdc_views.relation import element_value_type
-    from cdc_views.types import Udt
+    from cdc_views.model.types import Udt
+    from cdc_views.rules.codec.jsontext import to_json
+    from cdc_views.storage.relation import element_value_type
 
     if part.column is None or part.value is None:
         return "null"
@@ -70,9 +70,9 @@ def _value(part: LatePart) -> str:
 
 def _path(schema: TableSchema, part: LatePart) -> str:
     """The path of an element or a field; the bounds of a range."""
-    from cdc_views.codec.jsontext import quote, to_json
-    from cdc_views.explained import bound_text
-    from cdc_views.oracle import path_type
+    from cdc_views.operations.explained import bound_text
+    from cdc_views.rules.codec.jsontext import quote, to_json
+    from cdc_views.rules.oracle import path_type
 
     if part.start is not None and part.end is not None:
         return quote(f"{bound_text(schema, part.start, is_start=True)}, {bound_text(schema, part.end, is_start=False)}")

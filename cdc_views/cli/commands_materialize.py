@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
+from cdc_views.cli.messages import exit_code, tell
 from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
 from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
-from cdc_views.cli.telling import exit_code, tell
 from cdc_views.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
     from threading import Event
 
-    from cdc_views.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
+    from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
     from cdc_views.table import Table
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
@@ -53,7 +53,7 @@ def materialize(
     Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
     """
     from cdc_views.api import Project
-    from cdc_views.scheduling import job_of
+    from cdc_views.operations.scheduling import job_of
 
     check_format(format)
     if schedule and (once or full or wait):
@@ -82,7 +82,7 @@ def materialize(
 
 def _plan(tables: Iterable[Table], *, full: bool, engine: str | None, format: str, others: bool) -> None:
     """Print what runs would do; nothing is changed, and no lock is taken."""
-    from cdc_views.remote import materialize_remote
+    from cdc_views.operations.warehouse_state import materialize_remote
 
     if others:
         raise UsageError("--dry-run goes with none of --schedule, --wait and --trigger; leave those out")
@@ -141,7 +141,7 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
 
 def _keep_running(jobs: list[Job], *, format: str) -> None:
     """Run the schedule; standard output has a row a completed run as it ends, standard error the rest."""
-    from cdc_views.scheduling import SystemClock, run_schedule, run_until_stopped
+    from cdc_views.operations.scheduling import SystemClock, run_schedule, run_until_stopped
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
@@ -157,8 +157,8 @@ def _keep_running(jobs: list[Job], *, format: str) -> None:
 
 def _follow(tables: Iterable[Table], *, trigger: str, engine: str | None, format: str) -> None:
     """Follow the tables' streams; standard output has a row a run as it ends."""
-    from cdc_views.following import follow_tables
-    from cdc_views.scheduling import run_until_stopped
+    from cdc_views.operations.following import follow_tables
+    from cdc_views.operations.scheduling import run_until_stopped
 
     def told(name: str, outcome: Outcome) -> None:
         if format == "table":
@@ -181,7 +181,7 @@ def _scheduled_row(run: Completed) -> JsonRow:
 
 def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
     """The completed runs; whatever else happens is logged."""
-    from cdc_views.scheduling import Completed
+    from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:
         if isinstance(happening, Completed):
@@ -193,7 +193,7 @@ def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
 
 
 def _log(happening: Started | Failed | Skipped) -> None:
-    from cdc_views.scheduling import Failed, Started
+    from cdc_views.operations.scheduling import Failed, Started
 
     name = happening.table
     if isinstance(happening, Started):

@@ -139,8 +139,8 @@ def order_of(
     project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str | None = "debezium"
 ) -> ProducerOrder:
     """Return what a source is asked to do, without its own options; its tables are those of that raw format, None: of any."""
+    from cdc_views.cli.producing import targets_of
     from cdc_views.landing.targets import ProducerOrder
-    from cdc_views.producing import targets_of
 
     return ProducerOrder(
         targets=targets_of(project, tables or (), format_name=format_name, log=log),
@@ -153,8 +153,8 @@ def order_of(
 
 def run_source(source: str, order: ProducerOrder) -> None:
     """Run a source until a signal tells it to stop."""
-    from cdc_views.producing import open_producer, with_destination
-    from cdc_views.scheduling import run_until_stopped
+    from cdc_views.cli.producing import open_producer, with_destination
+    from cdc_views.operations.scheduling import run_until_stopped
 
     run, order = open_producer(source), with_destination(order)
 

@@ -42,7 +42,7 @@ def init(
     log_format: LogFormatOption = "text",
 ) -> None:
     """Write a project that runs: every table of a schema file, engine duckdb."""
-    from cdc_views.starting import start_project
+    from cdc_views.operations.starting import start_project
 
     check_format(format)
     if json_schema:
@@ -89,8 +89,8 @@ def generate(
 
 
 def _write_folder(out: Path, tables: Sequence[Table], *, dialect: str, strategy: str | None) -> None:
-    from cdc_views.applying import sql_folder
-    from cdc_views.reading import strategy_of
+    from cdc_views.operations.applying import sql_folder
+    from cdc_views.operations.reading import strategy_of
 
     files = sql_folder(tables, dialect, strategy=None if strategy is None else strategy_of(tables[0], strategy))
     for path, text in files.items():

@@ -63,7 +63,7 @@ def discard_waiting(
 ) -> None:
     """Let waiting events rest: no test counts them and no replay tries them. Their bytes stay, with the reason."""
     from cdc_views.api import Project
-    from cdc_views.quarantining import discard
+    from cdc_views.operations.quarantining import discard
 
     check_format(format)
     if is_all == bool(event):
@@ -75,7 +75,7 @@ def discard_waiting(
 
 def _print(names: list[str], project: Path, *, events: list[str] | tuple[str, ...], with_content: bool, format: str) -> None:
     from cdc_views.api import Project
-    from cdc_views.quarantining import waiting_of
+    from cdc_views.operations.quarantining import waiting_of
 
     check_format(format)
     loaded = Project.load(project)

@@ -85,7 +85,7 @@ def explain(
     """Print every candidate for each cell of a row, the winner, the rule that decided, and where each came from."""
     from cdc_views.api import Project
     from cdc_views.cli.explanations import print_explanation
-    from cdc_views.explained import CANDIDATE_COLUMNS, candidate_rows
+    from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows
 
     check_format(format)
     check_selected(table, select)
@@ -106,7 +106,7 @@ def fidelity(
 ) -> None:
     """Print per table and column how far the view can be trusted, and why; exit code 1 on UNSAFE that is not waived."""
     from cdc_views.api import Project
-    from cdc_views.raw.base import Verdict
+    from cdc_views.formats.base import Verdict
 
     check_format(format)
     lines = [line for table in Project.load(project).select(select or ()) for line in table.fidelity()]

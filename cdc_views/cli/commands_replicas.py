@@ -15,9 +15,9 @@ from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_ro
 from cdc_views.cli.quarantined import warn_of_quarantine
 
 if TYPE_CHECKING:
-    from cdc_views.replication import ReplicaReport
-    from cdc_views.replication.listing import PartialFact
-    from cdc_views.schema import TableSchema
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.replication import ReplicaReport
+    from cdc_views.operations.replication.listing import PartialFact
     from cdc_views.table import Table
 
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
@@ -60,8 +60,8 @@ def replicas(
 ) -> None:
     """Print on how many nodes each cell fact was seen and how each node stands; exit code 1 on too few copies."""
     from cdc_views.api import Project
-    from cdc_views.replication import expected_of, list_partial
-    from cdc_views.replication import replicas as count
+    from cdc_views.operations.replication import expected_of, list_partial
+    from cdc_views.operations.replication import replicas as count
 
     check_format(format)
     check_selected(table, select)
@@ -111,13 +111,13 @@ def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
 
 
 def _instant(micros: int | None) -> str | None:
-    from cdc_views.codec.times import timestamp_text
+    from cdc_views.rules.codec.times import timestamp_text
 
     return None if micros is None else timestamp_text(micros // 1000)
 
 
 def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
-    from cdc_views.codec.jsontext import quote, to_json
+    from cdc_views.rules.codec.jsontext import quote, to_json
 
     for fact in facts:
         key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in fact.key.items())
@@ -134,9 +134,9 @@ def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[Js
 
 def _path(schema: TableSchema, fact: PartialFact) -> str:
     """The path of an element or a field; the bounds of a range."""
-    from cdc_views.codec.jsontext import quote, to_json
-    from cdc_views.explained import bound_text
-    from cdc_views.oracle import path_type
+    from cdc_views.operations.explained import bound_text
+    from cdc_views.rules.codec.jsontext import quote, to_json
+    from cdc_views.rules.oracle import path_type
 
     if fact.start is not None and fact.end is not None:
         return quote(f"{bound_text(schema, fact.start, is_start=True)}, {bound_text(schema, fact.end, is_start=False)}")

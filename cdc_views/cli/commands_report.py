@@ -70,7 +70,7 @@ def report(
 
 def _check_something_landed(tables: Sequence[Table]) -> None:
     """Refuse a report of nothing, as `validate` does; one table with events is enough."""
-    from cdc_views.ingest import check_landed
+    from cdc_views.operations.ingest import check_landed
 
     missing = []
     for table in tables:

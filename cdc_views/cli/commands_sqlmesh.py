@@ -28,7 +28,7 @@ def export(
 ) -> None:
     """Write a model per table, and config.yaml where there is none, into a SQLMesh project on DuckDB."""
     from cdc_views.api import Project
-    from cdc_views.sqlmesh import export as export_tables
+    from cdc_views.export.sqlmesh import export as export_tables
 
     check_format(format)
     print_exported(export_tables(Project.load(project).select(select or ()), out), format=format)

@@ -25,7 +25,7 @@ def tail(
 ) -> None:
     """Print the facts of a table as they land, one JSON object a line, until interrupted."""
     from cdc_views.api import Project
-    from cdc_views.tailing import BEFORE_ALL, current_version, landed_after
+    from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
 
     check_selected(table, select)
     target = Project.load(project).table(table)

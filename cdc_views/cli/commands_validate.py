@@ -59,7 +59,7 @@ def validate(
 ) -> None:
     """Run the data tests of each table; exit code 1 where one fails."""
     from cdc_views.api import Project
-    from cdc_views.severity import Severity
+    from cdc_views.model.severity import Severity
 
     check_format(format)
     if fail_on not in _SEVERITIES:
@@ -86,8 +86,8 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
         from cdc_views.quality.validating import validate_table
 
         return validate_table
-    from cdc_views.contracts import read_contract
-    from cdc_views.contracts.validating import validate_with
+    from cdc_views.export.contracts import read_contract
+    from cdc_views.export.contracts.validating import validate_with
 
     return partial(validate_with, read_contract(contract))
 
@@ -101,7 +101,7 @@ def _complain(failed: Sequence[tuple[str, Check]]) -> None:
 
 
 def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
-    from cdc_views.codec.jsontext import quote
+    from cdc_views.rules.codec.jsontext import quote
 
     for report in reports:
         for check in report.checks:

@@ -40,7 +40,7 @@ def status(
     if loaded.is_remote:
         _remote_status(loaded, select or (), format=format)
         return
-    from cdc_views.standing import standing_of
+    from cdc_views.operations.status import standing_of
 
     found = [standing_of(table) for table in loaded.select(select or ())]
     shown = [{**{name: getattr(standing, name) for name in _STANDING}, "problem": standing.problem or None} for standing in found]
@@ -54,7 +54,7 @@ def status(
 
 def _remote_status(loaded: Project, select: Sequence[str], *, format: str) -> None:
     """What BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
-    from cdc_views.applying import definition_of
+    from cdc_views.operations.applying import definition_of
 
     records = []
     with loaded.remote() as engine:
@@ -94,9 +94,9 @@ def cost(
 ) -> None:
     """Print what a month costs in BigQuery: reading a view of raw, a state and what landed since, or a serving table."""
     from cdc_views.api import Project
-    from cdc_views.applying import taken_away
     from cdc_views.cli.cost_plot import cost_plot
     from cdc_views.engines.warehouses import Load, warehouse
+    from cdc_views.operations.applying import taken_away
 
     check_format(format)
     found = Project.load(project).table(table)
@@ -123,8 +123,8 @@ def _check_known(load: Load, measured: Measured | None) -> None:
 
 def _measured(table: Table) -> Measured | None:
     """What BigQuery says of the raw table, by its statistics and a dry run."""
-    from cdc_views.applying import definition_of
     from cdc_views.engines.warehouses import Measured
+    from cdc_views.operations.applying import definition_of
 
     with table.project.remote() as engine:
         found = engine.plan(definition_of(table))

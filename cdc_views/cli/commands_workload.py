@@ -12,7 +12,7 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.extras import load
+from cdc_views.model.extras import load
 
 _GROUP = "cdc_views.workloads"
 _FROM_ENVIRONMENT = "env"
@@ -53,7 +53,7 @@ def workload(
 
 
 def _run(run: Any, order: dict[str, Any]) -> None:
-    from cdc_views.scheduling import run_until_stopped
+    from cdc_views.operations.scheduling import run_until_stopped
 
     made: dict[str, int] = {}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cdc_views.cli.printing import print_rows
-from cdc_views.codec.jsontext import to_json
-from cdc_views.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
-from cdc_views.explaining import Explanation
+from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
+from cdc_views.operations.explaining import Explanation
+from cdc_views.rules.codec.jsontext import to_json
 
 
 def print_explanation(explanation: Explanation) -> None:

@@ -16,10 +16,10 @@ import typer
 
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
+from cdc_views.cli.messages import FAILED, named, tell
 from cdc_views.cli.options import asked
-from cdc_views.cli.telling import FAILED, named, tell
 from cdc_views.errors import CdcViewsError, did_you_mean
-from cdc_views.extras import missing_extra
+from cdc_views.model.extras import missing_extra
 
 _INTERRUPTED = 130
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.cli.printing import as_json_rows, print_rows
 
 if TYPE_CHECKING:
-    from cdc_views.applying import TablePlan
+    from cdc_views.operations.applying import TablePlan
 
 _COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
 _PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", "read_bytes", "money", "currency", "most_bytes")

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from cdc_views.codec.jsontext import JsonRow, quote
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.exporting import Exported
+from cdc_views.export.exporting import Exported
+from cdc_views.rules.codec.jsontext import JsonRow, quote
 
 _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cdc_views.engines.base import Engine
 from cdc_views.errors import ConfigError, UnsupportedError, did_you_mean
-from cdc_views.extras import load, needs
+from cdc_views.model.extras import load, needs
 
 ENGINES = ("duckdb", "spark", "bigquery")
 """Names that a project file may say."""

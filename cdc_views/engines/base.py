@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from cdc_views.model.strategy import Strategy
 from cdc_views.plan.compact import BASE, OVERLAY
 from cdc_views.plan.late import KnownBy
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.reduction import Split
-from cdc_views.relation import RawTable
-from cdc_views.strategy import Strategy
+from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
     from cdc_views.engines.serving import ServingWrite

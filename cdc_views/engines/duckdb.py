@@ -20,11 +20,11 @@ from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
 from cdc_views.plan.nodes import Node, Source
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.relation import RawTable
 
 
 class DuckDbEngine:

@@ -34,7 +34,7 @@ def connect_locked(files: Iterable[str]) -> duckdb.DuckDBPyConnection:
     """Return a connection that reads these files and tables registered with it, and nothing else there is.
 
     It opens no other file and no network, loads no extension, and its settings cannot be changed: what a condition
-    must not do (`cdc_views.conditions`) is not there to be done.
+    must not do (`cdc_views.model.conditions`) is not there to be done.
     """
     allowed = f"SET allowed_paths = [{', '.join(map(literal, files))}]"
     return _connect(IN_MEMORY, (*_COMMON, allowed, *_LOCK))

@@ -15,10 +15,10 @@ import pyarrow as pa
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.duckdb_types import literal, quoted
 from cdc_views.engines.state_plan import covered_part, name_in_state
-from cdc_views.facts import FactKind
 from cdc_views.plan import names
 from cdc_views.plan.compact import COVERS, PART
 from cdc_views.plan.reduction import Reduction
+from cdc_views.rules.facts import FactKind
 
 _KIND = "covered"
 _TYPE = pa.struct([pa.field("file", pa.string()), pa.field("rows", pa.binary())])

@@ -13,6 +13,7 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.duckdb_covered import with_covered
 from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
+from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
@@ -21,7 +22,6 @@ from cdc_views.landing.digests import note_commit
 from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Source
-from cdc_views.readable import readable
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from cdc_views.engines.asking import ask_of
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources
 from cdc_views.engines.duckdb_covered import uncovered
 from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_files
@@ -17,9 +17,9 @@ from cdc_views.engines.state_plan import in_time
 from cdc_views.plan.build import Ask
 from cdc_views.plan.nodes import Source
 from cdc_views.plan.rewrites import prune
-from cdc_views.relation import RawTable
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
+from cdc_views.storage.relation import RawTable
 
 _ALIKE = {Source.PLAIN, Source.JUDGED, Source.OVERLAY, Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED}
 """Parts whose files one commit wrote; what `forget` rewrites keeps its columns."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.codec.physical import from_physical
-from cdc_views.codec.serialized import deserialize
-from cdc_views.naming import physical_name
-from cdc_views.oracle import path_type
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import EMPTY, ListOf, LogicalType, MapOf, SetOf, Udt, reads_from_bytes
 from cdc_views.plan.names import IS_ROW
 from cdc_views.plan.shape import exact_key, exact_name
-from cdc_views.relation import Relation, element_value_type
-from cdc_views.schema import Column, Role
-from cdc_views.types import EMPTY, ListOf, LogicalType, MapOf, SetOf, Udt, reads_from_bytes
+from cdc_views.rules.codec.physical import from_physical
+from cdc_views.rules.codec.serialized import deserialize
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation, element_value_type
 
 Reader = Callable[[Any], Any]
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from cdc_views.codec.physical import arrow_type
 from cdc_views.engines.base import Sources
-from cdc_views.friendly import override_type
-from cdc_views.naming import held_name, physical_name
+from cdc_views.model.naming import held_name, physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
 from cdc_views.plan.shape import is_mappable
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
+from cdc_views.rules.codec.physical import arrow_type
 from cdc_views.sql.casts import casts_of
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.storage.friendly import override_type
+from cdc_views.storage.relation import Relation
 
 _SHOWN = {
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),

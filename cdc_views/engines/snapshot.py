@@ -10,7 +10,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
 from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 
 
 def plan_of(write: StateWrite) -> UnionAll:

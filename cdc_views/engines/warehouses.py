@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.errors import UnsupportedError
-from cdc_views.extras import load
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import RawTable
+from cdc_views.formats.base import RawFormat
+from cdc_views.model.extras import load
+from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
 
-    from cdc_views.found import Adaptation
-    from cdc_views.found.sinks import SinkColumns
     from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.landing.external import Adaptation
+    from cdc_views.landing.external.sinks import SinkColumns
     from cdc_views.project import ProjectConfig
 
 SCHEME = "bigquery://"
@@ -239,7 +239,7 @@ class WarehouseEngine(Engine, Protocol):
     def adapt(
         self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
     ) -> Adaptation:
-        """Bring the raw table derived from somebody else's up to date; see `cdc_views.found.adapt`.
+        """Bring the raw table derived from somebody else's up to date; see `cdc_views.landing.external.adapt`.
 
         `names` are those of the columns that a sink keeps keys and places of records in; `now` is the new rows' landing time.
         """

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cdc_views.codec.jsonread import parse_json
 from cdc_views.errors import MalformedEventError
-from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.fact_filter import NOT_KEPT
 from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.quarantine import BadEvent
 from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine
+from cdc_views.rules.codec.jsonread import parse_json
+from cdc_views.rules.facts import Fact
 
 BATCH_ROWS = 20_000
 """Facts a commit holds; bounds memory, not correctness."""

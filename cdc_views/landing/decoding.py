@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import RawFormat, SourceLine
 from cdc_views.landing.fact_filter import sifted
 from cdc_views.landing.forgotten import Forgotten
-from cdc_views.raw.base import RawFormat, SourceLine
-from cdc_views.relation import RawTable
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from cdc_views.whole_files import write_whole
+from cdc_views.model.whole_files import write_whole
 
 FOLDER = "_digests"
 _FILE = "sha256.jsonl"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from cdc_views.schema import TableSchema
-from cdc_views.types import ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf
 
 _LEFT_OUT = "…"
 _TEXT = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
@@ -23,8 +23,8 @@ _SUBJECT = re.compile(r"(?P<before>\A|: )(?P<value>[^:]*?)(?= is not an? )")
 def without_values(reason: str, schema: TableSchema) -> str:
     r"""Return a reason with `…` in place of what may be a value: texts but names of the schema's, numbers, JSON.
 
-    >>> from cdc_views.schema import Column, Role
-    >>> from cdc_views.types import Kind, Scalar
+    >>> from cdc_views.model.schema import Column, Role
+    >>> from cdc_views.model.types import Kind, Scalar
     >>> orders = TableSchema("shop", "orders", (Column("id", Scalar(Kind.INT), Role.PARTITION),))
     >>> without_values("'id': \"ssn-123\" is not a int: an integer was expected", orders)
     "'id': … is not a int: an integer was expected"

@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from cdc_views.codec.comparable import comparable, partition_identity
-from cdc_views.codec.keys import parse_key
-from cdc_views.codec.physical import to_physical
-from cdc_views.facts import Bound, Fact, FactKind
-from cdc_views.naming import KIND, key_name, physical_name
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import carries_comparable
+from cdc_views.model.naming import KIND, key_name, physical_name
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import carries_comparable
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.codec.physical import to_physical
+from cdc_views.rules.facts import Bound, Fact, FactKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import RawFormat, SourceLine
 from cdc_views.landing.forgotten import Entry, Forgotten, newer_part
-from cdc_views.raw.base import RawFormat, SourceLine
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
 
 NOT_KEPT = b""
 """The bytes that quarantine keeps of an event with something of a forgotten key."""

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import check_raw, create_raw
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 _OPENED_ANEW_AFTER = 50
 """Versions: over 400 commits of one row the median was 13 ms, against 24 ms held open all the time and 40 ms opened each time."""

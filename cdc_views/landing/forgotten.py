@@ -33,13 +33,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cdc_views.cells import Cell
 from cdc_views.errors import ConfigError
-from cdc_views.facts import Elements, Fact, FactKind
+from cdc_views.formats.base import WriteOrder
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import TableSchema
-from cdc_views.whole_files import write_whole
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.whole_files import write_whole
+from cdc_views.rules.cells import Cell
+from cdc_views.rules.facts import Elements, Fact, FactKind
 
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32

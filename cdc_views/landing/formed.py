@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_views.formats.base import RawFormat, SourceLine
+from cdc_views.formats.forms import without_values
+from cdc_views.formats.row_form import RowForm
 from cdc_views.landing.formed_rows import rows_of_tokens
 from cdc_views.landing.tokens import UnfitError
-from cdc_views.raw.base import RawFormat, SourceLine
-from cdc_views.raw.forms import without_values
-from cdc_views.raw.row_form import RowForm
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.cells import RANK_FLOOR
-from cdc_views.codec.serialized import serialize
-from cdc_views.facts import FactKind
+from cdc_views.formats.forms import Slot
+from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm
 from cdc_views.landing.tokens import Stored, Tokens, UnfitError, one_by_one, stored
-from cdc_views.naming import KIND, bytes_name, key_name, physical_name
-from cdc_views.raw.forms import Slot
-from cdc_views.raw.row_form import ColumnSlot, LogPosition, OriginForm, RowForm
-from cdc_views.relation import Relation, identity
-from cdc_views.types import carries_comparable, reads_from_bytes
+from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.types import carries_comparable, reads_from_bytes
+from cdc_views.rules.cells import RANK_FLOOR
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation, identity
 
 _LIVE = RANK_FLOOR + 1
 """The rank of a row marker without a time to live."""

@@ -19,6 +19,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import TransientError
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder
@@ -30,8 +31,7 @@ from cdc_views.landing.raw_table import create_raw
 from cdc_views.landing.refusing import check_files
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, Rejection, no_progress
 from cdc_views.landing.sources import EventFile, opened
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -33,7 +33,7 @@ from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, w
 from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
 from cdc_views.landing.sources import Prefix, RawLine
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 COLUMNS = pa.schema(
     [

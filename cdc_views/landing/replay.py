@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cdc_views.errors import MalformedEventError, TransientError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, recorded, recording
@@ -29,8 +29,8 @@ from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import RawTable
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable
 
 _NUMBER = "replay"
 _FENCE = "replay-fence"

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from cdc_views.formats.base import order_key
 from cdc_views.landing.delta import delta_errors
-from cdc_views.naming import KIND, physical_name
-from cdc_views.raw.base import order_key
-from cdc_views.relation import RawTable
+from cdc_views.model.naming import KIND, physical_name
+from cdc_views.storage.relation import RawTable
 
 
 def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: int) -> list[tuple[Any, ...]]:

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.cells import Cell
-from cdc_views.codec.serialized import deserialize, serialize
-from cdc_views.facts import Bound, Elements, Fact
-from cdc_views.oracle import path_type
-from cdc_views.relation import Relation, element_value_type
-from cdc_views.relation_read import facts_of
-from cdc_views.schema import TableSchema
-from cdc_views.types import EMPTY, LogicalType, Udt
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import EMPTY, LogicalType, Udt
+from cdc_views.rules.cells import Cell
+from cdc_views.rules.codec.serialized import deserialize, serialize
+from cdc_views.rules.facts import Bound, Elements, Fact
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation, element_value_type
+from cdc_views.storage.relation_read import facts_of
 
 _LANDED_AT = "_landed_at"
 _ORIGIN = "_origin"

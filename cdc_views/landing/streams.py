@@ -26,7 +26,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from cdc_views.errors import MalformedEventError, TransientError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
@@ -39,8 +39,8 @@ from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent, put_once
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import RawTable
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable
 
 _BEFORE_ALL = Position(-1, 0)
 

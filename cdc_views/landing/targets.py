@@ -9,10 +9,10 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
+from cdc_views.formats.base import RawFormat
 from cdc_views.landing.streams import BatchReport, Position, StreamEvent
-from cdc_views.raw.base import RawFormat
-from cdc_views.relation import RawTable
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.storage.relation import RawTable
 
 
 class EventLander(Protocol):

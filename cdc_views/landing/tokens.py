@@ -19,15 +19,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.cells import RANK_FLOOR
-from cdc_views.codec.jsonread import parse_json
-from cdc_views.codec.physical import arrow_type, to_physical
-from cdc_views.raw.connect_hints import MARKS, Unit, is_unavailable
-from cdc_views.raw.connect_times import stated_unit
-from cdc_views.raw.connect_values import native
-from cdc_views.raw.forms import Look
-from cdc_views.raw.row_form import ColumnSlot
-from cdc_views.types import Kind, carries_order_bytes
+from cdc_views.formats.connect_hints import MARKS, Unit, is_unavailable
+from cdc_views.formats.connect_times import stated_unit
+from cdc_views.formats.connect_values import native
+from cdc_views.formats.forms import Look
+from cdc_views.formats.row_form import ColumnSlot
+from cdc_views.model.types import Kind, carries_order_bytes
+from cdc_views.rules.cells import RANK_FLOOR
+from cdc_views.rules.codec.jsonread import parse_json
+from cdc_views.rules.codec.physical import arrow_type, to_physical
 
 Tokens = Sequence[str | None]
 _EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1

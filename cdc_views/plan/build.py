@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cdc_views.naming import physical_name
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
 from cdc_views.plan.history import versions
@@ -18,9 +20,7 @@ from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, un
 from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
+from cdc_views.storage.relation import Relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
-from cdc_views.oracle import path_type
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Agg,
@@ -55,10 +56,9 @@ from cdc_views.plan.reduce import (
 from cdc_views.plan.reduction import Reduction, Split
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
 from cdc_views.plan.split import SHOWN_AS_STORED, places, untouched
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation, element_value_type
-from cdc_views.schema import Column
-from cdc_views.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation, element_value_type
 
 PART = "_part"
 """The state's partition column: a letter, then the first binary digits of the partition key's digest."""

@@ -6,9 +6,9 @@ compare. `changes_at` turns that into epoch seconds.
 
 from __future__ import annotations
 
-from cdc_views.cells import RANK_FLOOR, TTL_BITS, unrank
 from cdc_views.plan.expr import Call, Each, Expr, Field, Greatest, Item, Keep, Lit, Op, both, when
 from cdc_views.plan.order import RANK, has_expiry
+from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS, unrank
 
 SHIFT = TTL_BITS + 1
 """Bits of a rank below the expiry."""
@@ -39,7 +39,7 @@ def soonest(expiries: list[Expr]) -> Expr:
 def changes_at(negated: int) -> int:
     """Return the epoch second that a negated rank stands for: what the engines compute by a shift.
 
-    >>> from cdc_views.cells import Liveness, rank
+    >>> from cdc_views.rules.cells import Liveness, rank
     >>> changes_at(-rank(Liveness(1, ttl=60, expires_at=1_795_254_655)))
     1795254655
     """

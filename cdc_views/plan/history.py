@@ -7,7 +7,8 @@ number of facts, not with its square; only elements of collections are joined wi
 
 from __future__ import annotations
 
-from cdc_views.facts import FactKind
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Case, Expr, Fold, Lit, Op, Over, Struct, Window, both, col, either, is_null, when
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll
@@ -24,8 +25,7 @@ from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_inst
 from cdc_views.plan.shape import exact_name
 from cdc_views.plan.show import Showing, static_rows, visible_rows
 from cdc_views.plan.timeline import Timeline
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import Column
+from cdc_views.rules.facts import FactKind
 
 _VISIBLE, _STEP, _ROWS_THERE = "_visible", "_step", "_rows_there"
 _TOLD, _TOLD_BEFORE = "_told", "_told_before"

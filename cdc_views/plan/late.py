@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from enum import Enum
 
-from cdc_views.facts import FactKind
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Expr, Fold, Named, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
 from cdc_views.plan.purge import THROUGH, remembered
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.sieve import After, Every, Sieve, Until, greatest, sifted
-from cdc_views.relation import Relation
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 _ORIGIN = "_origin"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cdc_views.naming import KIND as RAW_KIND
-from cdc_views.naming import bytes_name, key_name, physical_name
-from cdc_views.schema import Column, Role
-from cdc_views.types import Udt, carries_comparable, reads_from_bytes
+from cdc_views.model.naming import KIND as RAW_KIND
+from cdc_views.model.naming import bytes_name, key_name, physical_name
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import Udt, carries_comparable, reads_from_bytes
 
 KIND, LIVE, DELETED, FROM, TO, LANDED = RAW_KIND, "_live", "_deleted", "_from", "_to", "_landed_at"
 SCOPE = "_scope"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, Source, UnionAll
@@ -20,7 +20,7 @@ from cdc_views.plan.reduce import displayed, reduce_rows
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import Showing, covered_rows, shown_keys, shown_values, telling_form, visible_rows
 from cdc_views.plan.split import keys_of, places
-from cdc_views.schema import Column
+from cdc_views.rules.facts import FactKind
 
 _TOLD_MARKER = "_told_marker"
 """Whether fresh facts have a row marker."""

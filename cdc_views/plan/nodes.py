@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from cdc_views.model.types import LogicalType
 from cdc_views.plan.expr import Expr, Named
-from cdc_views.types import LogicalType
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cdc_views.cells import RANK_FLOOR, TTL_BITS
+from cdc_views.model.types import Kind, LogicalType, Scalar, carries_order_bytes
 from cdc_views.plan.expr import Call, Col, Expr, Field, Lit, Op, either, is_null
-from cdc_views.types import Kind, LogicalType, Scalar, carries_order_bytes
+from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 
 _SIGNED = frozenset(
     {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT}

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Struct, col, either, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source, UnionAll
@@ -20,8 +20,8 @@ from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduce import display_folds, displayed
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Instant, Others, Uncovered, greatest, sifted
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 PURGED_KIND = "purged"
 """The `_kind` of what a state remembers of a partition: `_live` has the largest write time that left, and the largest

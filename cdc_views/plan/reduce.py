@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
-from cdc_views.oracle import path_type
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import LogicalType, Udt, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Agg,
@@ -34,9 +34,9 @@ from cdc_views.plan.expr import (
 from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind, LatestCells, Node, Select
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduction import Reduction
-from cdc_views.relation import element_value_type
-from cdc_views.schema import Column
-from cdc_views.types import LogicalType, Udt, carries_comparable, reads_from_bytes
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import element_value_type
 
 
 def reduce_rows(request: Reduction) -> Node:

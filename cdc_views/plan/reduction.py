@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cdc_views.facts import FactKind
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Field, Friendly, Lit, Named, Op, both, col, when
 from cdc_views.plan.nodes import ROWS_ALONE, CellColumn, Node, Scan, Source
 from cdc_views.plan.order import VALUE, WRITTEN
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, LogicalType, Scalar
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 Payload = Callable[[LogicalType], tuple[str, ...]]
 """Which stored fields of a cell the rest of the plan reads, by the type of its value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.facts import FactKind
+from cdc_views.formats.base import WriteOrder
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Agg,
@@ -26,7 +26,7 @@ from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import range_of
 from cdc_views.plan.show import range_deletion
 from cdc_views.plan.timeline import Timeline
-from cdc_views.raw.base import WriteOrder
+from cdc_views.rules.facts import FactKind
 
 _PARTITION_DELETIONS, _TABLE_DELETIONS = "_partition_deletions", "_table_deletions"
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import held_name, physical_name
+from cdc_views.model.naming import held_name, physical_name
+from cdc_views.model.schema import TableSchema
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.compact import PART, part_of
 from cdc_views.plan.expr import Call, Expr, Lit, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Select
 from cdc_views.plan.reduction import Reduction, Split
-from cdc_views.relation import Relation
-from cdc_views.schema import TableSchema
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 CHANGES_AT = "_changes_at"
 """Epoch second at which expiry next changes a row; null: never."""

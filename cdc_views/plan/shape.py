@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_views.naming import physical_name
-from cdc_views.oracle import path_type
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
 from cdc_views.plan.expr import Col, Each, Expr, Field, Friendly, Item, MapFrom, Named, Struct, when
 from cdc_views.plan.order import BYTES, VALUE
-from cdc_views.relation import element_value_type
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable, reads_from_bytes
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import element_value_type
 
 
 def exact_name(column: str) -> str:

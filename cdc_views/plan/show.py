@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
 from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
@@ -33,8 +35,6 @@ from cdc_views.plan.expr import (
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
 from cdc_views.plan.shape import Shape, exact_name
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, LogicalType, Scalar, Udt, is_text
 
 
 @dataclass(frozen=True, slots=True)

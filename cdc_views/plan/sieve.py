@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from cdc_views.naming import physical_name
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Udt
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Call,
@@ -31,9 +34,6 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, now_rank
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import Column
-from cdc_views.types import Udt
 
 DELETION, CELLS, AT = "deletion", "cells", "at"
 Instant = int | Expr

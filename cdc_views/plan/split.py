@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cdc_views.facts import FactKind
 from cdc_views.plan.expr import Expr, Named, col
 from cdc_views.plan.nodes import ROWS_ALONE, Join, JoinKind, Node, Source, UnionAll
 from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.rules.facts import FactKind
 
 SHOWN_AS_STORED = ROWS_ALONE
 """Where rows are that show what is stored."""

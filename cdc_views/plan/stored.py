@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Expr, Field, Named, col
 from cdc_views.plan.nodes import Node, Source
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction
-from cdc_views.schema import Column
+from cdc_views.rules.facts import FactKind
 
 
 def stored_rows(request: Reduction, source: Source) -> Node:

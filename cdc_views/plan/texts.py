@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from cdc_views.errors import UsageError
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import INTEGER_BITS, Kind, Scalar
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import INTEGER_BITS, Kind, Scalar
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cdc_views.cells import RANK_FLOOR, TTL_BITS
-from cdc_views.facts import FactKind
-from cdc_views.naming import physical_name
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Call,
@@ -33,8 +33,8 @@ from cdc_views.plan.nodes import Explode, Node, Select
 from cdc_views.plan.order import RANK, WRITTEN, now_rank
 from cdc_views.plan.reduce import displayed, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import Column
+from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
+from cdc_views.rules.facts import FactKind
 
 _TIMES = "_times"
 _LAST_EXPIRY = (1 << 32) - 1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from cdc_views.conditions import Condition
 from cdc_views.errors import UnknownColumnError
-from cdc_views.naming import physical_name
+from cdc_views.model.conditions import Condition
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import Scalar, is_reshaped
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.names import view_key
 from cdc_views.plan.texts import NumberTextError, advice
-from cdc_views.schema import TableSchema
-from cdc_views.types import Scalar, is_reshaped
 
 
 def parse_where(schema: TableSchema, condition: Condition) -> UserSql:

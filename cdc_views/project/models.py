@@ -19,14 +19,14 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_views.cron import Cron
-from cdc_views.overrides import parse_override
+from cdc_views.formats.connect_hints import Binary, Decimals
+from cdc_views.model.cron import Cron
+from cdc_views.model.overrides import parse_override
+from cdc_views.model.severity import Severity
+from cdc_views.model.strategy import Strategy
 from cdc_views.project.bigquery import BigQueryConfig, split_place
 from cdc_views.project.parts import Name, Part
 from cdc_views.project.paths import default_raw_table, split_name
-from cdc_views.raw.connect_hints import Binary, Decimals
-from cdc_views.severity import Severity
-from cdc_views.strategy import Strategy
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")

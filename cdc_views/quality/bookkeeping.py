@@ -15,12 +15,12 @@ from deltalake import DeltaTable
 from cdc_views.engines.duckdb_types import is_same_type
 from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
-from cdc_views.materialize.identity import Mark
-from cdc_views.materialize.state import StateTable
+from cdc_views.model.severity import Severity
 from cdc_views.plan.compact import LATE
 from cdc_views.quality.checks import MOST_PLACES, Check
-from cdc_views.relation import RawTable
-from cdc_views.severity import Severity
+from cdc_views.state.identity import Mark
+from cdc_views.state.state_table import StateTable
+from cdc_views.storage.relation import RawTable
 
 KNOWN = Check("raw_is_the_one_known", "raw continues what landings and the state know of it", unit="raw tables")
 _WATERMARK = Check("watermark_never_goes_back", "no commit covers an earlier version of raw than one before", unit="commits")

@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import ConfigError, UnsupportedError
-from cdc_views.extras import needs
-from cdc_views.frames import pandas_rows
+from cdc_views.model.extras import needs
+from cdc_views.operations.frames import pandas_rows
+from cdc_views.operations.querying import Asked, query_table
 from cdc_views.quality.checks import Report
 from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
-from cdc_views.querying import Asked, query_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdc_views.context import TableContext
+    from cdc_views.operations.context import TableContext
 
 _SITE = "local_site"
 _SOURCE = "cdc-views"

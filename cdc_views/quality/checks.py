@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cdc_views.severity import Severity
+from cdc_views.model.severity import Severity
 
 
 class Status(str, Enum):

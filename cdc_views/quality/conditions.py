@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdc_views.conditions import Condition
+from cdc_views.model.conditions import Condition
 
 if TYPE_CHECKING:
     from cdc_views.project.models import DataTest

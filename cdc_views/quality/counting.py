@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import EngineError
-from cdc_views.facts import FactKind
+from cdc_views.formats.base import WriteOrder
 from cdc_views.landing.forgotten import AHEAD
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.severity import Severity
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build
 from cdc_views.plan.expr import (
@@ -37,10 +39,8 @@ from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.reduction import Split
 from cdc_views.plan.sieve import Every, greatest
 from cdc_views.quality.checks import Check
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
-from cdc_views.severity import Severity
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 _SOUND = ("facts_are_known", "cells_have_write_times")
 """Checks without which the facts cannot be read one by one."""

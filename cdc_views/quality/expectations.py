@@ -13,7 +13,7 @@ from typing import Any
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")  # read when the package is imported
 
-from cdc_views.extras import needs
+from cdc_views.model.extras import needs
 from cdc_views.quality.checks import Check, Report, Status
 from cdc_views.quality.suites import OWNER, SEVERITIES
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.duckdb_tables import from_clause, from_row_groups
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
-from cdc_views.facts import Fact
 from cdc_views.quality.sampling import Sample, facts_from
+from cdc_views.rules.facts import Fact
 
 MOST_FACTS = 250_000
 """Facts of raw that are looked at, give or take a row group."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cdc_views.model.severity import Severity
 from cdc_views.quality.checks import MOST_PLACES, Check
-from cdc_views.severity import Severity
 
 _SUITE = Check("expectations", "Great Expectations finds the rows as the suite of cdc-views expects them", unit="expectations")
 _LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")

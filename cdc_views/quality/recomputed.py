@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.facts import Fact
-from cdc_views.oracle import Row
 from cdc_views.quality.landed import Landed, landed
 from cdc_views.quality.sampling import Identity, Mismatch, Sample, differences, draw, expected_rows, kept_facts, shown_rows
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import Sampled
-from cdc_views.oracle import latest_rows
 from cdc_views.quality.checks import Check
 from cdc_views.quality.counting import Wanted, counts_apart, why_unreadable
 from cdc_views.quality.sampling import DELETIONS, SAMPLE, Mismatch, differences
-from cdc_views.relation import RawTable
-from cdc_views.relation_read import facts_of
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import RawTable
+from cdc_views.storage.relation_read import facts_of
 
 _FILES = (
     Check("raw_files", "what is kept in files is there and readable"),

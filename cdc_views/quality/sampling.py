@@ -18,27 +18,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from cdc_views.codec.comparable import partition_identity
-from cdc_views.codec.jsontext import quote, to_json
-from cdc_views.comparing import told_apart
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.duckdb_state import snapshot_of_files
 from cdc_views.engines.duckdb_tables import REGISTERED, from_clause
 from cdc_views.engines.duckdb_types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
-from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize.buckets import digest, of_whole_table, only
-from cdc_views.naming import physical_name
-from cdc_views.oracle import Row, latest_rows
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes
+from cdc_views.operations.comparing import told_apart
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.shape import exact_key
 from cdc_views.quality.checks import MOST_PLACES, Check
-from cdc_views.relation import Relation
-from cdc_views.relation_read import facts_of, key_of
-from cdc_views.schema import TableSchema
-from cdc_views.types import Kind, Scalar, carries_comparable, reads_from_bytes
+from cdc_views.rules.codec.comparable import partition_identity
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import Row, latest_rows
+from cdc_views.state.buckets import digest, of_whole_table, only
+from cdc_views.storage.relation import Relation
+from cdc_views.storage.relation_read import facts_of, key_of
 
 SAMPLE = Check("sample_equals_oracle", "sampled partitions show what the rules make of their raw events", unit="rows and cells")
 DELETIONS = Check("deletions_are_kept", "of sampled partitions, no deletion is lost: what it covered could come back (D1)")

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 import sqlglot
 from sqlglot import exp
 
-from cdc_views.extras import needs
+from cdc_views.model.extras import needs
+from cdc_views.model.schema import Role
+from cdc_views.model.severity import Severity
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.quality.conditions import test_name
-from cdc_views.schema import Role
-from cdc_views.severity import Severity
-from cdc_views.types import Kind, Scalar
 
 with needs("Great Expectations' suites", extra="quality"):
     gxe: Any = import_module("great_expectations.expectations")  # it exports its classes without saying so
     from great_expectations.expectations.metadata_types import FailureSeverity
 
 if TYPE_CHECKING:
-    from cdc_views.context import TableContext
+    from cdc_views.model.schema import Column, TableSchema
+    from cdc_views.operations.context import TableContext
     from cdc_views.project.models import DataTest
-    from cdc_views.schema import Column, TableSchema
 
 OWNER = "cdc_views"
 """In the `meta` of an expectation that cdc-views wrote, and writes anew each time."""

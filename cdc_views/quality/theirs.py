@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.errors import ConfigError
-from cdc_views.whole_files import write_whole
+from cdc_views.model.whole_files import write_whole
 
 _BEFORE = "expect_nothing_broken"
 """The type of each expectation that earlier versions wrote."""

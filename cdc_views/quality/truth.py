@@ -12,11 +12,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
-from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.errors import ConfigError
-from cdc_views.oracle import Row
+from cdc_views.model.schema import TableSchema
 from cdc_views.quality.checks import MOST_PLACES, Check
-from cdc_views.schema import TableSchema
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.oracle import Row
 
 _AGREES = Check("agrees_with_source", "each row is what the source answered, cell by cell, barring delay", unit="rows")
 Answer = Mapping[str, Any]

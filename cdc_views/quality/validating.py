@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import ConfigError
-from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.landing import exists, open_raw
-from cdc_views.lateness import lateness_seconds, purged_through, state_of
-from cdc_views.materialize import sources_of
-from cdc_views.materialize.identity import MismatchError, RawMismatchError
-from cdc_views.materialize.run import at_rest
-from cdc_views.materialize.state import TRANSACTION, StateTable, id_of, state_schema
-from cdc_views.materialize.wholeness import dropped_through
+from cdc_views.model.severity import Severity
+from cdc_views.operations.lateness import lateness_seconds, purged_through, state_of
+from cdc_views.operations.querying import Asked, query_table
+from cdc_views.operations.replication import expected_of, replicas
+from cdc_views.operations.warehouse_state import remote_sources
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
@@ -32,16 +30,18 @@ from cdc_views.quality.recomputed import Recomputed, recomputed
 from cdc_views.quality.remote import remote_checks
 from cdc_views.quality.sampling import DELETIONS, SAMPLE
 from cdc_views.quality.truth import CapturedTruth, agreement
-from cdc_views.querying import Asked, query_table
-from cdc_views.relation import RawTable
-from cdc_views.remote import remote_sources
-from cdc_views.replication import expected_of, replicas
-from cdc_views.serving.table import open_serving
-from cdc_views.serving.table import transaction_name as serving_transaction
-from cdc_views.severity import Severity
+from cdc_views.rules.instants import Instant, epoch_seconds
+from cdc_views.state import sources_of
+from cdc_views.state.identity import MismatchError, RawMismatchError
+from cdc_views.state.retention_check import dropped_through
+from cdc_views.state.run import at_rest
+from cdc_views.state.serving.table import open_serving
+from cdc_views.state.serving.table import transaction_name as serving_transaction
+from cdc_views.state.state_table import TRANSACTION, StateTable, id_of, state_schema
+from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
-    from cdc_views.context import TableContext
+    from cdc_views.operations.context import TableContext
 
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
@@ -88,7 +88,7 @@ def validate_table(
         ConfigError: A data test of the project file names what is not there.
         EngineError: The engine failed.
     """
-    from cdc_views.ingest import check_landed
+    from cdc_views.operations.ingest import check_landed
 
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")

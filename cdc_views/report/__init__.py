@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
-from cdc_views.instants import Instant, epoch_seconds
 from cdc_views.report.collecting import RECENT, Asked, collect
 from cdc_views.report.model import RunReport
 from cdc_views.report.results import read_results
 from cdc_views.report.site import pages_of, write_site
+from cdc_views.rules.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
-    from cdc_views.context import ProjectContext, TableContext
+    from cdc_views.operations.context import ProjectContext, TableContext
 
 __all__ = ["RECENT", "Asked", "RunReport", "pages_of", "report_of", "write_site"]
 

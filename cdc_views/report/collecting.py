@@ -6,36 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.applying import print_view
-from cdc_views.codec.jsontext import JsonRow
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UnsupportedError
-from cdc_views.explained import KEYS_AND_VALUES, candidate_rows, verdict
-from cdc_views.fidelity import fidelity_of
-from cdc_views.ingest import adapted
+from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import exists, open_raw
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.lateness import state_of
-from cdc_views.materialize.state import StateTable
-from cdc_views.materialize.tail import tail_of
-from cdc_views.materialize.wholeness import dropped_through
+from cdc_views.operations.applying import print_view
+from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verdict
+from cdc_views.operations.fidelity import fidelity_of
+from cdc_views.operations.ingest import adapted
+from cdc_views.operations.lateness import state_of
+from cdc_views.operations.querying import Asked as Query
+from cdc_views.operations.querying import explain_row, query_table
+from cdc_views.operations.replication import expected_of, replicas
 from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import default_raw_table
 from cdc_views.quality.bookkeeping import ages
 from cdc_views.quality.checks import Check
 from cdc_views.quality.validating import validate_table
-from cdc_views.querying import Asked as Query
-from cdc_views.querying import explain_row, query_table
-from cdc_views.raw.base import WriteOrder
-from cdc_views.replication import expected_of, replicas
 from cdc_views.report.figures import RawReader, extent_of
 from cdc_views.report.lineage import lineage_of
 from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
+from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.sql.dialects import dialect
+from cdc_views.state.retention_check import dropped_through
+from cdc_views.state.state_table import StateTable
+from cdc_views.state.tail import tail_of
 
 if TYPE_CHECKING:
-    from cdc_views.context import TableContext
+    from cdc_views.operations.context import TableContext
 
 RECENT = 5
 """Rows explained per table, unless asked for others."""

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.facts import FactKind
 from cdc_views.landing.delta import delta_errors
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.types import Udt
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Lit, Named, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Ordered, Scan
 from cdc_views.plan.order import WRITTEN
-from cdc_views.relation import RawTable, Relation
-from cdc_views.relation_read import key_of
 from cdc_views.report.model import Extent, Landing
-from cdc_views.types import Udt
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation_read import key_of
 
 _FACTS = "n_facts"
 _READ = ("_origin", names.LANDED)

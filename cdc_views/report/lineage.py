@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from cdc_views.facts import FactKind
-from cdc_views.naming import bytes_name, key_name, physical_name
+from cdc_views.model.naming import bytes_name, key_name, physical_name
+from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.expr import Agg, AnyOver, Call, Case, Col, Expr, Keep, Op, Over, RowNumber
 from cdc_views.plan.nodes import Aggregate, Explode, Join, LatestCells, Node, Ordered, Scan, Select, UnionAll, in_order
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.rules.facts import FactKind
+from cdc_views.storage.relation import Relation
 
 _PASSED_ON = frozenset({Op.ADD, Op.MUL, Op.DIV, Op.COALESCE, Op.GREATEST})
 """Operators whose arguments are in what they give; the others only ask."""

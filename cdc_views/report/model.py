@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_views.codec.jsontext import JsonRow
-from cdc_views.fidelity import FidelityLine
+from cdc_views.model.severity import Severity
+from cdc_views.operations.fidelity import FidelityLine
+from cdc_views.operations.replication import ReplicaReport
 from cdc_views.quality.bookkeeping import Ages
 from cdc_views.quality.checks import Check, Status
-from cdc_views.replication import ReplicaReport
 from cdc_views.report.lineage import Lineage
-from cdc_views.severity import Severity
+from cdc_views.rules.codec.jsontext import JsonRow
 
 
 @dataclass(frozen=True, slots=True)

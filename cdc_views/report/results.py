@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.errors import UsageError
+from cdc_views.model.severity import Severity
 from cdc_views.quality.checks import Check, Status
-from cdc_views.severity import Severity
 
 _EXPECTED = "a file that `cdc-views validate --json FILE` wrote was expected"
 _NAME_NO_KEYS = frozenset(

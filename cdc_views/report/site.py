@@ -15,8 +15,8 @@ import jinja2
 from markupsafe import Markup
 
 from cdc_views.errors import UsageError
+from cdc_views.formats.base import Verdict
 from cdc_views.quality.checks import Status
-from cdc_views.raw.base import Verdict
 from cdc_views.report import plots, wording
 from cdc_views.report.model import RunReport, TableReport
 from cdc_views.report.plots import Part

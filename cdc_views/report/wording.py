@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cdc_views.codec.times import instant_text, timestamp_text
+from cdc_views.rules.codec.times import instant_text, timestamp_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))

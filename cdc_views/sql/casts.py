@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from cdc_views.overrides import parse_override, precision_and_scale
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import TEXT_KINDS, TEXT_STORED, Kind, Scalar
+from cdc_views.model.overrides import parse_override, precision_and_scale
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import TEXT_KINDS, TEXT_STORED, Kind, Scalar
+from cdc_views.storage.relation import Relation
 
 
 @dataclass(frozen=True, slots=True)

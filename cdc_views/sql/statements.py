@@ -10,8 +10,8 @@ from pathlib import Path
 import jinja2
 from sqlglot import exp
 
-from cdc_views.relation import LAYOUT_VERSION, Relation
 from cdc_views.sql.dialects.base import Dialect, identifier
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 
 @cache

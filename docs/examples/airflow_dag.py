@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from airflow.sdk import DAG, task
 
 from cdc_views import Project
-from cdc_views.scheduling import job_of
+from cdc_views.operations.scheduling import job_of
 
 PROJECT = os.environ.get("CDC_VIEWS_PROJECT", "cdc_views.yml")
 

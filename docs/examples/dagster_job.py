@@ -7,7 +7,7 @@ import dagster as dg
 
 from cdc_views import Project
 from cdc_views.api import Table
-from cdc_views.scheduling import job_of
+from cdc_views.operations.scheduling import job_of
 
 PROJECT = os.environ.get("CDC_VIEWS_PROJECT", "cdc_views.yml")
 

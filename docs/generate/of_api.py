@@ -12,10 +12,11 @@ from typing import Any
 from page_text import docstring, page
 
 from cdc_views.api import Project
-from cdc_views.replication import list_partial
-from cdc_views.result import Result
-from cdc_views.scheduling import Job, job_of
-from cdc_views.table import FidelityLine, Table
+from cdc_views.operations.fidelity import FidelityLine
+from cdc_views.operations.replication import list_partial
+from cdc_views.operations.result import Result
+from cdc_views.operations.scheduling import Job, job_of
+from cdc_views.table import Table
 
 PUBLIC = (Project, Table, Result, FidelityLine, job_of, Job, list_partial)
 """What is promised to callers, in the order they meet it."""
@@ -39,7 +40,11 @@ def _section(thing: Any) -> str:
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any]]:
-    for name, member in vars(cls).items():
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if base.__module__.startswith("cdc_views."):
+            found |= {name: member for name, member in vars(base).items() if name not in found}
+    for name, member in found.items():
         if not name.startswith("_") and (callable(getattr(cls, name)) or isinstance(member, property)):
             yield name, member
         elif not name.startswith("_") and hasattr(member, "attrname"):
@@ -59,7 +64,7 @@ def _member(cls: type, name: str, member: Any) -> str:
 
 def _meant(function: Any) -> str:
     """The signature and docstring of the function that a method's docstring sends the reader to, where it has one."""
-    found = re.search(r"see `(cdc_views[\w.]*)\.(\w+)`", function.__doc__ or "")
+    found = re.search(r"[sS]ee `(cdc_views[\w.]*)\.(\w+)`", function.__doc__ or "")
     if found is None:
         return ""
     meant = getattr(importlib.import_module(found[1]), found[2])

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 from page_text import code, page, table
 
-from cdc_views.codec.jsontext import to_json
-from cdc_views.codec.physical import arrow_type
-from cdc_views.codec.serialized import serialize
+from cdc_views.formats import cassandra_mutation as wire
 from cdc_views.landing.quarantine import COLUMNS as QUARANTINE
-from cdc_views.raw import cassandra_mutation as wire
-from cdc_views.relation import LAYOUT_VERSION, Relation
-from cdc_views.schema_readers.cql import read_cql
-from cdc_views.types import Kind, Scalar, carries_comparable, carries_order_bytes
+from cdc_views.model.types import Kind, Scalar, carries_comparable, carries_order_bytes
+from cdc_views.rules.codec.jsontext import to_json
+from cdc_views.rules.codec.physical import arrow_type
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.schemas.cql import read_cql
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 MEANINGS = {
     "format": f"`{wire.FORMAT}`",

@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc_views.errors import EngineError, SourceFileError, TransientError, UsageError
-from cdc_views.extras import needs
 from cdc_views.landing import Position
-from cdc_views.relation import Relation
+from cdc_views.model.extras import needs
+from cdc_views.storage.relation import Relation
 
 with needs("the Storage Write API", extra="bigquery-write"):
     from cdc_producers.bigquery_rows import RowEncoder

@@ -18,7 +18,7 @@ from traceback import walk_tb
 from typing import Any
 
 from cdc_views.errors import CdcViewsError, UsageError
-from cdc_views.extras import needs
+from cdc_views.model.extras import needs
 
 DSN_VARIABLE = "SENTRY_DSN"
 _AGAIN_AFTER = 300.0

@@ -23,7 +23,7 @@ from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
 from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander, exists, gone
 from cdc_views.landing.discretion import without_values
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _FOLLOW_EVERY = 10.0

@@ -11,17 +11,17 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdc_views.engines.asking import ask_of
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import EngineError
-from cdc_views.following import Followed
+from cdc_views.operations.following import Followed
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
 from cdc_views.plan.nodes import Node, Source
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.relation import RawTable
 from cdc_views.sql import ViewSql, generate, query_sql
+from cdc_views.storage.relation import RawTable
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
 from cdc_views_spark.serving import write_serving

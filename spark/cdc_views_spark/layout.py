@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 
 
 def in_layout(frame: DataFrame, relation: Relation) -> DataFrame:

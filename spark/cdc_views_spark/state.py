@@ -23,7 +23,7 @@ from cdc_views.landing.digests import note_missing
 from cdc_views.plan.compact import FEWER_DIGITS, PART, PLAIN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
 

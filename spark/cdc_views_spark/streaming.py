@@ -10,8 +10,8 @@ from threading import Event, Lock
 from typing import Any
 
 from cdc_views.errors import EngineError
-from cdc_views.extras import needs
-from cdc_views.following import Followed
+from cdc_views.model.extras import needs
+from cdc_views.operations.following import Followed
 
 with needs("cdc_views_spark", extra="spark"):
     from pyspark.errors import PySparkException

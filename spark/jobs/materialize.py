@@ -10,7 +10,7 @@ import argparse
 from pyspark.sql import SparkSession
 
 from cdc_views import Project
-from cdc_views.scheduling import job_of
+from cdc_views.operations.scheduling import job_of
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 from deltalake import convert_to_deltalake
 
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import RawTable, Relation
 
 EVENTS, REPLICAS, CELLS = 2_000_000, 3, 8
 NOW = 1_795_251_719

@@ -17,11 +17,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from statistics import median
 
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import land
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import RawTable, Relation
 
 SCHEMA = TableSchema("shop", "orders", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
 MARKS = (50, 100, 250, 500, 1_000, 2_000, 5_000, 10_000, 20_000)

@@ -36,10 +36,10 @@ from cdc_producers.runtime import Runtime  # noqa: E402
 from services.cassandra import jars  # noqa: E402
 from watching import memory_mib  # noqa: E402
 
+from cdc_views.cli.producing import targets_of  # noqa: E402
 from cdc_views.landing.targets import ProducerOrder  # noqa: E402
-from cdc_views.producing import targets_of  # noqa: E402
-from cdc_views.relation import Relation  # noqa: E402
-from cdc_views.schema_readers.cql import read_cql  # noqa: E402
+from cdc_views.schemas.cql import read_cql  # noqa: E402
+from cdc_views.storage.relation import Relation  # noqa: E402
 
 SEGMENT = 5400
 """Mutations of a captured segment."""

@@ -26,10 +26,10 @@ from state_others import raced
 from subjects import peak_mib
 
 from cdc_views.engines.base import Engine, Read
-from cdc_views.materialize import materialize, sources_of
 from cdc_views.quality.counting import counts
 from cdc_views.quality.recomputed import recomputed
 from cdc_views.quality.validating import SAMPLED
+from cdc_views.state import materialize, sources_of
 
 OUT = Path(__file__).parent / "out"
 os.environ.setdefault("RUST_LOG", "error")  # deltalake warns of each column that it keeps no statistics of

@@ -15,18 +15,18 @@ import pytest
 from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 from generate import MACRO, NOW, SCHEMA, cells_sql
 
-from cdc_views.engines.asking import ask_of
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb_state import snapshot_of_sources
 from cdc_views.engines.duckdb_tables import asked, from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
-from cdc_views.materialize import sources_of
 from cdc_views.plan.build import build
 from cdc_views.plan.nodes import Source as PlanSource
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.relation import RawTable, Relation
 from cdc_views.sql import query_sql
+from cdc_views.state import sources_of
+from cdc_views.storage.relation import RawTable, Relation
 
 FACTS_A_KEY = 2
 

@@ -21,9 +21,9 @@ from generate import CELLS, NOW
 from state_data import Reader, Source, open_engine, timed
 
 from cdc_views.engines.base import Engine, Read
-from cdc_views.materialize import materialize
-from cdc_views.relation import RawTable
-from cdc_views.strategy import Strategy
+from cdc_views.model.strategy import Strategy
+from cdc_views.state import materialize
+from cdc_views.storage.relation import RawTable
 
 os.environ.setdefault("RUST_LOG", "error")  # deltalake warns of each column that it keeps no statistics of
 OUT = Path(__file__).parent / "out"

@@ -19,8 +19,8 @@ from generate import CELLS, NOW, SCHEMA, build
 from cdc_views.engines.duckdb import from_clause
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.plan.build import Ask
-from cdc_views.relation import RawTable
 from cdc_views.sql import query_sql
+from cdc_views.storage.relation import RawTable
 
 CELL_NAMES = [f"c{i}" for i in range(CELLS)]
 LEAVES = [

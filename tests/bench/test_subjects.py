@@ -6,7 +6,7 @@ import pytest
 from generate import build
 from subjects import RUNNERS, peak_mib, statements
 
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 pytestmark = pytest.mark.heavy
 

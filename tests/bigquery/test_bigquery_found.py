@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from cdc_views_bigquery.merging.columns import _type
 from found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type
 from warehouses import WAREHOUSE, Served
 
 from cdc_views import Project
 from cdc_views.cli import main
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.facts import Fact
-from cdc_views.merging.columns import _type
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
+from cdc_views.formats.base import SourceLine
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 if TYPE_CHECKING:
     Captured = pytest.CaptureFixture[str]

@@ -247,7 +247,7 @@ def test_before_anything_can_have_landed_it_says_so(server: Served, tmp_path: Pa
 
 
 def test_jobs_of_a_schedule_have_their_locks_beside_the_project_file(tmp_path: Path) -> None:
-    from cdc_views.scheduling import job_of
+    from cdc_views.operations.scheduling import job_of
 
     loaded = project(tmp_path, "http://127.0.0.1:1", tables=tables(schedule="*/15 * * * *"))
     job = job_of(loaded.table("shop.orders"))

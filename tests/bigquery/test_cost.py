@@ -14,7 +14,7 @@ from warehouses import Served, load, project
 from cdc_views.cli import main
 from cdc_views.engines.warehouses import Load, Measured
 from cdc_views.project.bigquery import BigQueryConfig
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 
 GIB, TIB = 1 << 30, 1 << 40
 CONFIG = BigQueryConfig(price_per_tib=5.0, storage_price_per_gib=0.02)

@@ -7,21 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from cdc_views_bigquery.merging import limits
 from strategies.dialect_cases import Table, assert_same
 from strategies.histories import NOW
 from test_rows import PLACE, _check
 from warehouses import Served, make_raw
 
-from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.cli import main
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.merging import limits
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, Scalar, TupleOf, Udt
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar, TupleOf, Udt
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.storage.relation import RawTable, Relation
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 
@@ -194,7 +194,7 @@ def test_nested_and_repeated_types_and_hostile_names(server: Served) -> None:
     sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
     from golden_cases import HOSTILE
 
-    from cdc_views.naming import physical_name
+    from cdc_views.model.naming import physical_name
     from cdc_views.sql.dialects import dialect
 
     rule = dialect("bigquery").column_name

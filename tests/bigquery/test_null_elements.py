@@ -16,9 +16,9 @@ from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import EngineError, UnsupportedError
-from cdc_views.facts import Fact
-from cdc_views.relation import RawTable, Relation
-from cdc_views.types import EMPTY, Kind, ListOf, MapOf, Udt
+from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, Udt
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable, Relation
 
 YEAR_10000 = 253_402_300_800_000
 STAMPS = ListOf(scalar(Kind.TIMESTAMP))

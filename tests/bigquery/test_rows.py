@@ -14,11 +14,11 @@ from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
+from cdc_views.model.strategy import Strategy
 from cdc_views.plan.rewrites import LOWERINGS
 from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.quality.truth import CapturedTruth, agreement
-from cdc_views.relation import RawTable
-from cdc_views.strategy import Strategy
+from cdc_views.storage.relation import RawTable
 
 PLACE = Place("my-project", "shop", "shop_raw", "shop_state")
 

@@ -12,14 +12,14 @@ from strategies.dialect_cases import REAL
 from tiny_project import CQL
 
 from cdc_views import Project
-from cdc_views.raw.base import SourceLine
+from cdc_views.formats.base import SourceLine
 from cdc_views.table import Table
 
 if TYPE_CHECKING:
     from cdc_views_bigquery.engine import BigQueryEngine
     from services.bigquery import Store
 
-    from cdc_views.relation import RawTable
+    from cdc_views.storage.relation import RawTable
 
 WAREHOUSE = "my-project.shop"
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dbt.cli.main import dbtRunner
 
 from cdc_views.api import Project
-from cdc_views.dbt import export
+from cdc_views.export.dbt import export
 
 PACKAGE = Path(__file__).parents[2] / "dbt_compat"
 

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type, contents, find, found
 
 from cdc_views import Project
-from cdc_views.relation_read import facts_of
+from cdc_views.storage.relation_read import facts_of
 
 pytestmark = pytest.mark.heavy
 

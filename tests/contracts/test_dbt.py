@@ -19,8 +19,8 @@ from dbt_project import DbtProject
 from strategies.dialect_cases import REAL, Friendly, Record, assert_same, real_table
 from strategies.dialect_cases import Table as Case
 
-from cdc_views.codec.jsontext import quote, to_json
-from cdc_views.types import Kind, LogicalType, MapOf
+from cdc_views.model.types import Kind, LogicalType, MapOf
+from cdc_views.rules.codec.jsontext import quote, to_json
 
 pytestmark = pytest.mark.heavy
 

@@ -144,7 +144,7 @@ def test_facts_once_and_keys_alone_show_the_same_rows(dbt: DbtProject) -> None:
 
 @pytest.mark.slow
 def test_a_schema_that_gained_a_column_asks_for_a_full_refresh(dbt: DbtProject) -> None:
-    from cdc_views.dbt import export
+    from cdc_views.export.dbt import export
 
     dbt.build(cdc_views_as_of=BEFORE)
     (dbt.folder / "shop.cql").write_text(CQL.replace("state text", "state text, note text"))
@@ -176,7 +176,7 @@ def test_a_profile_without_the_plugin_or_its_project_says_so(dbt: DbtProject) ->
     right = profiles.read_text()
     profiles.write_text(right.replace("plugins:", "attach: []\n      nothing:"))
     statuses = dbt.run("run", "--select", "shop__orders__state")
-    assert "profiles.yml needs the plugin cdc_views.dbt.duckdb_plugin" in statuses["shop__orders__state"]
+    assert "profiles.yml needs the plugin cdc_views.export.dbt.duckdb_plugin" in statuses["shop__orders__state"]
     profiles.write_text(right)
     (dbt.folder / "cdc_views.yml").rename(dbt.folder / "other.yml")
     with pytest.raises(Exception, match=r"cdc_views: .*: no such project file; make one with"):

@@ -19,9 +19,9 @@ from sqlglot import exp
 
 from cdc_views import Project
 from cdc_views.errors import ConfigError
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.dialects.decimals import fitting
-from cdc_views.types import Kind, Scalar
 
 NAME = "public.t"
 DDL = (

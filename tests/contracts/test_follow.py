@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from cdc_views import Project
 from cdc_views.errors import UsageError
-from cdc_views.following import follow_tables, interval_of
-from cdc_views.scheduling import Outcome
+from cdc_views.operations.following import follow_tables, interval_of
+from cdc_views.operations.scheduling import Outcome
 
 pytestmark = pytest.mark.heavy
 

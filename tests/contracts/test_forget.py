@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from forgetting_tables import CQL, FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, land, mutation, without
 from found_tables import as_records
 
-from cdc_views.erasing import forgetting
+from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
 

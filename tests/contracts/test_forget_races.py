@@ -12,9 +12,9 @@ from forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_wit
 from strategies.tiers import often
 
 from cdc_views.api import Project
-from cdc_views.erasing import forgetting
 from cdc_views.landing import committing, forgotten, lander
 from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.operations.erasing import forgetting
 
 pytestmark = pytest.mark.heavy
 

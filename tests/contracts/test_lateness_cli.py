@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from command_line import CommandLine, table, write_project
 
-from cdc_views.materialize import run as materializing
+from cdc_views.state import run as materializing
 
 pytestmark = pytest.mark.heavy
 

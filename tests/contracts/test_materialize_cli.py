@@ -22,7 +22,7 @@ import pytest
 from command_line import Answer, CommandLine, table, write_project
 
 from cdc_views import Project
-from cdc_views.scheduling import holding, job_of
+from cdc_views.operations.scheduling import holding, job_of
 
 pytestmark = pytest.mark.heavy
 
@@ -172,7 +172,7 @@ class OurClock:
 
 
 def by_our_clock(run: CommandLine, monkeypatch: pytest.MonkeyPatch, *arguments: str, minutes: int) -> Answer:
-    monkeypatch.setattr("cdc_views.scheduling.SystemClock", lambda stop: OurClock(stop, minutes=minutes))
+    monkeypatch.setattr("cdc_views.operations.scheduling.SystemClock", lambda stop: OurClock(stop, minutes=minutes))
     return run("materialize", "--schedule", *arguments)
 
 

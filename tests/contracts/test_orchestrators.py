@@ -34,7 +34,7 @@ def ran(command: list[str], project: Path, **environment: str) -> str:
 
 
 def state_version(project: Path) -> int | None:
-    from cdc_views.lateness import state_of
+    from cdc_views.operations.lateness import state_of
 
     found = state_of(Project.load(project).table("shop.orders"))
     return None if found is None else found.raw_version

@@ -13,8 +13,8 @@ from raw_in_doubt import AWAY, BRIEFLY, NAME, READS, begin, keys, land, raw_of, 
 from strategies.tiers import often
 
 from cdc_views.landing.delta import append, recorded
-from cdc_views.materialize.identity import Mark, id_digest
-from cdc_views.materialize.state import TRANSACTION
+from cdc_views.state.identity import Mark, id_digest
+from cdc_views.state.state_table import TRANSACTION
 
 pytestmark = pytest.mark.heavy
 

@@ -13,9 +13,9 @@ from command_line import CommandLine, table, write_project
 from deltalake import DeltaTable
 from strategies.tiers import often
 
-from cdc_views import retention
 from cdc_views.api import Project, Table
-from cdc_views.materialize import state
+from cdc_views.operations import retention
+from cdc_views.state import state_table as state
 
 pytestmark = pytest.mark.heavy
 

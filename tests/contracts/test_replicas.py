@@ -14,9 +14,9 @@ from strategies.copies import copies_of
 from strategies.tiers import often
 
 from cdc_views.api import Project
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.schema_readers import read_schema
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.schemas import read_schema
 
 pytestmark = pytest.mark.heavy
 

@@ -14,10 +14,10 @@ import pytest
 from command_line import CommandLine, table, write_project
 
 from cdc_views.api import Project
-from cdc_views.facts import Origin
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.report import RunReport, pages_of
+from cdc_views.rules.facts import Origin
 
 pytestmark = pytest.mark.heavy
 

@@ -13,8 +13,8 @@ from strategies.dialect_cases import REAL, real_table
 from test_dbt import answered, check, landing, printed, real
 
 from cdc_views.api import Project
-from cdc_views.sqlmesh import export
-from cdc_views.sqlmesh.models import model_name
+from cdc_views.export.sqlmesh import export
+from cdc_views.export.sqlmesh.models import model_name
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 from strategies.corrupting import Rows, silently
 
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.materialize import sources_of
 from cdc_views.quality import landed as looking
 from cdc_views.quality import sampling
+from cdc_views.state import sources_of
 
 pytestmark = pytest.mark.heavy
 

@@ -12,8 +12,8 @@ from command_line import table, write_project
 from strategies.corrupting import Rows, silently
 
 from cdc_views import Project
-from cdc_views.materialize import run
 from cdc_views.quality import Status
+from cdc_views.state import run
 from cdc_views.table import Table
 
 pytestmark = pytest.mark.heavy

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.storage.relation import Relation
 
 INT, TEXT, DECIMAL, TIMESTAMP, UUID = map(Scalar, (Kind.INT, Kind.TEXT, Kind.DECIMAL, Kind.TIMESTAMP, Kind.UUID))
 PRICE = Scalar(Kind.DECIMAL, 2, 12)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlglot
+from cdc_views_bigquery.merging import QUERY_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
 from golden_cases import CASES, HOSTILE, key, relation
 from sqlglot import exp
 from strategies.schemas import INT, TEXT, WIDE, Subject, table
 
 from cdc_views.errors import ConfigError, UnsupportedError
-from cdc_views.merging import QUERY_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
-from cdc_views.types import ListOf, Udt
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import Column
+from cdc_views.model.types import ListOf, Udt
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator

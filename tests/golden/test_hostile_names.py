@@ -11,17 +11,17 @@ import sqlglot
 from golden_cases import HOSTILE, INT, LONG, TEXT, key, relation
 from sqlglot import exp
 
-from cdc_views.cells import Cell, Liveness
-from cdc_views.codec.serialized import serialize
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.naming import physical_name
-from cdc_views.relation import Relation
-from cdc_views.schema import Column
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Udt
+from cdc_views.rules.cells import Cell, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.sql import ViewSql, generate
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.dialects.catalog import DIALECTS
-from cdc_views.types import Udt
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from cdc_views.engines.duckdb import DuckDbEngine
@@ -108,7 +108,7 @@ def test_names_that_an_engine_would_cut_are_refused(name: str) -> None:
 
 
 def test_steps_are_cut_before_they_are_told_apart() -> None:
-    from cdc_views.types import ListOf
+    from cdc_views.model.types import ListOf
 
     lists = [Column(f"{'l' * 40}{i}", ListOf(INT, frozen=False)) for i in range(3)]
     tree = sqlglot.parse_one(statement("postgres", relation(key("id", INT), *lists), ViewSql("s", "v")), read="postgres")

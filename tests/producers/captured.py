@@ -15,8 +15,8 @@ from cdc_producers.source import Emitted
 
 from cdc_views.landing import EventBlock, StreamEvent
 from cdc_views.landing.blocks import one_by_one
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.model.schema import TableSchema
+from cdc_views.schemas import read_schema
 
 DATA = Path(__file__).parents[1] / "data"
 INT_ARRAY, TEXT_ARRAY = 1007, 1009

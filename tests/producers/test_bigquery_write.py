@@ -17,7 +17,7 @@ from strategies.writing import Writer
 
 from cdc_views.errors import EngineError, SourceFileError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing import Position
-from cdc_views.relation import Relation
+from cdc_views.storage.relation import Relation
 
 pytest.importorskip("google.cloud.bigquery_storage_v1")
 

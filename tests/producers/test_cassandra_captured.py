@@ -20,11 +20,11 @@ from cdc_producers.cassandra.segments import WHOLE
 from command_line import CommandLine
 from producing import Producer, eventually
 
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import Relation
-from cdc_views.schema_readers.cql import read_cql
+from cdc_views.schemas.cql import read_cql
+from cdc_views.storage.relation import Relation
 
 pytestmark = pytest.mark.heavy
 SOME = 250_000

@@ -15,10 +15,10 @@ from cdc_producers.cassandra.snapshot_events import EventWriter, Moment, replace
 from cdc_producers.cassandra.snapshot_query import Selected, Selection
 from test_cassandra_snapshot import NOW, a_row, number, several, table
 
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 NAME = "ks.t"
 SINCE = 1_795_000_000_000_000

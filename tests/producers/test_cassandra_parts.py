@@ -19,9 +19,9 @@ from cdc_producers.cassandra.source import CassandraSource
 from cdc_producers.metrics import Health, Metrics
 
 from cdc_views.errors import UsageError
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
-from cdc_views.schema_readers.cql import read_cql
+from cdc_views.model.schema import TableSchema
+from cdc_views.schemas import read_schema
+from cdc_views.schemas.cql import read_cql
 
 CQL = """\
 CREATE TYPE shop.addr (street text);

@@ -28,14 +28,14 @@ from cdc_producers.cassandra.snapshot_ranges import (
     whole_ring,
 )
 
-from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.errors import UsageError
-from cdc_views.facts import Elements, Fact, FactKind
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers.cql import read_cql
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.facts import Elements, Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas.cql import read_cql
 
 TOKENS = st.integers(FIRST_TOKEN, LAST_TOKEN)
 PLACES = st.builds(Place, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))

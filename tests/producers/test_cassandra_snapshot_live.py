@@ -24,9 +24,9 @@ from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, Emitted
 from command_line import CommandLine
 
+from cdc_views.cli.producing import targets_of
 from cdc_views.errors import TransientError
 from cdc_views.landing.targets import ProducerOrder
-from cdc_views.producing import targets_of
 
 if TYPE_CHECKING:
     from cassandra.cluster import Session

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from kafka_avro import avro_schema, avro_value, framed
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
-from cdc_views.facts import Fact
-from cdc_views.raw.base import SourceLine, order_key
-from cdc_views.raw.debezium import Debezium
-from cdc_views.raw.key_value import KeyValue
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.formats.base import SourceLine, order_key
+from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.key_value import KeyValue
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.schemas import read_schema
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 USERS = "CREATE TABLE s.users (id text PRIMARY KEY, name text, age int);"

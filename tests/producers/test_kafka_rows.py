@@ -17,16 +17,16 @@ from services.registry import running
 from test_kafka_messages import Sent, recorded, text
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.raw.debezium import Debezium
-from cdc_views.raw.debezium_cassandra import DebeziumCassandra
-from cdc_views.raw.key_value import KeyValue
-from cdc_views.schema import Column, TableSchema
-from cdc_views.schema_readers import read_schema
-from cdc_views.types import Kind, ListOf, MapOf, Scalar, TupleOf
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium_cassandra import DebeziumCassandra
+from cdc_views.formats.key_value import KeyValue
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, TupleOf
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas import read_schema
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 SCHEMA: TableSchema = read_schema(DATA / "postgres_schema.sql", table="public.t_types", keyspace="public")

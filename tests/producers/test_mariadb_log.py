@@ -21,15 +21,15 @@ from cdc_producers.mariadb.transactions import Transactions
 from cdc_producers.source import Emitted, LostError
 from mariadb_tables import DDL, canonical
 
-from cdc_views.codec.jsontext import to_json
 from cdc_views.errors import EngineError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import SourceLine, order_key
+from cdc_views.formats.debezium import Debezium
 from cdc_views.landing import EventBlock
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine, order_key
-from cdc_views.raw.debezium import Debezium
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.codec.jsontext import to_json
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas import read_schema
 
 DATA = Path(__file__).parents[1] / "data" / "mariadb"
 COLLATIONS = {8: "latin1", 35: "ucs2", 45: "utf8mb4", 46: "utf8mb4", 51: "cp1251", 63: "binary", 2304: "utf8mb4"}

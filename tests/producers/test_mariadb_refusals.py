@@ -16,8 +16,8 @@ from cdc_producers.mariadb.stream import BinlogStream
 from services.mariadb import MariaDb
 
 from cdc_views.errors import TransientError, UnsupportedError, UsageError
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
 
 SECRET = "s3cr3t-and-long"
 KEYED = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))

@@ -19,8 +19,8 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emitted
 
 from cdc_views.landing import Position
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
 
 SCHEMA = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
 COLUMNS = (SourceColumn("id", "int", "int(11)"), SourceColumn("v", "text", "text"))

@@ -14,10 +14,10 @@ from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, In
 from cdc_producers.source import Emitted
 
 from cdc_views.errors import EngineError, MalformedEventError
-from cdc_views.facts import Fact
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.debezium import Debezium
 from cdc_views.landing import EventBlock
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.debezium import Debezium
+from cdc_views.rules.facts import Fact
 
 TYPES, FULL = "public.t_types", "public.t_full"
 

@@ -12,12 +12,12 @@ from cdc_producers.postgres.catalog import SourceColumn, SourceTable
 from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, needed
 from deltalake import write_deltalake
 
+from cdc_views.formats.base import WriteOrder, order_key
 from cdc_views.landing import Position, create_raw
 from cdc_views.landing.resuming import last_read_keys
-from cdc_views.raw.base import WriteOrder, order_key
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import RawTable, Relation
 
 COLUMNS = tuple(SourceColumn(number, name, 25, -1) for number, name in ((1, "id"), (3, "v"), (4, "w")))
 TABLE = SourceTable(16_400, "public", "t", COLUMNS, ("id",), frozenset({"id"}), 10)

@@ -19,9 +19,9 @@ from psycopg2.errors import ObjectNotInPrerequisiteState
 from services.postgres import Postgres
 
 from cdc_views.errors import UsageError
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.schema_readers import read_schema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.schemas import read_schema
 
 pytestmark = pytest.mark.heavy
 

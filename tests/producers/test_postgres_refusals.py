@@ -16,8 +16,8 @@ from cdc_producers.postgres.watching import Watch
 from services.postgres import Postgres
 
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
 
 pytestmark = pytest.mark.heavy
 

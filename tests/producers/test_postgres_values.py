@@ -9,10 +9,10 @@ import pytest
 from cdc_producers.postgres.arrays import parse_array
 from cdc_producers.postgres.values import TypeFacts, encoder
 
-from cdc_views.codec.jsonread import parse_json
-from cdc_views.raw.connect_hints import Hints
-from cdc_views.raw.connect_values import native
-from cdc_views.types import Kind, ListOf, LogicalType, Scalar
+from cdc_views.formats.connect_hints import Hints
+from cdc_views.formats.connect_values import native
+from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
+from cdc_views.rules.codec.jsonread import parse_json
 
 CATALOG = {1007: TypeFacts("b", 23, 0, ","), 1009: TypeFacts("b", 25, 0, ","), 90001: TypeFacts("d", 0, 16, ",")}
 SECOND = 10**9

@@ -20,10 +20,10 @@ from cdc_producers.source import Emit, Emitted, Standing, StoppedError
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import BatchReport, Position, StreamLander, committing
 from cdc_views.landing.targets import ProducerOrder
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 TABLE = "shop.orders"
 BATCHES = Limits(batch_rows=4, batch_seconds=0.05)

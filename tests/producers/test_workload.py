@@ -16,7 +16,7 @@ from command_line import CommandLine
 from services.postgres import Postgres
 
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.schema_readers import read_schema
+from cdc_views.schemas import read_schema
 
 pytestmark = pytest.mark.heavy
 

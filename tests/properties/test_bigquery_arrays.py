@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from cdc_views_bigquery.merging import plans
+from cdc_views_bigquery.merging.columns import leaves_out
 from strategies.bigquery_loop import Loop
 from strategies.bigquery_values import StoreError
 from strategies.histories import NOW
@@ -12,9 +14,7 @@ from strategies.schemas import INT, TEXT, Subject, scalar, table
 from strategies.values import V1_NEW, V1_OLD
 from strategies.writing import Writer
 
-from cdc_views.merging import plans
-from cdc_views.merging.columns import leaves_out
-from cdc_views.types import EMPTY, Kind, ListOf, MapOf, SetOf, TupleOf, Udt
+from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, SetOf, TupleOf, Udt
 
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator

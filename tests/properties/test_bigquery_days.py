@@ -19,7 +19,7 @@ from strategies.histories import NOW, histories
 from strategies.schemas import INT, LOGGED, NARROW, READDED, Subject, table
 from strategies.writing import Writer
 
-from cdc_views.raw.base import WriteOrder
+from cdc_views.formats.base import WriteOrder
 
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator

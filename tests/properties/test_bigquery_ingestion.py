@@ -7,17 +7,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from cdc_views_bigquery.merging.ingestion import DELETE, Change, changes_of, check_whole_rows, sequence_number
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies.schemas import BIGINT, LOGGED, NARROW, TEXT, Subject, table
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.merging.ingestion import DELETE, Change, changes_of, check_whole_rows, sequence_number
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import WriteOrder, order_key
+from cdc_views.formats.base import WriteOrder, order_key
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
 
 MICROS = st.integers(-(1 << 63), (1 << 63) - 1)
 POSITIONS = st.builds(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from cdc_views_bigquery.merging import run_script
 from strategies.bigquery_loop import Loop, shuffled
 from strategies.bigquery_scripts import KilledError, ScriptError, statements
 from strategies.histories import NOW, histories
@@ -16,11 +17,10 @@ from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 from strategies.writing import Writer
 
-from cdc_views.cells import Cell
-from cdc_views.facts import Elements, Fact, FactKind
-from cdc_views.merging import run_script
-from cdc_views.raw.base import WriteOrder
-from cdc_views.types import EMPTY, SetOf
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.types import EMPTY, SetOf
+from cdc_views.rules.cells import Cell
+from cdc_views.rules.facts import Elements, Fact, FactKind
 
 if TYPE_CHECKING:
     from strategies.bigquery_values import Evaluator

@@ -22,10 +22,10 @@ from strategies.values import GREATEST, LEAST
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import WriteOrder, order_key
-from cdc_views.types import EMPTY
+from cdc_views.formats.base import WriteOrder, order_key
+from cdc_views.model.types import EMPTY
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

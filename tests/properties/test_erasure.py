@@ -21,20 +21,20 @@ from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
 from strategies.tiers import often
 
 from cdc_views.api import Table
-from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine
-from cdc_views.erasing import forgetting
-from cdc_views.facts import Fact, FactKind
-from cdc_views.ingest import forgotten_of
+from cdc_views.formats.base import SourceLine
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.landing.fact_filter import sifted
 from cdc_views.landing.forgotten import Forgotten
-from cdc_views.materialize import materialize, sources_of
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
-from cdc_views.relation_read import facts_of
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.model.schema import TableSchema
+from cdc_views.operations.erasing import forgetting
+from cdc_views.operations.ingest import forgotten_of
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas import read_schema
+from cdc_views.state import materialize, sources_of
+from cdc_views.storage.relation_read import facts_of
 
 pytestmark = pytest.mark.heavy
 

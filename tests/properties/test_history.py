@@ -18,12 +18,12 @@ from strategies.values import LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
-from cdc_views.history import Version
+from cdc_views.operations.history import Version
 from cdc_views.plan import history as plan
 from cdc_views.plan.expr import Expr, Lit, Over, Window
 from cdc_views.plan.order import now_rank
 from cdc_views.plan.timeline import Timeline
+from cdc_views.rules.facts import Fact
 
 if TYPE_CHECKING:
     from pathlib import Path

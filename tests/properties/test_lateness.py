@@ -21,9 +21,10 @@ from strategies.tiers import often
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
-from cdc_views.materialize import run, state
-from cdc_views.raw.base import WriteOrder
+from cdc_views.formats.base import WriteOrder
+from cdc_views.rules.facts import Fact
+from cdc_views.state import run
+from cdc_views.state import state_table as state
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

@@ -21,15 +21,15 @@ from strategies.histories import NOW
 from strategies.reading import SEED, Row, land
 from strategies.schemas import BIGINT, INT, TEXT, Subject, table
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize import materialize, run, sources_of
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import WriteOrder
+from cdc_views.formats.base import WriteOrder
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize, run, sources_of
 
 REGULARS = {"a": INT, "b": INT, "n": BIGINT, "t": TEXT}
 SUBJECTS = (

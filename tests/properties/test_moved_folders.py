@@ -15,8 +15,8 @@ from strategies.moving_folders import World
 from strategies.reading import CASES, SEED
 from strategies.tiers import often
 
-from cdc_views import known_raw
-from cdc_views.materialize import state
+from cdc_views.operations import known_raw
+from cdc_views.state import state_table as state
 
 pytestmark = pytest.mark.heavy
 
@@ -62,7 +62,7 @@ def test_the_model_finds_a_state_or_a_record_that_is_believed_blindly(
         monkeypatch.setattr(state, "why_not_continued", lambda *_: "")
         monkeypatch.setattr(state, "is_continued", lambda *_: True)
     monkeypatch.setattr(known_raw, "check_known", lambda *_: None)
-    for module in ("cdc_views.applying", "cdc_views.ingest", "cdc_views.maintaining"):
+    for module in ("cdc_views.operations.applying", "cdc_views.operations.ingest", "cdc_views.operations.maintaining"):
         monkeypatch.setattr(f"{module}.check_known", lambda *_: None, raising=False)
     with pytest.raises(AssertionError, match="seed"):
         _histories(tmp_path, 60)

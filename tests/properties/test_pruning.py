@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
-from cdc_views.cells import Cell
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Fact, FactKind
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.cells import Cell
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.storage.relation import RawTable, Relation
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 SCHEMA = TableSchema(

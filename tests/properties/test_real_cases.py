@@ -20,17 +20,17 @@ import pytest
 from strategies.reading import SEED, STRATEGIES, land, read_rows
 from strategies.timeline import read_versions, told, true_versions
 
-from cdc_views.codec.jsontext import quote, to_json
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact, Origin
-from cdc_views.materialize import Forgetting, materialize, sources_of
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine, WriteOrder
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import Relation
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.formats.base import SourceLine, WriteOrder
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.facts import Fact, Origin
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas import read_schema
+from cdc_views.state import Forgetting, materialize, sources_of
+from cdc_views.storage.relation import Relation
 
 CASES = {"types3": "hid111.typed", "wide3": "hid211.orders", "names3": "hid311.OrderItems", "exotic3": "hid413.exotic"}
 INSTANTS = ("early", "late")

@@ -16,16 +16,16 @@ from strategies.reading import SEED, assert_same, land, read_rows
 from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
 from strategies.tiers import often
 
-from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.engines.base import Engine, RawTable
-from cdc_views.facts import Bound, Origin
-from cdc_views.oracle import latest_rows, path_type
-from cdc_views.replication import counting
-from cdc_views.replication.confirmed import confirmed_raw
-from cdc_views.replication.counting import Expected, Reader, count
-from cdc_views.replication.listing import PartialFact, Wanted, partial_facts
-from cdc_views.replication.places import Place, places
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.operations.replication import counting
+from cdc_views.operations.replication.confirmed import confirmed_raw
+from cdc_views.operations.replication.counting import Expected, Reader, count
+from cdc_views.operations.replication.listing import PartialFact, Wanted, partial_facts
+from cdc_views.operations.replication.places import Place, places
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.facts import Bound, Origin
+from cdc_views.rules.oracle import latest_rows, path_type
 
 pytestmark = pytest.mark.heavy
 

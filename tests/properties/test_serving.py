@@ -21,10 +21,10 @@ from test_state import LOOKED_UP, UNSHARED, Growing, small_tables
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import UsageError
-from cdc_views.materialize import materialize, run
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import DroppedColumn
-from cdc_views.serving import Served, serve
+from cdc_views.model.schema import DroppedColumn
+from cdc_views.state import materialize, run
+from cdc_views.state.serving import Served, serve
+from cdc_views.storage.relation import RawTable, Relation
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

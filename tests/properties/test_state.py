@@ -20,15 +20,16 @@ from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, lan
 from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 
-from cdc_views.cells import Cell
-from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Elements, Fact, FactKind
-from cdc_views.materialize import materialize, run, sources_of, state
-from cdc_views.materialize.identity import RawMismatchError, StateChangedError
-from cdc_views.oracle import latest_rows
-from cdc_views.types import ListOf, MapOf, SetOf, Udt
+from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
+from cdc_views.rules.cells import Cell
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Elements, Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize, run, sources_of
+from cdc_views.state import state_table as state
+from cdc_views.state.identity import RawMismatchError, StateChangedError
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

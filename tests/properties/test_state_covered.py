@@ -11,15 +11,15 @@ from deltalake import DeltaTable
 from strategies.histories import NOW
 from strategies.overlays import ROWS, Kept, row
 
-from cdc_views.cells import Deletion
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine, view_statement
-from cdc_views.erasing.rewriting import rewrite
-from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize import run, sources_of
-from cdc_views.materialize.tail import ERASURE
+from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.plan.compact import COVERED, COVERS, PART
 from cdc_views.quality.counting import counts
+from cdc_views.rules.cells import Deletion
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.state import run, sources_of
+from cdc_views.state.tail import ERASURE
 
 pytestmark = pytest.mark.heavy
 

@@ -19,7 +19,7 @@ from strategies.reading import SEED
 
 from cdc_views import Project
 from cdc_views.api import Table
-from cdc_views.materialize import sources_of
+from cdc_views.state import sources_of
 
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
 CASE, TABLE = "wide3", "hid211.orders"
@@ -150,7 +150,7 @@ def test_two_without_a_lock_make_one_state(tmp_path: Path, cassandra_cases: Path
 _ON_WORKERS = """
 import sys
 from cdc_views import Project
-from cdc_views.materializing import materialize_on
+from cdc_views.operations.materializing import materialize_on
 
 project, name, *files = sys.argv[1:]
 table = Project.load(project).table(name)

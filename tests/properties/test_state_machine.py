@@ -23,11 +23,11 @@ from test_state import UNSHARED
 
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.landing.delta import recorded
-from cdc_views.materialize import materialize, run, sources_of
-from cdc_views.materialize.identity import RawMismatchError
-from cdc_views.materialize.state import TRANSACTION
-from cdc_views.oracle import latest_rows
-from cdc_views.serving import serve
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize, run, sources_of
+from cdc_views.state.identity import RawMismatchError
+from cdc_views.state.serving import serve
+from cdc_views.state.state_table import TRANSACTION
 
 pytestmark = pytest.mark.heavy
 

@@ -17,19 +17,19 @@ from strategies.tiers import often
 from strategies.writing import cell
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
-from cdc_views.cells import Liveness
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact, FactKind
 from cdc_views.landing.delta import ConflictError
-from cdc_views.materialize import materialize
-from cdc_views.materialize.reach import reach_of
-from cdc_views.materialize.settled import record_settled, settled_of
-from cdc_views.materialize.state import create_state
-from cdc_views.materialize.tail import active_files
-from cdc_views.oracle import latest_rows
-from cdc_views.relation import Relation
-from cdc_views.types import EMPTY, ListOf
+from cdc_views.model.types import EMPTY, ListOf
+from cdc_views.rules.cells import Liveness
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize
+from cdc_views.state.file_statistics import reach_of
+from cdc_views.state.newest_write_bound import record_settled, settled_of
+from cdc_views.state.state_table import create_state
+from cdc_views.state.tail import active_files
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine
@@ -260,7 +260,7 @@ def test_a_state_of_an_older_version_is_read_as_before(
     small_tables(monkeypatch)
     growing = Following(tmp_path, CELLS, cases=CASES // 16)
     with monkeypatch.context() as before:
-        before.setattr("cdc_views.materialize.run.record_settled", lambda location, version, *_: version)
+        before.setattr("cdc_views.state.run.record_settled", lambda location, version, *_: version)
         growing.land_batch(0)
         materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(1)

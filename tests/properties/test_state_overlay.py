@@ -11,12 +11,13 @@ from strategies.histories import NOW
 from strategies.overlays import ROWS, Kept, row
 from strategies.reading import read_rows
 
-from cdc_views.cells import Deletion
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize import run, state
-from cdc_views.materialize.identity import StateChangedError
+from cdc_views.rules.cells import Deletion
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.state import run
+from cdc_views.state import state_table as state
+from cdc_views.state.identity import StateChangedError
 
 pytestmark = pytest.mark.heavy
 

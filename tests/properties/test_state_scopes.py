@@ -14,9 +14,9 @@ from test_state import UNSHARED, Growing, merge_next, small_tables
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import FactKind
-from cdc_views.materialize import materialize
-from cdc_views.oracle import latest_rows
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

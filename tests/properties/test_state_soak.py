@@ -16,14 +16,14 @@ from deltalake import DeltaTable, write_deltalake
 from strategies.reading import SEED, different_cases, land, read_rows, same_rows
 from strategies.schemas import BIGINT, INT, TEXT, Subject, table
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import RawTable
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Bound, Elements, Fact, FactKind
-from cdc_views.materialize import materialize, run, sources_of
-from cdc_views.oracle import latest_rows
-from cdc_views.types import SetOf
+from cdc_views.model.types import SetOf
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import materialize, run, sources_of
 
 pytestmark = pytest.mark.slow
 

@@ -13,10 +13,10 @@ import pytest
 from strategies.histories import NOW
 from strategies.reading import STRATEGIES, Row
 
-from cdc_views.facts import Fact
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import TableSchema
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from dialect_zetasql import GoogleSql

@@ -13,15 +13,15 @@ from sqlglot import exp
 from strategies.histories import NOW
 from strategies.schemas import KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
 
-from cdc_views.cells import RANK_FLOOR
 from cdc_views.engines.base import Strategy
+from cdc_views.model.schema import Role, TableSchema
+from cdc_views.model.types import Udt, carries_order_bytes
 from cdc_views.plan import build, names, order, reduce, show
 from cdc_views.plan.expr import Call, Case, Col, Expr, Field, Lit, Op, Struct, UserSql, col, either, not_null, when
 from cdc_views.plan.nodes import Ordered, Select
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN
-from cdc_views.schema import Role, TableSchema
+from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.sql.dialects import dialect
-from cdc_views.types import Udt, carries_order_bytes
 
 Patch = pytest.MonkeyPatch
 Parts = tuple[tuple[str, Expr], ...]

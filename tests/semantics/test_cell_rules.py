@@ -15,10 +15,10 @@ from strategies.schemas import INT, TEXT, scalar, table
 from strategies.values import GREATEST, LEAST, NAN
 from strategies.writing import Writer
 
-from cdc_views.cells import Cell, deciding_rule
-from cdc_views.codec.serialized import serialize
-from cdc_views.facts import Fact, FactKind
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.rules.cells import Cell, deciding_rule
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Fact, FactKind
 
 Shown = Callable[..., list[dict[str, Any]]]
 

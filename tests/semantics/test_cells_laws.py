@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from strategies.cells import all_seconds, all_ttls, cells, deletions, livenesses, write_times
 from strategies.histories import MAX_SECONDS, MAX_TTL
 
-from cdc_views.cells import (
+from cdc_views.rules.cells import (
     RULES,
     Cell,
     Deletion,

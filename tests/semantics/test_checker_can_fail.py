@@ -15,7 +15,7 @@ from strategies.reading import Row, different_cases, land, read_rows, same_rows
 from strategies.schemas import NARROW, SUBJECTS, Subject
 
 from cdc_views.engines.base import Engine, RawTable
-from cdc_views.oracle import latest_rows
+from cdc_views.rules.oracle import latest_rows
 
 FEW_CASES, SEED_OF_ALL = 200, 1
 """Every rule matters in some of these histories, so they are the same whatever CDC_VIEWS_HISTORIES and _SEED say."""

@@ -13,9 +13,9 @@ from strategies.schemas import DECIMAL, INT, TEXT, TIMEUUID, UUID, VARINT, table
 from strategies.values import GREATEST, LEAST, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD, V4_HIGH, V4_LOW
 from strategies.writing import OPEN, Writer, exclusive, inclusive, removed
 
-from cdc_views.facts import Bound, Fact
-from cdc_views.schema import TableSchema
-from cdc_views.types import EMPTY, ListOf, MapOf, SetOf, Udt
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import EMPTY, ListOf, MapOf, SetOf, Udt
+from cdc_views.rules.facts import Bound, Fact
 
 Shown = Callable[..., list[dict[str, Any]]]
 

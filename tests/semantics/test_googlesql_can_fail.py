@@ -11,9 +11,9 @@ from strategies.schemas import INT, TEXT, table
 from strategies.values import V1_NEW, V1_OLD
 from strategies.writing import Writer
 
-from cdc_views.relation import Relation
-from cdc_views.strategy import Strategy
-from cdc_views.types import EMPTY, ListOf, SetOf
+from cdc_views.model.strategy import Strategy
+from cdc_views.model.types import EMPTY, ListOf, SetOf
+from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
     from dialect_zetasql import GoogleSql

@@ -46,9 +46,9 @@ from strategies.values import (
 )
 from strategies.writing import Writer
 
-from cdc_views.codec.comparable import comparable, partition_identity
-from cdc_views.codec.serialized import deserialize, serialize
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
+from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.codec.serialized import deserialize, serialize
 
 Shown = Callable[..., list[dict[str, Any]]]
 TYPES: list[LogicalType] = [

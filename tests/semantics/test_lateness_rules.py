@@ -16,14 +16,14 @@ from strategies.schemas import INT, TEXT, Subject, table
 from strategies.tiers import often
 from strategies.writing import OPEN, Writer
 
-from cdc_views.cells import Deletion
 from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.engines.duckdb import DuckDbEngine
 from cdc_views.errors import EngineError
-from cdc_views.facts import Fact
-from cdc_views.lateness import late_parts, lateness_seconds, latest_expiry
-from cdc_views.materialize import Forgetting, run, sources_of
+from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry
 from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.rules.cells import Deletion
+from cdc_views.rules.facts import Fact
+from cdc_views.state import Forgetting, run, sources_of
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

@@ -12,10 +12,10 @@ from strategies.schemas import DECIMAL, INT, TEXT, scalar, table
 from strategies.values import TIMEUUIDS, V1_LATE_BUT_LESS_BY_TEXT, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD
 from strategies.writing import Writer, removed
 
-from cdc_views.cells import Liveness
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.types import Kind, ListOf, MapOf, SetOf, Udt
+from cdc_views.model.types import Kind, ListOf, MapOf, SetOf, Udt
+from cdc_views.rules.cells import Liveness
+from cdc_views.rules.facts import Fact, FactKind
 
 Shown = Callable[..., list[dict[str, Any]]]
 
@@ -83,7 +83,7 @@ def test_a_row_lives_until_its_last_cell_expires(shown: Shown) -> None:
 def test_a_column_not_asked_for_keeps_its_row_alive(duckdb_engine: Any, tmp_path: Any) -> None:
     from strategies.reading import STRATEGIES, land, read_rows
 
-    from cdc_views.relation import Relation
+    from cdc_views.storage.relation import Relation
 
     raw = land(tmp_path, Relation(T), [WRITE.update(1, at=1, w="a"), WRITE.update(2, at=1, w=None)])
     for strategy in STRATEGIES:

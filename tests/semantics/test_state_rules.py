@@ -16,10 +16,10 @@ from strategies.writing import Writer
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.relation import Relation
-from cdc_views.relation_read import facts_of
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import Relation
+from cdc_views.storage.relation_read import facts_of
 
 
 def rows(subject: Subject, facts: list[Fact]) -> list[object]:

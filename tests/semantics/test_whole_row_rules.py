@@ -13,7 +13,7 @@ from strategies.schemas import INT, TEXT, table
 from strategies.writing import Writer
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.raw.base import WriteOrder, order_key
+from cdc_views.formats.base import WriteOrder, order_key
 
 Shown = Callable[..., list[dict[str, Any]]]
 
@@ -54,7 +54,7 @@ def test_a_delete_removes_the_row_and_a_later_create_brings_only_itself(read: Sh
 def test_columns_not_asked_for_need_not_be_read(duckdb_engine: Any, tmp_path: Any) -> None:
     from strategies.reading import STRATEGIES, land, read_rows
 
-    from cdc_views.relation import Relation
+    from cdc_views.storage.relation import Relation
 
     facts = [WRITE.insert(1, at=1, v=None, w="a"), WRITE.insert(2, at=1, v=2), WRITE.delete(2, at=2), WRITE.insert(3, at=1)]
     raw = land(tmp_path, Relation(ORDERS, WriteOrder.LOG_POSITION), facts)

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from cdc_views.engines.base import Engine, RawTable
-from cdc_views.facts import Fact
-from cdc_views.lateness import purged_through
-from cdc_views.materialize import Forgetting, Materialization, materialize, sources_of
-from cdc_views.materialize.state import StateTable, open_state
-from cdc_views.oracle import latest_rows
+from cdc_views.operations.lateness import purged_through
 from cdc_views.plan.compact import COVERS, LATE, PART
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import Forgetting, Materialization, materialize, sources_of
+from cdc_views.state.state_table import StateTable, open_state
 from strategies.histories import NOW
 from strategies.lateness import Ages, Identity
 from strategies.reading import Row, land, read_rows

@@ -9,16 +9,17 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from cdc_views_bigquery.merging import Merging, run_script, setup_script
+from cdc_views_bigquery.merging.columns import FACT, LEFT_OUT, ROW, leaves_out, shown_columns
+
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Fact
-from cdc_views.merging import Merging, run_script, setup_script
-from cdc_views.merging.columns import FACT, LEFT_OUT, ROW, leaves_out, shown_columns
-from cdc_views.oracle import latest_rows
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import EMPTY, SetOf, TupleOf
 from cdc_views.plan.build import Ask
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, Role
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 from cdc_views.sql import query_sql
-from cdc_views.types import EMPTY, SetOf, TupleOf
+from cdc_views.storage.relation import Relation
 from strategies.bigquery_scripts import Bench
 from strategies.bigquery_values import Evaluator, Table, table_of
 from strategies.dialect_cases import Answer, Friendly, assert_same

@@ -19,11 +19,11 @@ from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
+from cdc_views.model.strategy import Strategy
 from cdc_views.project.bigquery import BigQueryConfig, Place
-from cdc_views.relation import RawTable, Relation
-from cdc_views.strategy import Strategy
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import RawTable, Relation
 from strategies.reading import Row, canonical_row
 
 PROJECT, LOCATION, ENDPOINT = (f"CDC_VIEWS_BIGQUERY_{name}" for name in ("PROJECT", "LOCATION", "ENDPOINT"))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun
-from cdc_views.facts import Fact
 from cdc_views.project.bigquery import BigQueryConfig, Place
-from cdc_views.relation import RawTable
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable
 from strategies.bigquery_loop import SECOND, Loop
 from strategies.bigquery_values import Table
 from strategies.dialect_cases import assert_same

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
-from cdc_views.types import Kind
+from cdc_views.model.types import Kind
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
 from strategies.histories import MAX_SECONDS, MAX_TTL
 from strategies.schemas import INT
 from strategies.values import GREATEST, LEAST, SCALARS

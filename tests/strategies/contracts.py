@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from cdc_views.api import Project, Table
-from cdc_views.schema import Column, DroppedColumn, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
 names = st.one_of(
     st.sampled_from(["id", "a b", "it's", 'say "x"', "{{ x }}", "$x", "# no", "a: b", "no", "1", "_op", "x.y", "é", "- x"]),

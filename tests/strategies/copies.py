@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.comparable import comparable, partition_identity
-from cdc_views.facts import Bound, Elements, Fact, FactKind
-from cdc_views.oracle import path_type
-from cdc_views.schema import Column, TableSchema
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
+from cdc_views.rules.oracle import path_type
 
 Part = Cell | Liveness | Deletion
 

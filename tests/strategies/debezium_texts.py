@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, Scalar
 
 MARK = "__debezium_unavailable_value"
 _TEXTS = ['"abc"', '""', '"a b"', '"☃ é"', '"\\n\\"x\\"\\\\"', '"\\ud83d\\ude00"', '"\\u0041"', '"n"', '"0x"', '"null"']

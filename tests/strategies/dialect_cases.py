@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.engines.exact import rows_of
-from cdc_views.facts import Fact
-from cdc_views.naming import physical_name
-from cdc_views.oracle import latest_rows
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.registry import raw_format
+from cdc_views.model.naming import physical_name
+from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan.build import Ask, output_names
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.registry import raw_format
-from cdc_views.relation import Relation
-from cdc_views.schema_readers import read_schema
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.schemas import read_schema
 from cdc_views.sql import ViewSql, generate, query_sql
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.storage.relation import Relation
 from strategies.histories import NOW, histories
 from strategies.reading import canonical
 from strategies.schemas import Subject
@@ -175,7 +175,7 @@ class Friendly:
                 seconds, nanos = divmod(value, 10**9)
                 return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{nanos:09d}"
             case Kind.DECIMAL | Kind.VARINT | Kind.UUID | Kind.TIMEUUID | Kind.DURATION:
-                from cdc_views.codec.physical import to_physical
+                from cdc_views.rules.codec.physical import to_physical
 
                 return to_physical(Scalar(kind), value)
         return value

@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.engines.asking import ask_of
+from cdc_views_bigquery.merging.columns import check_shown
+
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Strategy
 from cdc_views.engines.exact import rows_of
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Fact
-from cdc_views.merging.columns import check_shown
-from cdc_views.oracle import latest_rows
+from cdc_views.model.schema import TableSchema
 from cdc_views.plan.build import Ask, output_names
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 from cdc_views.sql import query_sql
+from cdc_views.storage.relation import RawTable, Relation
 from strategies.dialect_cases import Answer, Friendly, assert_same
 from strategies.reading import Row, canonical_row
 

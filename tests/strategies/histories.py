@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.comparable import comparable
-from cdc_views.codec.serialized import serialize
-from cdc_views.facts import Bound, Elements, Fact, FactKind, Origin
-from cdc_views.oracle import path_type
-from cdc_views.raw.base import WriteOrder, order_key
-from cdc_views.relation import element_value_type
-from cdc_views.schema import Column
-from cdc_views.types import EMPTY, LogicalType, Scalar, SetOf, Udt, carries_comparable
+from cdc_views.formats.base import WriteOrder, order_key
+from cdc_views.model.schema import Column
+from cdc_views.model.types import EMPTY, LogicalType, Scalar, SetOf, Udt, carries_comparable
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.comparable import comparable
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import element_value_type
 from strategies.schemas import Subject
 from strategies.values import GREATEST, LEAST, SCALARS, some
 

@@ -23,7 +23,7 @@ from cdc_producers.http.options import parsed
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.reports import Reports
 
-from cdc_views.producing import receiving
+from cdc_views.cli.producing import receiving
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 USER, PASSWORD, SECRET = "dbz", "s3cret", "a secret of the tests, long enough"

@@ -10,12 +10,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cdc_views.cells import Cell, Deletion, Liveness, latest_deletion, merge_cells, reconcile_liveness
-from cdc_views.codec.comparable import comparable, partition_identity
-from cdc_views.facts import Elements, Fact, FactKind
-from cdc_views.oracle import _in_range, path_type
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import TableSchema
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.cells import Cell, Deletion, Liveness, latest_deletion, merge_cells, reconcile_liveness
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.facts import Elements, Fact, FactKind
+from cdc_views.rules.oracle import _in_range, path_type
 
 Identity = tuple[bytes, ...]
 

@@ -25,11 +25,11 @@ from deltalake.exceptions import DeltaError
 from cdc_views import Project
 from cdc_views.api import Table
 from cdc_views.errors import CdcViewsError
-from cdc_views.facts import Fact
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import recorded
-from cdc_views.materialize.state import TRANSACTION
-from cdc_views.oracle import latest_rows
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state.state_table import TRANSACTION
 
 NAME, NOW = "shop.orders", 1_800_000_000
 CQL = "CREATE TABLE shop.orders (id int, item int, state text, note text, PRIMARY KEY (id, item));\n"
@@ -38,11 +38,11 @@ FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
     "cdc_views.landing.committing.append",
     "cdc_views.engines.duckdb_state.write_deltalake",
-    "cdc_views.materialize.state.append",
-    "cdc_views.materialize.settled.append",
-    "cdc_views.materialize.covering.append",
-    "cdc_views.generations.Generations.switch",
-    "cdc_views.known_raw.write_whole",
+    "cdc_views.state.state_table.append",
+    "cdc_views.state.newest_write_bound.append",
+    "cdc_views.state.watermark.append",
+    "cdc_views.storage.generations.Generations.switch",
+    "cdc_views.operations.known_raw.write_whole",
 )
 """Where a run makes something last: it is killed before or after one of these."""
 
@@ -222,7 +222,7 @@ class World:
             self.model.dropped = {}
 
     def apply(self) -> None:
-        from cdc_views.applying import apply_table
+        from cdc_views.operations.applying import apply_table
 
         if self.tried(lambda: apply_table(self.table, engine="duckdb")) is not None:
             self.model.recorded |= self.held()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from deltalake import write_deltalake
 
-from cdc_views.cells import Cell, Liveness
-from cdc_views.codec.serialized import serialize
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.facts import Fact, FactKind
-from cdc_views.materialize import Materialization, materialize, sources_of
-from cdc_views.oracle import latest_rows
+from cdc_views.rules.cells import Cell, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import Materialization, materialize, sources_of
 from strategies.histories import NOW
 from strategies.reading import canonical_row, land, read_rows
 from strategies.schemas import BIGINT, INT, TEXT, Subject, table

@@ -9,9 +9,9 @@ from pathlib import Path
 from deltalake import write_deltalake
 
 from cdc_views.api import Project, Table
-from cdc_views.facts import Fact
 from cdc_views.landing import create_raw
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
 
 _FORMATS = {"micros": "cassandra-mutation", "log_position": "debezium"}
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
-from cdc_views.engines.asking import ask_of
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.duckdb import DuckDbEngine, from_clause
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
-from cdc_views.facts import Fact
-from cdc_views.oracle import one_spelling
-from cdc_views.relation import Relation
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import one_spelling
 from cdc_views.sql import query_sql
+from cdc_views.storage.relation import Relation
 from strategies.histories import LATE_LANDING, Histories
 from strategies.telling import fact_text
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_views.raw.base import WriteOrder
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, DroppedColumn, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.storage.relation import Relation
 
 MIDDLE = 4
 """The drop time of re-added columns within a history's write times, 0 to 7."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.facts import Bound, Elements, Fact
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.facts import Bound, Elements, Fact
 
 
 def fact_text(fact: Fact) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cdc_views.codec.comparable import comparable, partition_identity
 from cdc_views.engines.base import Engine, RawTable, Read
-from cdc_views.facts import Elements, Fact
-from cdc_views.history import History, Version
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import WriteOrder
-from cdc_views.schema import TableSchema
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.schema import TableSchema
+from cdc_views.operations.history import History, Version
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.facts import Elements, Fact
+from cdc_views.rules.oracle import latest_rows
 from strategies.reading import Row, canonical_row
 
 MICROS = 1_000_000

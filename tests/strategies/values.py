@@ -10,8 +10,8 @@ from itertools import islice, product
 from random import Random
 from typing import Any
 
-from cdc_views.codec.comparable import comparable
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.rules.codec.comparable import comparable
 
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 """The ends of a signed 64-bit integer: the least and the greatest write time there is."""

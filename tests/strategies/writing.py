@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.serialized import serialize
-from cdc_views.facts import Bound, Elements, Fact, FactKind
-from cdc_views.relation import element_value_type
-from cdc_views.schema import TableSchema
-from cdc_views.types import LogicalType, SetOf, Udt
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import LogicalType, SetOf, Udt
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
+from cdc_views.storage.relation import element_value_type
 from strategies.histories import NOW
 
 Key = tuple[Any, ...]

@@ -211,8 +211,8 @@ def test_engine_bigquery_and_a_live_schema_and_a_table_found_nowhere_exit_2(caps
 
 
 def test_fidelity_fails_on_unsafe_until_it_is_waived(capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdc_views.raw.base import Fidelity, Verdict
-    from cdc_views.raw.cassandra_mutation import CassandraMutation
+    from cdc_views.formats.base import Fidelity, Verdict
+    from cdc_views.formats.cassandra_mutation import CassandraMutation
 
     lines = [Fidelity("*", Verdict.EXACT, "fine"), Fidelity("note", Verdict.UNSAFE, "it cannot be told")]
     monkeypatch.setattr(CassandraMutation, "fidelity", lambda self, schema: lines)

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import sqlglot
 
-from cdc_views.conditions import Condition
 from cdc_views.engines.duckdb_connections import connect_locked
 from cdc_views.errors import UsageError
+from cdc_views.model.conditions import Condition
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
 from cdc_views.quality.conditions import condition_of
-from cdc_views.schema_readers.cql import read_cql
+from cdc_views.schemas.cql import read_cql
 
 SOURCE = Path(__file__).parents[2]
 FOUND = "('pw','VARCHAR','hunter2','hunter2',1,null,null,null,null,null,1,null)"
@@ -162,7 +162,7 @@ def test_no_other_code_parses_a_condition() -> None:
     """An expression of a user's is made of a checked condition, since nobody else reads or makes one."""
     sources = {path.relative_to(SOURCE).as_posix(): path.read_text() for path in (SOURCE / "cdc_views").rglob("*.py")}
     assert {path for path, text in sources.items() if "UserSql(" in text} == {"cdc_views/plan/where.py", "cdc_views/plan/expr.py"}
-    assert {path for path, text in sources.items() if "SELECT 1 WHERE" in text} == {"cdc_views/conditions.py"}
+    assert {path for path, text in sources.items() if "SELECT 1 WHERE" in text} == {"cdc_views/model/conditions.py"}
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ from strategies.projects import project_of
 from strategies.schemas import SUBJECTS, Subject
 
 from cdc_views.api import Project, Table
-from cdc_views.contracts import Contract, compare, contract_of, contract_yaml, read_contract, rules_for
-from cdc_views.contracts import document as contract_documents
-from cdc_views.contracts.comparing import Verdict, schema_of
-from cdc_views.contracts.spans import span_of, span_parts
-from cdc_views.contracts.widths import Fit, fit_of
 from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.export.contracts import Contract, compare, contract_of, contract_yaml, read_contract, rules_for
+from cdc_views.export.contracts import document as contract_documents
+from cdc_views.export.contracts.comparing import Verdict, schema_of
+from cdc_views.export.contracts.spans import span_of, span_parts
+from cdc_views.export.contracts.widths import Fit, fit_of
+from cdc_views.formats.base import WriteOrder
 from cdc_views.plan.build import Ask
 from cdc_views.project.models import DataTest, EngineName
-from cdc_views.raw.base import WriteOrder
 from cdc_views.sql import rows_sql
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_views.cron import Cron
+from cdc_views.model.cron import Cron
 
 
 def at(text: str) -> datetime:

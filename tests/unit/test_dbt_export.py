@@ -13,10 +13,10 @@ from tiny_project import CQL
 
 from cdc_views.api import Project
 from cdc_views.cli import main
-from cdc_views.dbt.export import files_of
-from cdc_views.dbt.jinja import filled, literal
-from cdc_views.dbt.naming import check_names_differ, dbt_name
 from cdc_views.errors import ConfigError
+from cdc_views.export.dbt.export import files_of
+from cdc_views.export.dbt.jinja import filled, literal
+from cdc_views.export.dbt.naming import check_names_differ, dbt_name
 from cdc_views.plan.build import Ask
 from cdc_views.sql import rows_sql
 

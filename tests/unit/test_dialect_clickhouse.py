@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
 
 class _Friendly(Friendly):
     def normal(self, kind: Any, value: Any) -> Any:
-        from cdc_views.types import Kind, Scalar
+        from cdc_views.model.types import Kind, Scalar
 
         if isinstance(value, bytes) and kind != Scalar(Kind.BLOB):
             return value.decode()

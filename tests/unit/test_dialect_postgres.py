@@ -15,9 +15,9 @@ from strategies.dialect_cases import REAL, Friendly, assert_shown, assert_view, 
 from strategies.schemas import SUBJECTS, Subject
 from strategies.values import float32
 
-from cdc_views.codec.physical import arrow_type, to_physical
+from cdc_views.model.types import EMPTY, Kind, LogicalType, Scalar
 from cdc_views.plan.rewrites import LOWERINGS
-from cdc_views.types import EMPTY, Kind, LogicalType, Scalar
+from cdc_views.rules.codec.physical import arrow_type, to_physical
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(not is_available(), reason="no PostgreSQL server to start")]
 

@@ -14,23 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_project import NOW, SCHEMA, event, make_project, raw_table, write_lines
 
-from cdc_views.cells import Cell, Deletion, Liveness
 from cdc_views.cli import main
-from cdc_views.codec.comparable import comparable
-from cdc_views.codec.keys import parse_key
-from cdc_views.codec.serialized import serialize
-from cdc_views.codec.uncomparable import uncomparable
 from cdc_views.errors import UnknownColumnError, UsageError
-from cdc_views.explaining import Explanation, Outcome, explain, explain_facts
-from cdc_views.explaining_scope import Scope
-from cdc_views.facts import Bound, Elements, Fact, FactKind, Origin
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import land
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import Relation
-from cdc_views.relation_read import facts_of
-from cdc_views.schema import Column, DroppedColumn, Role, TableSchema
-from cdc_views.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
+from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
+from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
+from cdc_views.operations.explaining import Explanation, Outcome, explain, explain_facts
+from cdc_views.operations.explaining_scope import Scope
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.comparable import comparable
+from cdc_views.rules.codec.from_sort_key import uncomparable
+from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.storage.relation import Relation
+from cdc_views.storage.relation_read import facts_of
 
 INT, TEXT, DECIMAL = Scalar(Kind.INT), Scalar(Kind.TEXT), Scalar(Kind.DECIMAL)
 POINT = Udt("ks", "point", (("x", INT), ("Y", TEXT)), frozen=False)

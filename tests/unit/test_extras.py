@@ -16,7 +16,7 @@ import pytest
 from tiny_project import event, make_project, write_lines
 
 from cdc_views.errors import MissingExtraError, UnsupportedError
-from cdc_views.extras import EXTRA_OF, missing_extra, needs
+from cdc_views.model.extras import EXTRA_OF, missing_extra, needs
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cdc_views", "spark/cdc_views_spark", "bigquery/cdc_views_bigquery", "producers/cdc_producers")
@@ -55,8 +55,8 @@ ASKED = {
         "producers",
     ),
     "to_pandas": (["python", QUERY], "pandas"),
-    "SQLMesh's macro": (["python", "import cdc_views.sqlmesh.macros"], "sqlmesh"),
-    "dbt's plugin": (["python", "import cdc_views.dbt.duckdb_plugin"], "dbt"),
+    "SQLMesh's macro": (["python", "import cdc_views.export.sqlmesh.macros"], "sqlmesh"),
+    "dbt's plugin": (["python", "import cdc_views.export.dbt.duckdb_plugin"], "dbt"),
 }
 
 

@@ -13,8 +13,8 @@ from tiny_project import event, landed_ids, raw_table
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import UsageError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander, following
-from cdc_views.raw.cassandra_mutation import CassandraMutation
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 

@@ -19,14 +19,14 @@ from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, r
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import SourceFileError, TransientError, UsageError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import LandingReport, committing, create_raw, replay, sources
 from cdc_views.landing import land as land_files
 from cdc_views.landing.delta import ConflictError
 from cdc_views.landing.report import FileReport
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import Relation
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()

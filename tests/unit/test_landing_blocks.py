@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import EngineError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander, committing
 from cdc_views.landing.blocks import Lines, one_by_one
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

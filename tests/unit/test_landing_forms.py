@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies.debezium_texts import Texts, schema
 
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.forms import without_values
 from cdc_views.landing import Position, StreamEvent, StreamLander, formed, land, quarantine_location, tokens
 from cdc_views.landing.forgotten import Entry, Forgotten
 from cdc_views.landing.formed import FormReader
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.debezium import Debezium
-from cdc_views.raw.forms import without_values
-from cdc_views.relation import RawTable, Relation
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers import read_schema
+from cdc_views.model.schema import TableSchema
+from cdc_views.schemas import read_schema
+from cdc_views.storage.relation import RawTable, Relation
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 SAMPLES = Path(__file__).parents[1] / "data" / "debezium"

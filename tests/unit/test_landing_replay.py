@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import land, replay
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import Relation
 
 NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 from cdc_views.errors import TableLockedError
-from cdc_views.scheduling import Heartbeat, holding
-from cdc_views.scheduling.owner import Owner
+from cdc_views.operations.scheduling import Heartbeat, holding
+from cdc_views.operations.scheduling.owner import Owner
 
 T = "shop.orders"
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from cdc_views.scheduling import holding
+from cdc_views.operations.scheduling import holding
 with holding(Path(sys.argv[1]), table="shop.orders"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -34,8 +34,8 @@ import sys, time
 from dataclasses import replace
 from pathlib import Path
 from cdc_views.errors import TableLockedError
-from cdc_views.scheduling import holding, lock
-from cdc_views.scheduling.owner import Owner
+from cdc_views.operations.scheduling import holding, lock
+from cdc_views.operations.scheduling.owner import Owner
 
 folder, kernel, inside = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[1]) / "inside"
 if kernel:  # as another host, on a file system whose locks do not reach it
@@ -155,7 +155,7 @@ def test_a_killed_holder_that_nobody_has_waited_for_is_dead_too(tmp_path: Path) 
 _HOLD_AGAIN_AND_AGAIN = """
 import sys
 from pathlib import Path
-from cdc_views.scheduling import holding
+from cdc_views.operations.scheduling import holding
 print("ready", flush=True)
 while True:
     with holding(Path(sys.argv[1]), table="shop.orders"):
@@ -263,7 +263,7 @@ def test_a_slow_taker_does_not_win_with_a_number_that_was_removed(tmp_path: Path
         claim_of(tmp_path, elsewhere(), number=3)
         return 1000.0
 
-    monkeypatch.setattr("cdc_views.scheduling.lock._age", overtaken)
+    monkeypatch.setattr("cdc_views.operations.scheduling.lock._age", overtaken)
     with pytest.raises(TableLockedError, match="process 4242 on far"):
         take(tmp_path)
     assert [claim.name[-1] for claim in claims(tmp_path)] == ["1", "3"]

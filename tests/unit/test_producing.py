@@ -12,10 +12,10 @@ import pytest
 from tiny_project import SCHEMA, event
 
 from cdc_views import Project
+from cdc_views.cli.producing import ProjectTarget, targets_of
 from cdc_views.errors import ConfigError, EngineError
 from cdc_views.landing import Position, StreamEvent
-from cdc_views.materialize.identity import RawMismatchError
-from cdc_views.producing import ProjectTarget, targets_of
+from cdc_views.state.identity import RawMismatchError
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -20,13 +20,13 @@ from tiny_project import NOW, event, make_project, write_lines
 
 from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UsageError
-from cdc_views.frames import pandas_frame
-from cdc_views.friendly import friendly_table
-from cdc_views.instants import epoch_micros, epoch_seconds
-from cdc_views.relation import Relation
-from cdc_views.result import Result
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import EMPTY, Kind, ListOf, MapOf, Scalar, TupleOf, Udt
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, Scalar, TupleOf, Udt
+from cdc_views.operations.frames import pandas_frame
+from cdc_views.operations.result import Result
+from cdc_views.rules.instants import epoch_micros, epoch_seconds
+from cdc_views.storage.friendly import friendly_table
+from cdc_views.storage.relation import Relation
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import yaml
 
 from cdc_views.engines.base import Strategy
 from cdc_views.errors import ConfigError
+from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.registry import raw_format
 from cdc_views.project import (
     EngineName,
     RawFormatName,
@@ -19,8 +21,6 @@ from cdc_views.project import (
     project_json_schema,
     split_name,
 )
-from cdc_views.raw.debezium import Debezium
-from cdc_views.raw.registry import raw_format
 
 FULL = """\
 name: shop

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdc_views.codec.jsonread import from_json
-from cdc_views.codec.times import MICROS_A_DAY, PG_INFINITY, parse_date, parse_micros
 from cdc_views.errors import MalformedEventError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.oracle import Row, latest_rows
-from cdc_views.raw.base import SourceLine, order_key
-from cdc_views.raw.debezium import Debezium
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, Scalar
+from cdc_views.formats.base import SourceLine, order_key
+from cdc_views.formats.debezium import Debezium
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
+from cdc_views.rules.codec.jsonread import from_json
+from cdc_views.rules.codec.times import MICROS_A_DAY, PG_INFINITY, parse_date, parse_micros
+from cdc_views.rules.facts import Fact, FactKind
+from cdc_views.rules.oracle import Row, latest_rows
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 NOW = 1800000000

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cdc_views.cells import Cell, Deletion, Liveness
-from cdc_views.codec.jsonread import from_json
-from cdc_views.codec.serialized import serialize
 from cdc_views.errors import UnsupportedError
-from cdc_views.facts import Bound, Elements, Fact, FactKind
-from cdc_views.oracle import latest_rows, path_type
-from cdc_views.raw.base import SourceLine, Verdict
-from cdc_views.raw.debezium_cassandra import DebeziumCassandra
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.formats.base import SourceLine, Verdict
+from cdc_views.formats.debezium_cassandra import DebeziumCassandra
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.jsonread import from_json
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
+from cdc_views.rules.oracle import latest_rows, path_type
 
 DATA = Path(__file__).parents[1] / "data" / "debezium_cassandra"
 NOW = 1795251800  # before the samples' times to live run out

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from test_raw_debezium_cassandra import KV, NOW, SAMPLES, D, decode, event_of, schema_of
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.debezium_cassandra import DebeziumCassandra
-from cdc_views.schema import TableSchema
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.debezium_cassandra import DebeziumCassandra
+from cdc_views.model.schema import TableSchema
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 LINES = [(json.dumps(e, default=float), schema_of(n)) for n, s in SAMPLES.items() for e in s["debezium_events"]]
 OF_D = [line for line, schema in LINES if schema is D]

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_views.codec.comparable import comparable
-from cdc_views.codec.times import PG_INFINITY, parse_micros
 from cdc_views.errors import MalformedEventError
-from cdc_views.raw.base import SourceLine, Verdict
-from cdc_views.raw.connect_hints import Binary, Decimals, Hints, Unit, is_unavailable
-from cdc_views.raw.connect_record import ConnectType
-from cdc_views.raw.connect_rows import list_path
-from cdc_views.raw.connect_values import native
-from cdc_views.raw.debezium import Debezium
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.formats.base import SourceLine, Verdict
+from cdc_views.formats.connect_hints import Binary, Decimals, Hints, Unit, is_unavailable
+from cdc_views.formats.connect_record import ConnectType
+from cdc_views.formats.connect_rows import list_path
+from cdc_views.formats.connect_values import native
+from cdc_views.formats.debezium import Debezium
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.rules.codec.comparable import comparable
+from cdc_views.rules.codec.times import PG_INFINITY, parse_micros
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 NOTHING = Hints()

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc_views.cells import Deletion, Liveness
 from cdc_views.errors import ConfigError, MalformedEventError
-from cdc_views.facts import Fact
-from cdc_views.oracle import latest_rows
-from cdc_views.raw.base import SourceLine, order_key
-from cdc_views.raw.key_value import KeyValue
-from cdc_views.raw.registry import FORMATS, raw_format
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, ListOf, MapOf, Scalar, SetOf
+from cdc_views.formats.base import SourceLine, order_key
+from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.registry import FORMATS, raw_format
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, SetOf
+from cdc_views.rules.cells import Deletion, Liveness
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
 
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)
 T = TableSchema("shop", "t", (Column("id", INT, Role.PARTITION), Column("name", TEXT), Column("n", Scalar(Kind.BIGINT))))

@@ -17,10 +17,10 @@ import pytest
 from strategies.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, land, make_project
 
 from cdc_views.api import Project
+from cdc_views.model.severity import Severity
 from cdc_views.quality.checks import Check
 from cdc_views.quality.junit import records
 from cdc_views.report import RunReport, pages_of, report_of
-from cdc_views.severity import Severity
 
 pytestmark = pytest.mark.heavy
 

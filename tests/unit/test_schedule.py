@@ -11,8 +11,8 @@ from threading import Event
 
 import pytest
 
-from cdc_views.cron import Cron
-from cdc_views.scheduling import Completed, Failed, Happening, Job, Skipped, Started, holding, run_schedule
+from cdc_views.model.cron import Cron
+from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Skipped, Started, holding, run_schedule
 
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=timezone.utc)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schema_readers.avro import read_avro
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.schemas.avro import read_avro
 
 ADDR = {"type": "record", "name": "Addr", "fields": [{"name": "street", "type": ["null", "string"]}]}
 UDT = Udt("shop", "Addr", (("street", Scalar(Kind.TEXT)),))

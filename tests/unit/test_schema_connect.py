@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cdc_views.errors import SchemaError
-from cdc_views.schema_readers.connect import read_connect
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.schemas.connect import read_connect
 
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 CONNECT = "org.apache.kafka.connect.data."

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schema import DroppedColumn, Role, TableSchema
-from cdc_views.schema_readers.cql import read_cql
-from cdc_views.schema_readers.table_draft import NEVER_SHOWS
-from cdc_views.types import Kind, ListOf, Scalar, Udt
+from cdc_views.model.schema import DroppedColumn, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, Scalar, Udt
+from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.table_draft import NEVER_SHOWS
 
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 INT, TEXT = Scalar(Kind.INT), Scalar(Kind.TEXT)

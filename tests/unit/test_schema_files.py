@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cdc_views import schema_readers
+from cdc_views import schemas as schema_readers
 from cdc_views.api import Project
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schema_readers import Catalog, read_catalog, read_schema, read_schemas
-from cdc_views.schema_readers.formats import read_text
+from cdc_views.schemas import Catalog, read_catalog, read_schema, read_schemas
+from cdc_views.schemas.formats import read_text
 
 CQL = "CREATE TABLE t (k int, v list<int>, PRIMARY KEY ((k)));"
 AVRO = '{"type": "record", "name": "t", "primaryKey": ["k"], "fields": [{"name": "k", "type": "int"}]}'
@@ -117,7 +117,7 @@ def test_an_unusable_table_leaves_the_others_readable(tmp_path: Path) -> None:
 
 def test_reading_cql_loads_neither_sqlglot_nor_yaml() -> None:
     code = (
-        "import sys, cdc_views.schema_readers as s; s.parse_type('int'); sys.exit(bool({'sqlglot', 'yaml'} & sys.modules.keys()))"
+        "import sys, cdc_views.schemas as s; s.parse_type('int'); sys.exit(bool({'sqlglot', 'yaml'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

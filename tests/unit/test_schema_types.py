@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_views.errors import SchemaError
-from cdc_views.schema_readers import parse_type
-from cdc_views.schema_readers.cql_types import NATIVE_KINDS
-from cdc_views.types import (
+from cdc_views.model.types import (
     Kind,
     ListOf,
     LogicalType,
@@ -21,6 +19,8 @@ from cdc_views.types import (
     VectorOf,
     children,
 )
+from cdc_views.schemas import parse_type
+from cdc_views.schemas.cql_types import NATIVE_KINDS
 
 INT, TEXT, FLOAT = Scalar(Kind.INT), Scalar(Kind.TEXT), Scalar(Kind.FLOAT)
 ADDR = Udt("shop", "addr", (("street", TEXT), ("zip", INT)))

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schema import DroppedColumn, TableSchema
-from cdc_views.schema_readers.yaml_schema import read_yaml
-from cdc_views.types import Kind, ListOf, MapOf, Scalar, Udt
+from cdc_views.model.schema import DroppedColumn, TableSchema
+from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, Udt
+from cdc_views.schemas.yaml_schema import read_yaml
 
 FULL = """\
 keyspace: shop

@@ -6,10 +6,10 @@ import duckdb
 import pytest
 from strategies.schemas import BIGINT, BLOB, INT, TEXT, table
 
-from cdc_views.materialize.buckets import digest, one_partition
 from cdc_views.plan.compact import part_of
-from cdc_views.relation import Relation
 from cdc_views.sql.dialects import dialect
+from cdc_views.state.buckets import digest, one_partition
+from cdc_views.storage.relation import Relation
 
 TWO = table("two", partition={"a": INT, "b": TEXT}, regulars={"v": BIGINT})
 ONE = table("one", partition={"a": INT}, regulars={"v": BIGINT})

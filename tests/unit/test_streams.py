@@ -18,11 +18,11 @@ from tiny_project import SCHEMA, event, landed_ids, quarantined, raw_table
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import EngineError, TransientError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander, committing, replay, streams
 from cdc_views.landing.delta import ConflictError
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.schema import Column
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, Scalar
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()

@@ -10,14 +10,14 @@ from pathlib import Path
 from deltalake import DeltaTable
 from tiny_project import SCHEMA, event, landed_ids, raw_table
 
+from cdc_views.formats.base import SourceLine
+from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.raw.base import SourceLine
-from cdc_views.raw.cassandra_mutation import CassandraMutation
-from cdc_views.relation import RawTable, Relation
-from cdc_views.relation_read import facts_of
-from cdc_views.schema import TableSchema
-from cdc_views.schema_readers.cql import read_cql
+from cdc_views.model.schema import TableSchema
+from cdc_views.schemas.cql import read_cql
+from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation_read import facts_of
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

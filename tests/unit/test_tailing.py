@@ -14,7 +14,7 @@ from tiny_project import event, make_project, write_lines
 
 from cdc_views import Project
 from cdc_views.cli import main
-from cdc_views.tailing import BEFORE_ALL, current_version, landed_after
+from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
 
 Captured = pytest.CaptureFixture[str]
 

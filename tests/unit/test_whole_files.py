@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdc_views.cli.log import Log
-from cdc_views.whole_files import write_whole
+from cdc_views.model.whole_files import write_whole
 
 
 def test_writers_at_once_leave_one_of_their_texts(tmp_path: Path) -> None:

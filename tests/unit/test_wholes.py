@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from cdc_views.api import Project
-from cdc_views.codec.jsonread import from_json, parse_json
-from cdc_views.codec.serialized import deserialize, serialize
-from cdc_views.codec.wholes import MOST_DIGITS, digits_of, whole_of
 from cdc_views.errors import MalformedEventError
-from cdc_views.raw.connect_hints import Hints
-from cdc_views.raw.connect_numbers import integer_value
-from cdc_views.types import Kind, Scalar
+from cdc_views.formats.connect_hints import Hints
+from cdc_views.formats.connect_numbers import integer_value
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.codec.jsonread import from_json, parse_json
+from cdc_views.rules.codec.serialized import deserialize, serialize
+from cdc_views.rules.codec.wholes import MOST_DIGITS, digits_of, whole_of
 
 _LENGTHS = (1, 3_999, 4_000, 4_001, 4_300, 4_301, 8_001, 12_345, MOST_DIGITS)
 

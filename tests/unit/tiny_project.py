@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 
 from cdc_views.engines.base import RawTable
 from cdc_views.landing import quarantine_location
-from cdc_views.relation import Relation
-from cdc_views.schema import Column, Role, TableSchema
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.relation import Relation
 
 CQL = "CREATE TABLE shop.orders (id int, line int, state text, note text, PRIMARY KEY (id, line));\n"
 NOW = 1_800_000_000

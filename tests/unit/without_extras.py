@@ -13,7 +13,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import NoReturn
 
-from cdc_views.extras import EXTRA_OF
+from cdc_views.model.extras import EXTRA_OF
 
 _ROOTS = {name.partition(".")[0] for name in EXTRA_OF}
 

@@ -15,13 +15,8 @@ import sqlglot
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.naming import held_name, physical_name
-from cdc_views.plan import expr as e
-from cdc_views.plan.nodes import Node, Scan
-from cdc_views.sql.dialects.decimals import DecimalDialect
-from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
-from cdc_views.sql.dialects.reshaping import is_changed
-from cdc_views.types import (
+from cdc_views.model.naming import held_name, physical_name
+from cdc_views.model.types import (
     ListOf,
     LogicalType,
     MapOf,
@@ -31,6 +26,11 @@ from cdc_views.types import (
     Udt,
     VectorOf,
 )
+from cdc_views.plan import expr as e
+from cdc_views.plan.nodes import Node, Scan
+from cdc_views.sql.dialects.decimals import DecimalDialect
+from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
+from cdc_views.sql.dialects.reshaping import is_changed
 
 Sql = exp.Expr
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind, Scalar
 from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Join, Node
@@ -21,7 +22,6 @@ from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.structs import StructDialect
 from cdc_views.sql.dialects.times import time_text
-from cdc_views.types import Kind, Scalar
 
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 """TIMESTAMP and DATETIME: years 1 to 9999. Source: BigQuery, Data types, Timestamp type."""

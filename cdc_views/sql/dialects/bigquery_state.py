@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from cdc_views.model.schema import TableSchema
 from cdc_views.plan import expr as e
 from cdc_views.plan import names
 from cdc_views.plan.nodes import Node
-from cdc_views.schema import TableSchema
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.bigquery import BigQuery
 from cdc_views.sql.dialects.lineage import Raw

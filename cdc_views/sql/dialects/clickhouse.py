@@ -15,13 +15,13 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from cdc_views.naming import physical_name
+from cdc_views.model.naming import physical_name
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.sql.dialects.structs import StructDialect
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
 _MICROS = (-2_208_988_800_000_000, 10_413_791_999_999_999)
 """DateTime64: 1900 to 2299; beyond it conversions give another instant, silently (run). Source: ClickHouse, DateTime64."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.types import Kind, Scalar
 
 Sql = exp.Expr
 

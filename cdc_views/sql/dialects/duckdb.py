@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.decimals import exact_if_spelled_out
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
-from cdc_views.types import Kind
 
 _OF_FILES = ("read_parquet(", "(SELECT * FROM read_parquet(")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cdc_views.model.types import LogicalType
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Aggregate, Explode, Join, Node, Ordered, Scan, Select, UnionAll
-from cdc_views.types import LogicalType
 
 ELEMENT = "[]"
 """The step of a path from an array to its elements."""

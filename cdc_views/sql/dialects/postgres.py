@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind, LogicalType, Scalar, TupleOf, Udt, carries_comparable
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect
-from cdc_views.types import Kind, LogicalType, Scalar, TupleOf, Udt, carries_comparable
 
 _SECONDS = (-62_135_596_800, 253_402_300_799)
 """Years 1 to 9999, well inside TIMESTAMP's 4713 BC to 294276 AD. Source: PostgreSQL, Date/Time Types."""

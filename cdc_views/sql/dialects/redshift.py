@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.snowflake import SemiStructured, time_text, within
-from cdc_views.types import Kind
 
 _SECONDS = (-62_135_596_800, 253_402_300_799)
 _DAYS = (-719_162, 2_932_896)

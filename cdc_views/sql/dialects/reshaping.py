@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdc_views.naming import physical_name
-from cdc_views.types import (
+from cdc_views.model.naming import physical_name
+from cdc_views.model.types import (
     ListOf,
     LogicalType,
     MapOf,

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Explode, Node
 from cdc_views.sql.dialects.base import Sql, function, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.structs import StructDialect
-from cdc_views.types import Kind, LogicalType, Scalar
 
 _DAYS = (-719_162, 2_932_896)
 _SECONDS = (-62_135_596_800, 253_402_300_799)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier
 from cdc_views.sql.dialects.decimals import exact_unless_null
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
-from cdc_views.types import Kind
 
 _MICROS_FORMAT = "yyyy-MM-dd HH:mm:ss.SSSSSS"
 

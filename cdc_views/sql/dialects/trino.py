@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.structs import StructDialect
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
 _MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Years 1 to 9999, well inside TIMESTAMP. Source: Trino, Data types, Date and time."""

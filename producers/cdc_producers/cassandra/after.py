@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_producers.cassandra.options import After
 from cdc_producers.cassandra.segments import held_bytes, index_of, note_let_go
-from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerLog
+from cdc_views.model.extras import needs
 
 if TYPE_CHECKING:
     from cdc_producers.metrics import Health

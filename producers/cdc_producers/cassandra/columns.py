@@ -1,6 +1,6 @@
 """Batches of rows from the Java part into rows of a raw table: its arrays are Arrow's, and most values stay as they are.
 
-Java knows no types: it hands over integers and serialized values. What a type means is said once, by `cdc_views.codec`;
+Java knows no types: it hands over integers and serialized values. What a type means is said once, by `cdc_views.rules.codec`;
 here it is applied to each distinct value of a batch.
 """
 
@@ -14,17 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.codec.comparable import comparable, partition_identity
-from cdc_views.codec.physical import arrow_type, to_physical
-from cdc_views.codec.serialized import deserialize
 from cdc_views.errors import MalformedEventError
-from cdc_views.facts import FactKind
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.naming import KIND, bytes_name, key_name, physical_name
-from cdc_views.oracle import path_type
-from cdc_views.relation import Relation, element_value_type
-from cdc_views.schema import Column, Role
-from cdc_views.types import (
+from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import (
     Kind,
     LogicalType,
     Scalar,
@@ -34,6 +28,12 @@ from cdc_views.types import (
     is_text,
     reads_from_bytes,
 )
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.codec.physical import arrow_type, to_physical
+from cdc_views.rules.codec.serialized import deserialize
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation, element_value_type
 
 _LEAVES = {
     Kind.TINYINT: ("i1", pa.int8()),

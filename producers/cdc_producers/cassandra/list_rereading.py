@@ -13,8 +13,8 @@ from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
 from cdc_producers.cassandra.snapshot_events import Moment, replaced_list
 from cdc_producers.cassandra.snapshot_query import RawRow, Selected, quoted
 from cdc_producers.cassandra.snapshot_reading import SnapshotReader, asking
-from cdc_views.codec.jsontext import quote
-from cdc_views.schema import Role, TableSchema
+from cdc_views.model.schema import Role, TableSchema
+from cdc_views.rules.codec.jsontext import quote
 
 _REREADS = 5
 

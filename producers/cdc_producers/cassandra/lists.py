@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from cdc_views.schema import TableSchema
-from cdc_views.types import ListOf
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import ListOf
 
 SETTLES_AFTER = 10.0
 """Seconds: what is younger is left to the log, so that a write that is under way is not hidden."""

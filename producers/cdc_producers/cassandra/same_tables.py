@@ -14,7 +14,7 @@ from cdc_producers.cassandra.node_schema import NodeSchema
 from cdc_producers.metrics import Health
 from cdc_views.landing.raw_table import another_raw
 from cdc_views.landing.targets import ProducerLog
-from cdc_views.whole_files import write_whole
+from cdc_views.model.whole_files import write_whole
 
 _TABLES = "tables.json"
 

@@ -17,9 +17,9 @@ from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable,
 from cdc_producers.cassandra.options import FollowSchema
 from cdc_views.errors import SchemaError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
-from cdc_views.schema import Column, TableSchema
-from cdc_views.schema_readers.cql import read_cql
-from cdc_views.types import LogicalType, Udt
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import LogicalType, Udt
+from cdc_views.schemas.cql import read_cql
 
 _CQL = (".cql", ".ddl")
 

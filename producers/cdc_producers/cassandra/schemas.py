@@ -14,7 +14,7 @@ from cdc_producers.cassandra.node import Node, NodeFacts, Truncation
 from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
-from cdc_views.whole_files import write_whole
+from cdc_views.model.whole_files import write_whole
 
 _LOOK_EVERY = 1.0
 _REMEMBERED = "schema.json"

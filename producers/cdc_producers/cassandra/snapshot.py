@@ -31,8 +31,8 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted, Standing
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
-from cdc_views.schema import TableSchema
-from cdc_views.types import ListOf
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import ListOf
 
 _REREAD = "lists:"
 _EVENT_ROWS = 100

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection
-from cdc_views.codec.jsontext import quote, to_json
-from cdc_views.codec.serialized import deserialize
 from cdc_views.errors import MalformedEventError
-from cdc_views.schema import Column
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.codec.serialized import deserialize
 
 UNTOLD = 0
 """The write time of what CQL tells none of: below any event of the log."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc_producers.cassandra.snapshot_ranges import TokenRange
-from cdc_views.schema import Column, Role, TableSchema
+from cdc_views.model.schema import Column, Role, TableSchema
 
 RawRow = tuple[bytes | None, ...]
 """A row as the protocol carries it: each column serialized, None where null."""

@@ -31,7 +31,7 @@ from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, whole_ring
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
 
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _REREADS = 5

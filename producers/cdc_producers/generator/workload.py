@@ -13,7 +13,7 @@ from threading import Event
 from typing import Protocol
 
 from cdc_views.errors import TransientError, UsageError, did_you_mean
-from cdc_views.extras import needs
+from cdc_views.model.extras import needs
 
 _PACKAGE = "cdc_producers.generator"
 _LONGEST_AWAY = 60.0

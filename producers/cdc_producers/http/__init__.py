@@ -15,8 +15,8 @@ module                does
 
 from __future__ import annotations
 
-from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
+from cdc_views.model.extras import needs
 
 
 def produce(order: ProducerOrder) -> None:

@@ -26,8 +26,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from threading import Lock
 
-from cdc_views.codec.jsonread import parse_json
 from cdc_views.errors import EngineError, MalformedEventError
+from cdc_views.rules.codec.jsonread import parse_json
 
 _REMEMBERED = 10_000
 

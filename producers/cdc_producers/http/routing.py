@@ -22,9 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_views.codec.jsonread import parse_json
 from cdc_views.errors import MalformedEventError, did_you_mean
-from cdc_views.raw.debezium_notices import is_notice
+from cdc_views.formats.debezium_notices import is_notice
+from cdc_views.rules.codec.jsonread import parse_json
 
 _HEADER = "x-debezium-__"
 _OUTER = ("db", "schema", "keyspace_name")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdc_views.extras import needs
 from cdc_views.landing.targets import ProducerOrder
+from cdc_views.model.extras import needs
 
 
 def produce(order: ProducerOrder) -> None:

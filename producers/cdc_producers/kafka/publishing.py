@@ -20,12 +20,12 @@ from cdc_producers.kafka.rows_avro import AvroEncoder
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.transactions import Outgoing, Publisher
 from cdc_views.errors import CdcViewsError, MalformedEventError, UsageError
+from cdc_views.formats.base import RawFormat, SourceLine
 from cdc_views.landing import BatchReport, Position, Rejection, StreamEvent
 from cdc_views.landing.blocks import one_by_one
 from cdc_views.landing.targets import ProducerOrder, StreamTarget
-from cdc_views.raw.base import RawFormat, SourceLine
-from cdc_views.relation import RawTable
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
+from cdc_views.storage.relation import RawTable
 
 _SCHEME = "kafka://"
 _FORMATS = ("json", "avro")

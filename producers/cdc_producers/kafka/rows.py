@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import Any, NamedTuple, Protocol
 
-from cdc_views.codec.jsonread import parse_json
-from cdc_views.codec.jsontext import to_json
-from cdc_views.codec.times import duration_text
 from cdc_views.errors import MalformedEventError, UnsupportedError
-from cdc_views.facts import Fact, FactKind
-from cdc_views.raw.base import RawFormat, SourceLine, WriteOrder
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.rules.codec.jsonread import parse_json
+from cdc_views.rules.codec.jsontext import to_json
+from cdc_views.rules.codec.times import duration_text
+from cdc_views.rules.facts import Fact, FactKind
 
 _MUTATION = "cassandra-mutation"
 

@@ -18,10 +18,10 @@ import fastavro
 
 from cdc_producers.kafka.avro import physical
 from cdc_producers.kafka.registry import Registry
-from cdc_views.codec.times import duration_text
 from cdc_views.errors import MalformedEventError, UnsupportedError
-from cdc_views.schema import Column, TableSchema
-from cdc_views.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, VectorOf
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, VectorOf
+from cdc_views.rules.codec.times import duration_text
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRECISION = 64

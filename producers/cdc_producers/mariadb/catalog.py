@@ -11,7 +11,7 @@ from typing import Any
 from cdc_producers.mariadb.connections import GRANTS, identifier, literal, not_mariadb, rows
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import ProducerLog
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
 
 _OLDEST = (10, 5)
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys")

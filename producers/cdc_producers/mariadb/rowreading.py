@@ -12,7 +12,7 @@ from cdc_producers.mariadb.charsets import BINARY, check_charset
 from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableMap
 from cdc_producers.mariadb.values import Read
 from cdc_views.errors import EngineError, UnsupportedError
-from cdc_views.types import Kind, LogicalType, Scalar
+from cdc_views.model.types import Kind, LogicalType, Scalar
 
 Row = list[str | None]
 """A JSON text for each column; None where the row does not have it."""

@@ -32,7 +32,7 @@ from json.encoder import encode_basestring as quoted
 from json.encoder import encode_basestring_ascii as quoted_ascii
 
 from cdc_producers.mariadb.charsets import text_of
-from cdc_views.codec.times import date_text
+from cdc_views.rules.codec.times import date_text
 
 Read = Callable[[bytes, int], tuple[str, int]]
 """Reads one value that begins at a position; returns its JSON and where it ends."""

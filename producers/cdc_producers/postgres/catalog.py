@@ -9,7 +9,7 @@ from typing import Any
 from cdc_producers.postgres.connections import identifier, rows
 from cdc_producers.postgres.values import TypeFacts
 from cdc_views.errors import UsageError, did_you_mean
-from cdc_views.schema import TableSchema
+from cdc_views.model.schema import TableSchema
 
 
 class MissingTableError(UsageError):

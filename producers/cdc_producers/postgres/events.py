@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, Relation, RelationColumn
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
-from cdc_views.schema import TableSchema
-from cdc_views.types import LogicalType
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import LogicalType
 
 _UNAVAILABLE = '"__debezium_unavailable_value"'
 VERSION = "cdc-views"

@@ -19,7 +19,7 @@ from cdc_producers.postgres.values import TypeCatalog, has_bytes
 from cdc_producers.source import Emit, LostError
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
-from cdc_views.types import Kind, Scalar
+from cdc_views.model.types import Kind, Scalar
 
 
 @dataclass

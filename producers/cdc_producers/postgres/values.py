@@ -27,7 +27,7 @@ from json.encoder import encode_basestring as quoted
 from typing import Any
 
 from cdc_producers.postgres.arrays import parse_array
-from cdc_views.types import Kind, ListOf, LogicalType, Scalar
+from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 
 Encode = Callable[[str], str]
 """One value's printed form into JSON; raises ValueError for a text that is none."""

@@ -1,0 +1,187 @@
+"""Columns of state and serving tables: names, BigQuery's types, and what identifies a row of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+
+import pyarrow as pa
+from sqlglot import exp
+
+from cdc_views.engines.serving import column_types
+from cdc_views.model.naming import held_name, physical_name
+from cdc_views.model.schema import TableSchema
+from cdc_views.plan import names
+from cdc_views.plan.serving import CHANGES_AT
+from cdc_views.rules.facts import FactKind
+from cdc_views.sql.casts import casts_of
+from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.bigquery import BigQuery
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
+from cdc_views_bigquery.merging.arrays import may_hold_null
+from cdc_views_bigquery.merging.limits import CLUSTERED
+from cdc_views_bigquery.merging.types import CLUSTERABLE, refuse_lists_in_lists, scalar_type
+
+PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
+"""Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
+LEFT_OUT = "_left_out"
+"""Of a row: how many elements of its arrays BigQuery cannot store (`arrays`). Tables whose arrays hold anything have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as DDL takes it; `type` is GoogleSQL's."""
+
+    name: str
+    type: str
+
+    @property
+    def quoted(self) -> str:
+        """The name in backquotes."""
+        return identifier(self.name).sql(dialect="bigquery")
+
+
+def raw_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of the raw layout."""
+    return tuple(Column(field.name, _type(field.type, field.name)) for field in relation.arrow_schema())
+
+
+def state_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a state: the raw layout's, and ours."""
+    return (*raw_columns(relation), Column(PART, "INT64"), Column(OWNER, "BYTES"), Column(FACT, "BYTES"))
+
+
+def shown_columns(relation: Relation) -> tuple[tuple[str, Column], ...]:
+    """Return, for each column that the view shows, the user's name and the serving table's column."""
+    kinds, shown = column_types(relation, field_name=held_name), shown_names(relation.schema)
+    casts = casts_of(relation)
+    return tuple(
+        (name, Column(shown[name], casts[name].sql(dialect="bigquery") if name in casts else _type(kind, name)))
+        for name, kind in kinds.items()
+    )
+
+
+def check_shown(relation: Relation) -> None:
+    """Raise `UnsupportedError` for a column whose shown form BigQuery has no type for.
+
+    A set whose elements are lists is one: a raw table keeps its elements as STRUCTs, a view shows an ARRAY of ARRAYs.
+    """
+    for name, kind in column_types(relation, field_name=held_name).items():
+        _type(kind, name)
+
+
+def serving_columns(relation: Relation) -> tuple[Column, ...]:
+    """Return the columns of a serving table: the view's, and ours."""
+    ours = (Column(CHANGES_AT, "INT64"), Column(PART, "INT64"), Column(OWNER, "BYTES"), Column(ROW, "BYTES"))
+    more = (Column(LEFT_OUT, "INT64"),) if leaves_out(relation) else ()
+    return (*(column for _, column in shown_columns(relation)), *ours, *more)
+
+
+def leaves_out(relation: Relation) -> bool:
+    """Whether a row's array may have elements that BigQuery cannot store."""
+    return any(may_hold_null(column.type) for column in relation.schema.columns)
+
+
+def shown_names(schema: TableSchema) -> dict[str, str]:
+    """Return a serving table's column for each of the users': the own name where BigQuery takes it, else encoded."""
+    held = [held_name(column.name).casefold() for column in schema.columns]
+
+    def shown(name: str) -> str:
+        mine = held_name(name)
+        is_own = held.count(mine.casefold()) == 1 and BigQuery.column_name.match(mine) and len(mine) <= BigQuery.max_name_bytes
+        return mine if is_own else physical_name(name)
+
+    return {column.name: shown(column.name) for column in schema.columns}
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedColumn(Column):
+    """A column, and a literal of what is said of it."""
+
+    description: str = "''"
+
+
+def watermark_columns() -> tuple[DescribedColumn, ...]:
+    """Return the columns of the table whose one row says how far a state is."""
+    return tuple(DescribedColumn(name, kind, exp.Literal.string(said).sql(dialect="bigquery")) for name, kind, said in _WATERMARK)
+
+
+def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
+    """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
+    kinds = {column.name: column for column in columns}
+    return [kinds[name].quoted for name in wanted if kinds[name].type in CLUSTERABLE][:CLUSTERED]
+
+
+def owner_of(relation: Relation) -> Sql:
+    """Return the digest of a fact's partition key (rule K1)."""
+    return digest(_columns(names.identity(c) for c in relation.schema.partition))
+
+
+def fact_of(relation: Relation) -> Sql:
+    """Return the digest of what tells facts of a state apart: kind, keys, and a range's bounds.
+
+    Without clustering columns a partition is its row, so both kinds are about one.
+    """
+    schema = relation.schema
+    kind: Sql = exp.column(identifier(names.KIND))
+    if not schema.clustering:
+        is_partition = exp.EQ(this=kind.copy(), expression=exp.Literal.string(FactKind.PARTITION.value))
+        kind = function("IF", is_partition, exp.Literal.string(FactKind.ROW.value), kind)
+    bounds = (names.FROM, names.TO) if schema.clustering else ()
+    keys = _columns((*(names.identity(c) for c in schema.row_key), *bounds))
+    return digest([exp.alias_(kind, identifier(names.KIND)), *keys])
+
+
+def row_of(relation: Relation) -> Sql:
+    """Return the digest of what tells rows of a view apart: keys, and whether only static columns show (W3)."""
+    return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
+
+
+def digest(parts: Iterable[Sql]) -> Sql:
+    """Return the MD5 of values as JSON, in which null, order and names tell them apart."""
+    return function("MD5", function("TO_JSON_STRING", function("STRUCT", *parts)))
+
+
+def setting_of(relation: Relation) -> str:
+    """Return a digest of what rows of a serving table depend on besides facts: columns, types, drop times."""
+    casts = sorted((name, kind.sql()) for name, kind in casts_of(relation).items())
+    told = (LAYOUT_VERSION, relation.schema, relation.order, casts, serving_columns(relation))
+    return sha256(repr(told).encode()).hexdigest()
+
+
+def identity_of(relation: Relation) -> str:
+    """Return a digest of what a state cannot change: its key, and how write times are ordered; fit for a label."""
+    key = [(column.role, column.name, repr(column.type), column.descending) for column in relation.schema.row_key]
+    return sha256(repr((LAYOUT_VERSION, relation.order, key)).encode()).hexdigest()[:40]
+
+
+def _columns(wanted: Iterable[str]) -> list[Sql]:
+    return [exp.column(identifier(name)) for name in wanted]
+
+
+def _type(kind: pa.DataType, column: str) -> str:
+    if pa.types.is_map(kind):
+        return f"ARRAY<STRUCT<`key` {_type(kind.key_type, column)}, `value` {_type(kind.item_type, column)}>>"
+    if pa.types.is_list(kind):
+        if pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type):
+            raise refuse_lists_in_lists(f"column {column!r}")
+        return f"ARRAY<{_type(kind.value_type, column)}>"
+    if pa.types.is_struct(kind):
+        fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
+        return f"STRUCT<{', '.join(fields)}>"
+    return scalar_type(kind)
+
+
+_WATERMARK = (
+    ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
+    ("landed", "TIMESTAMP", "newest landing time that was merged"),
+    ("clock", "INT64", "epoch second that the served rows are as of"),
+    ("setting", "STRING", "digest of the schema that the served rows show"),
+    ("facts_read", "INT64", "facts that the last run merged"),
+    ("facts_late", "INT64", "facts that the last run found late"),
+    ("unsettled", "INT64", "facts merged since the state was written anew"),
+    ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
+    ("runs", "INT64", "runs that were committed"),
+    ("ran_at", "TIMESTAMP", "when the last one was"),
+)

@@ -1,0 +1,169 @@
+"""The plans of a state and of its rows as GoogleSQL: each a query over tables of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from cdc_views.plan import names
+from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.compact import compact, part_of
+from cdc_views.plan.expiry import LIFT, SHIFT
+from cdc_views.plan.expr import Call, Op
+from cdc_views.plan.late import KnownBy, facts_in_time, late_facts
+from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.purge import Purge
+from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.serving import CHANGES_AT
+from cdc_views.sql.casts import casts_of
+from cdc_views.sql.dialects.base import Sql, identifier, number
+from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
+from cdc_views.sql.render import Renderer
+from cdc_views.storage.relation import Relation
+from cdc_views_bigquery.merging.arrays import left_out, without_nulls
+from cdc_views_bigquery.merging.columns import (
+    FACT,
+    LEFT_OUT,
+    OWNER,
+    PART,
+    ROW,
+    Column,
+    fact_of,
+    leaves_out,
+    owner_of,
+    raw_columns,
+    row_of,
+    shown_columns,
+)
+from cdc_views_bigquery.merging.tables import Merging
+
+TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
+"""Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
+CLOCK, HORIZON = "_clock", "_horizon"
+"""Variables of a script, seconds since the epoch."""
+
+
+_OF_EVENTS = ("_origin", names.LANDED)
+"""Columns of the raw layout that a state leaves null: a winner may have landed many times."""
+
+
+def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
+    """Return the facts of `source`, and columns of it that we `also` want, with what a state knows facts by.
+
+    `source` stands after FROM. Where it `is_reduced`, what only events have is null, of its type.
+    """
+    kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
+    kept += [exp.column(identifier(name)) for name in also]
+    known = [exp.alias_(owner_of(relation), identifier(OWNER)), exp.alias_(fact_of(relation), identifier(FACT))]
+    inner = exp.select(*kept, *known).from_(BigQueryState(relation.schema).table(source), copy=False)
+    return _text(_bucketed(inner, merging), merging)
+
+
+def _kept(column: Column, *, is_reduced: bool) -> Sql:
+    if not (is_reduced and column.name in _OF_EVENTS):
+        return exp.column(identifier(column.name))
+    null = exp.cast(exp.Null(), exp.DataType.build(column.type, dialect="bigquery"))
+    return exp.alias_(null, identifier(column.name))
+
+
+def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
+    """The query with the bucket of its owner's digest."""
+    columns = [exp.column(identifier(name)) for name in inner.named_selects]
+    bucket = bucket_of(exp.column(identifier(OWNER)), merging.buckets)
+    known = inner.subquery(identifier("_known"), copy=False)
+    return exp.select(*columns, exp.alias_(bucket, identifier(PART))).from_(known, copy=False)
+
+
+def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
+    """Return the query of the facts of `facts`, compacted; `_part` means nothing yet.
+
+    `is_base`: they are all there are, so that deletions are applied.
+    """
+    part = part_of(relation, prefix="", digits=0)
+    plan = compact(relation, part=part, is_base=is_base, purge=purge)
+    tables = {Source.ALL: facts, Source.PURGED: facts}
+    return _rendered(plan, relation, merging, tables, clock=HORIZON)
+
+
+def purge_of(merging: Merging) -> Purge | None:
+    """Return what leaves a state that is written anew; the horizon is the script's variable."""
+    return Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
+
+
+def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
+    """Return the query of what counts of the facts of `tail` (rule M2)."""
+    plan = facts_in_time(relation, KnownBy.PARTITION, drops_empty=True)
+    return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
+
+
+def known_in_time_query(relation: Relation, merging: Merging, *, tail: str, late: str) -> str:
+    """Return the query of the facts of `tail`, which is all of raw, without the parts that were found late."""
+    plan = facts_in_time(relation, KnownBy.EVENT, drops_empty=True)
+    return _rendered(plan, relation, merging, {Source.TAIL: tail, Source.LATE: late})
+
+
+def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
+    """Return the query of the late parts of the facts of `tail`."""
+    return _rendered(late_facts(relation, KnownBy.PARTITION), relation, merging, {Source.TAIL: tail, Source.PURGED: purged})
+
+
+def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
+    """Return the query of a serving table's rows over the facts of whole partitions, at the script's clock."""
+    ask = Ask(relation, tells_expiry=True, tells_identity=True)
+    dialect = BigQueryState(relation.schema, clock=CLOCK)
+    dialect.holds_any_field = False
+    inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
+    outputs, casts = dict(output_names(ask)), casts_of(relation)
+    shown: list[Sql] = []
+    for name, column in shown_columns(relation):
+        value = without_nulls(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
+        shown.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(column.name)))
+    ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
+    if leaves_out(relation):
+        ours[LEFT_OUT] = left_out([(exp.column(identifier(outputs[c.name])), c.type) for c in relation.schema.columns])
+    shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
+    known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
+    return _text(_bucketed(known, merging), merging)
+
+
+def _changes_at() -> Sql:
+    """Seconds since the epoch from `plan.expiry`'s negated rank: a rank of what expires is negative, so that adding 2^63
+    in two steps overflows nothing; `>>` fills with zeros.
+    """
+    rank = exp.Neg(this=exp.column(identifier(names.SOONEST)))
+    lifted = exp.Add(this=exp.Add(this=rank, expression=number((1 << 63) - 1)), expression=number(1))
+    assert LIFT << SHIFT == 1 << 63
+    return exp.BitwiseRightShift(this=exp.paren(lifted), expression=number(SHIFT))
+
+
+def _lowered(plan: Node) -> Node:
+    return prune(lower(plan, strategy="aggregate"))
+
+
+def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
+    some = next(iter(tables.values()))
+    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    return _text(renderer.query(_lowered(plan)), merging)
+
+
+def _text(query: Sql, merging: Merging) -> str:
+    is_read = not merging.is_dense
+    return query.sql(dialect="bigquery", copy=False, pretty=is_read, max_text_width=110, comments=is_read)
+
+
+__all__ = [
+    "CLOCK",
+    "COUNTED",
+    "FACTS",
+    "HORIZON",
+    "ROWS",
+    "TAIL",
+    "identified",
+    "in_time_query",
+    "known_in_time_query",
+    "late_query",
+    "purge_of",
+    "rows_query",
+    "state_query",
+]

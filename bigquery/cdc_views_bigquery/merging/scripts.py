@@ -1,0 +1,202 @@
+"""The scripts of one table: what makes its tables, and what a scheduled query runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.plan.purge import PURGED_KIND
+from cdc_views.sql.statements import envelope
+from cdc_views.storage.relation import LAYOUT_VERSION, Relation
+from cdc_views_bigquery.merging import plans
+from cdc_views_bigquery.merging.columns import (
+    FACT,
+    OWNER,
+    PART,
+    ROW,
+    Column,
+    clustered_by,
+    identity_of,
+    raw_columns,
+    serving_columns,
+    setting_of,
+    shown_columns,
+    state_columns,
+    watermark_columns,
+)
+from cdc_views_bigquery.merging.limits import check_script, check_view, fits
+from cdc_views_bigquery.merging.tables import Merging
+
+EVERYTHING = "0001-01-01 00:00:00+00"
+"""A bound before anything that can have landed: the least TIMESTAMP."""
+IDENTITY_LABEL = "cdc-views-identity"
+"""Label of a state: a digest of its key and of how its facts are ordered (`columns.identity_of`)."""
+_BOUND = "<since>"
+
+
+def setup_script(relation: Relation, merging: Merging) -> str:
+    """Return the script that makes the tables and the view of state and tail; what is there stays as it is.
+
+    Raises `UnsupportedError` for columns that BigQuery has no type for, and for texts beyond its limits.
+    """
+    table = relation.schema.full_name
+    keys = [physical_name(column.name) for column in relation.schema.row_key]
+    users, served = dict(shown_columns(relation)), serving_columns(relation)
+    shown_keys = [users[column.name].name for column in relation.schema.row_key]
+    sql = envelope(
+        "bigquery_merge_setup.sql.j2",
+        table=_line(table),
+        layout=LAYOUT_VERSION,
+        m=merging,
+        raw=raw_columns(relation),
+        state=state_columns(relation),
+        served=served,
+        state_clusters=clustered_by(state_columns(relation), keys),
+        served_clusters=clustered_by(served, shown_keys),
+        watermark=watermark_columns(),
+        label=IDENTITY_LABEL,
+        identity=_text(identity_of(relation)),
+        state_description=_text(f"state of {table}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"),
+        served_description=_text(f"rows of {table} as of the clock in its watermark (cdc-views)"),
+        late_description=_text(f"facts of {table} that landed too late (cdc-views, raw layout {LAYOUT_VERSION})"),
+        view=facts_view(relation, merging, only_if_missing=True),
+    )
+    check_script(sql, what=f"the setup script of {table}")
+    return sql
+
+
+def run_script(relation: Relation, merging: Merging, *, settles: bool = False, full: bool = False) -> str:
+    """Return the script of one run: reduce what landed since the watermark, merge, move the watermark.
+
+    `settles` also writes the state anew, with deletions applied, and without what ended before the lateness horizon if
+    there is one. It reads and writes all of the state: run it seldom. A script that is too long to be sent is made
+    dense. `full` reads all of raw in place of state and tail; what was late stays out, and what partitions have purged
+    is remembered. What landed since the last run is not judged: run one that is not full before.
+
+    Raises as `setup_script` does.
+    """
+    sql = _run(relation, merging, settles=settles, full=full)
+    if not fits(sql) and not merging.is_dense:
+        sql = _run(relation, replace(merging, is_dense=True), settles=settles, full=full)
+    check_script(sql, what=f"the merge script of {relation.schema.full_name}")
+    return sql
+
+
+def _run(relation: Relation, merging: Merging, *, settles: bool, full: bool) -> str:
+    names = [column.name for column in raw_columns(relation)]
+    state, served = [c.name for c in state_columns(relation)], [c.name for c in serving_columns(relation)]
+    before, after = facts_view(relation, merging, since=_BOUND).split(_BOUND)
+    return envelope(
+        "bigquery_merge_run.sql.j2",
+        table=_line(relation.schema.full_name),
+        layout=LAYOUT_VERSION,
+        m=merging,
+        settles=settles,
+        full=full,
+        purged_kind=_text(PURGED_KIND),
+        has_truncates=relation.order is WriteOrder.LOG_POSITION,
+        setting=_text(setting_of(relation)),
+        columns=_listed(names),
+        tail=_tail(relation, merging, names),
+        **_lateness(relation, merging, names, full=full),
+        state=_known(relation, merging, plans.state_query(relation, merging, facts=plans.FACTS)),
+        settled=_settled(relation, merging) if settles else "",
+        rows=plans.rows_query(relation, merging, facts="_owned") if merging.serving else "",
+        state_names=_listed(state),
+        state_values=_listed(state, of="_s"),
+        state_updates=_updates(state, known=(PART, OWNER, FACT)),
+        served_names=_listed(served),
+        served_values=_listed(served, of="_s"),
+        served_updates=_updates(served, known=(PART, OWNER, ROW)),
+        temporary=_temporary(merging, settles=settles, full=full),
+        view_before=_text(before),
+        view_after=_text(after),
+    )
+
+
+def _lateness(relation: Relation, merging: Merging, names: list[str], *, full: bool) -> dict[str, str]:
+    if merging.lateness is None:
+        return {"in_time": "", "late": ""}
+    if full:
+        return {"in_time": plans.known_in_time_query(relation, merging, tail=plans.TAIL, late=merging.late), "late": ""}
+    purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _part IN UNNEST(_parts) AND _kind = '{PURGED_KIND}')"
+    return {
+        "in_time": plans.in_time_query(relation, merging, tail=plans.TAIL, purged=purged),
+        "late": plans.late_query(relation, merging, tail=plans.TAIL, purged=purged),
+    }
+
+
+def facts_view(relation: Relation, merging: Merging, *, since: str = EVERYTHING, only_if_missing: bool = False) -> str:
+    """Return the statement that makes the view of the state and of what landed at or after `since`.
+
+    It has the raw layout: a view of the table over it shows what one over raw does, and reads less. An older bound
+    than the state's shows the same.
+    """
+    names = [column.name for column in raw_columns(relation)]
+    landed = f"SELECT {_listed(names)} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= TIMESTAMP '{since}'"
+    if merging.lateness is not None:
+        purged = f"(SELECT {_listed(names)} FROM {merging.state} WHERE _kind = '{PURGED_KIND}')"
+        landed = f"SELECT {_listed(names)} FROM (\n{plans.in_time_query(relation, merging, tail=f'({landed})', purged=purged)}\n)"
+    query = f"SELECT {_listed(names)} FROM {merging.state} WHERE _kind <> '{PURGED_KIND}'\nUNION ALL\n{landed}"
+    check_view(
+        query,
+        what=f"the view of state and tail of {relation.schema.full_name}",
+        remedy="set no lateness, or leave columns out of the schema file",
+    )
+    return f"CREATE {'VIEW IF NOT EXISTS' if only_if_missing else 'OR REPLACE VIEW'} {merging.facts} AS\n{query}"
+
+
+def _tail(relation: Relation, merging: Merging, names: list[str]) -> str:
+    seen = f"MD5(ARRAY_TO_STRING([{', '.join(map(_member, names))}], ',')) AS _seen"
+    landed = f"(SELECT {_listed(names)}, {seen} FROM {merging.raw} AS _raw WHERE _raw._landed_at >= _since)"
+    return plans.identified(relation, merging, source=landed, also=("_seen",))
+
+
+def _member(name: str) -> str:
+    """A column as a member of a JSON object, null where it is: a digest without nulls is the same once there are more columns."""
+    column = Column(name, "").quoted
+    return f"IF({column} IS NULL, NULL, CONCAT({_text(name + ':')}, TO_JSON_STRING({column})))"
+
+
+def _known(relation: Relation, merging: Merging, query: str) -> str:
+    return plans.identified(relation, merging, source=f"(\n{query}\n)", is_reduced=True)
+
+
+def _settled(relation: Relation, merging: Merging) -> str:
+    purge = plans.purge_of(merging)
+    return _known(relation, merging, plans.state_query(relation, merging, facts=merging.state, purge=purge, is_base=True))
+
+
+def _temporary(merging: Merging, *, settles: bool, full: bool) -> list[str]:
+    late = ["_counted", *([] if full else ["_too_late"])] if merging.lateness is not None else []
+    return [
+        *(["_purged"] if full else []),
+        "_tail",
+        *late,
+        "_facts",
+        *(["_settled"] if settles else []),
+        *(["_due", "_owned", "_rows"] if merging.serving else []),
+    ]
+
+
+def _listed(names: Iterable[str], *, of: str = "") -> str:
+    prefix = f"{of}." if of else ""
+    return ", ".join(prefix + Column(name, "").quoted for name in names)
+
+
+def _updates(names: Iterable[str], *, known: tuple[str, ...]) -> str:
+    changed = (Column(name, "").quoted for name in names if name not in known)
+    return ", ".join(f"{name} = _s.{name}" for name in changed)
+
+
+def _text(text: str) -> str:
+    return exp.Literal.string(text).sql(dialect="bigquery")
+
+
+def _line(text: str) -> str:
+    """Text that cannot end a line comment early."""
+    return " ".join(text.split())

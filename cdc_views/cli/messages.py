@@ -1,0 +1,67 @@
+"""What is said of an error: one message on standard error, and with `CDC_VIEWS_DEBUG` where it was raised."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from pathlib import Path
+from typing import Any
+
+from cdc_views.cli.log import log
+from cdc_views.errors import CdcViewsError, EngineError
+
+DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
+FAILED = 3
+"""The exit code of an error that is not ours."""
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BACKTRACE = re.compile(r"\s*(\d+: |at )")
+
+
+def exit_code(error: Exception) -> int:
+    """Return what a command ends with that failed so."""
+    return error.exit_code if isinstance(error, CdcViewsError) else FAILED
+
+
+def tell(error: Exception, *, prefix: str = "", **facts: Any) -> None:
+    """Log the error, after `prefix`."""
+    log.error(prefix + told(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
+    if os.environ.get(DEBUG_VARIABLE):
+        traceback.print_exception(error)
+
+
+def told(error: Exception) -> str:
+    """Return the message; an engine's own words on one line, without its colours and backtraces."""
+    if isinstance(error, EngineError):
+        lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]
+        return ": ".join(line for line in lines if line).replace(": ;", ";")
+    if isinstance(error, CdcViewsError):
+        return str(error)
+    if _names_a_file(error):
+        return f"{error.filename}: {error.strerror}; check the path, its permissions and the free space"  # type: ignore[attr-defined]
+    if isinstance(error, (OSError, MemoryError)):
+        return f"{_first_line(error) or type(error).__name__}; this machine refused it: check disk, memory and permissions"
+    advice = f"this is a bug or a broken installation; set {DEBUG_VARIABLE}=1 to see where it was raised"
+    return f"unexpected {type(error).__name__}: {_first_line(error)}; {advice}"
+
+
+def named(error: Exception, project: Path | None) -> Exception:
+    """Return the damaged file behind an error of a command on that project; the error itself where there is none."""
+    from cdc_views.api import Project
+    from cdc_views.operations.damage import damage_behind
+
+    if project is None:
+        return error
+    try:
+        return damage_behind(error, Project.load(project).tables) or error
+    except Exception:  # a project that cannot be read: the error that is there says more
+        return error
+
+
+def _names_a_file(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.filename is not None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0]

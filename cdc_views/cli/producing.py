@@ -1,0 +1,184 @@
+"""A project's tables as a producer sees them: where events go, by the project file and the schema as they are now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING
+
+from cdc_views.api import Project
+from cdc_views.errors import CdcViewsError, ConfigError, UnsupportedError
+from cdc_views.model.extras import load
+from cdc_views.operations.ingest import check_lands
+
+if TYPE_CHECKING:
+    from cdc_views.formats.base import RawFormat
+    from cdc_views.landing.streams import StreamLander
+    from cdc_views.landing.targets import Produce, ProducerLog, ProducerOrder, Publish
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.storage.relation import RawTable
+    from cdc_views.table import Table
+
+GROUP = "cdc_views.producers"
+"""The entry points that are producers, by the source's name; each is a `Produce`."""
+
+TARGETS = "cdc_views.targets"
+"""The entry points that publish elsewhere, by the scheme of an address; each is a `Publish`."""
+
+
+def open_producer(source: str) -> Produce:
+    """Return the producer of a source; raises `UnsupportedError` where none is installed."""
+    for entry in entry_points(group=GROUP, name=source):
+        found: Produce = load(entry, what=f"`produce {source}`", extra="producers")
+        return found
+    raise UnsupportedError(
+        f"no producer of {source} is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
+    )
+
+
+def with_destination(order: ProducerOrder) -> ProducerOrder:
+    """Return the order with the targets that its `to` names; raises `UnsupportedError` where nobody knows its scheme."""
+    if order.to is None:
+        return order
+    scheme, sign, _ = order.to.address.partition("://")
+    for entry in entry_points(group=TARGETS, name=scheme) if sign else ():
+        publish: Publish = load(entry, what=f"publishing to {scheme}://", extra="producers")
+        return publish(order)
+    known = ", ".join(sorted({f"{entry.name}://…" for entry in entry_points(group=TARGETS)})) or "none is installed: make install"
+    raise UnsupportedError(f"nothing can be published to {order.to.address!r}", remedy=f"known are: {known}")
+
+
+@dataclass
+class ProjectTarget:
+    """One table of a project, for `cdc_views.landing.targets.StreamTarget`; `format_name`: its raw format, None: any."""
+
+    project_file: Path
+    name: str
+    format_name: str | None
+    log: ProducerLog
+    _table: Table | None = None
+    _version: object = None
+    _files: tuple[Path, ...] = field(default=())
+    _was: RawTable | None = None
+    _one_at_a_time: Lock = field(default_factory=Lock)
+
+    @property
+    def schema(self) -> TableSchema:
+        """See `StreamTarget.schema`."""
+        return self._current().schema
+
+    @property
+    def schema_file(self) -> Path:
+        """See `StreamTarget.schema_file`."""
+        self._current()
+        return self._files[1]
+
+    @property
+    def raw(self) -> RawTable:
+        """Where its events go."""
+        return self._current().raw
+
+    @property
+    def format(self) -> RawFormat:
+        """See `StreamTarget.format`."""
+        return self._current().format
+
+    def lander(self, stream: str) -> StreamLander:
+        """See `StreamTarget.lander`.
+
+        Raises `EngineError` where the raw table was there and is no more: something may be in its way for a while.
+        """
+        from cdc_views.landing.raw_table import exists, gone
+
+        table, was = self._current(), self._was
+        if was is not None and not exists(was) and _is_still_at(table, was.location):
+            raise gone(was)  # before a lander is made, which would create it
+        lander = table.stream(stream)
+        self._was = lander.raw if exists(lander.raw) else None
+        return lander
+
+    def version(self) -> object:
+        """See `StreamTarget.version`."""
+        return tuple(map(_stamp, self._files or (self.project_file,)))
+
+    def follow(self) -> None:
+        """See `StreamTarget.follow`."""
+        self._current().refresh()
+
+    def _current(self) -> Table:
+        """Return the table by the files as they are; where those went wrong while running, as they were."""
+        with self._one_at_a_time:
+            version = self.version()
+            if self._table is None:
+                self._table = self._load()
+                self._version = self.version()
+            elif version != self._version:
+                self._version = version
+                try:
+                    self._table = self._load()
+                    self.log.info(f"{self.name}: follows the changed schema or project file", table=self.name)
+                except CdcViewsError as error:
+                    self.log.warning(f"{error}; {self.name} lands by the files as they were", table=self.name)
+            return self._table
+
+    def _load(self) -> Table:
+        project = Project.load(self.project_file)
+        table = project.table(self.name)
+        check_lands(table)
+        if self.format_name not in (None, table.config.raw.format.value):
+            raise ConfigError(
+                f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format.value}}}`; "
+                f"this source's events are {self.format_name}"
+            )
+        table.schema  # noqa: B018  (a schema file that cannot be read is told of now)
+        self._files = (self.project_file, project.root / table.config.schema_)
+        return table
+
+
+def receiving(project_file: Path, arguments: Sequence[str], log: ProducerLog) -> ProducerOrder:
+    """Return what the HTTP receiver is asked to do: all tables of a project that are landed into, of whatever raw format.
+
+    Raises `UsageError` for raw tables that are not on a local disk.
+    """
+    from cdc_views.landing.targets import ProducerOrder
+
+    project = Project.load(project_file)
+    project.check_raw_tables_are_local()
+    landed = [ProjectTarget(project_file, table.name, None, log) for table in project.tables if not table.is_found]
+    found = [table.name for table in project.tables if table.is_found]
+    return ProducerOrder(landed, log, Event(), options={"arguments": arguments, "found": found, "warehouse": project.warehouse})
+
+
+def _is_still_at(table: Table, location: str) -> bool:
+    """Whether the project file names that place, or what is there by now is in the way."""
+    try:
+        return table.location == location
+    except ConfigError:
+        return True
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
+    """Return the tables to land into, checked: those named, else all of that raw format (None: of any)."""
+    project = Project.load(project_file)
+    chosen = [t.name for t in project.select(names) if names or format_name in (None, t.config.raw.format.value)]
+    if not chosen:
+        raise ConfigError(f"{project_file}: has no table with `raw: {{format: {format_name}}}`, which this source's events are")
+    targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]
+    for target in targets:
+        _ = target.schema
+    return targets
+
+
+__all__ = ["GROUP", "TARGETS", "ProjectTarget", "open_producer", "receiving", "targets_of", "with_destination"]

@@ -1,0 +1,1 @@
+"""A project's tables for other tools: dbt, SQLMesh, data contracts."""

@@ -1,0 +1,219 @@
+"""What a contract says of tables against what their views are: each difference, and whether it breaks a promise.
+
+A contract says less than a table may be: what it leaves out is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.errors import CdcViewsError, ConfigError
+from cdc_views.export.contracts.document import Contract, Element
+from cdc_views.export.contracts.rules import rules_for
+from cdc_views.export.contracts.source import PROPERTY, source_schema
+from cdc_views.export.contracts.widths import Fit, fit_of
+from cdc_views.export.contracts.writing import object_of
+from cdc_views.model.schema import TableSchema
+from cdc_views.sql.dialects import dialect
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+class Verdict(str, Enum):
+    """Whether a reader who trusts the contract is misled."""
+
+    DIFFERS = "differs"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference.
+
+    Attributes:
+        table: The table's full name, or the object's where there is no such table.
+        element: The column, a part of it, or nothing for the whole table.
+        what: What is different, in words.
+        contract: What the contract says; empty where it says nothing.
+        found: What the table is; empty where it has nothing.
+        verdict: Whether it breaks a promise.
+        where: `file:line` in the contract.
+    """
+
+    table: str
+    element: str
+    what: str
+    contract: str
+    found: str
+    verdict: Verdict
+    where: str
+
+
+def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[Difference]:
+    """Return the differences between a contract and some tables.
+
+    Args:
+        contract: The contract.
+        tables: The tables of a project.
+        is_selection: Whether the tables were picked: then each must be in the contract, and it may have others.
+
+    Raises:
+        ConfigError: The contract describes nothing, so that there is nothing to compare.
+    """
+    if not contract.objects:
+        raise ConfigError(f"{contract.path}: describes no table; `schema` with an object per table was expected")
+    found = [_Table(contract, table) for table in tables]
+    differences = [difference for one in found if one.described is not None for difference in one.differences()]
+    if is_selection:
+        lacking = [one.table.name for one in found if one.described is None]
+        nowhere = contract.where(("schema",))
+        return [
+            *(Difference(name, "", "is not in the contract", "", "a table", Verdict.DIFFERS, nowhere) for name in lacking),
+            *differences,
+        ]
+    known = [one.described.place for one in found if one.described is not None]
+    return [
+        *(
+            Difference(part.name, "", "no such table", "a table", "", Verdict.DIFFERS, contract.where(part.place))
+            for part in contract.objects
+            if part.place not in known
+        ),
+        *differences,
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table beside what a contract says of it."""
+
+    contract: Contract
+    table: TableContext
+
+    @property
+    def described(self) -> Element | None:
+        return self.contract.object_of(self.table)
+
+    def differences(self) -> Iterator[Difference]:
+        described = self.described
+        assert described is not None
+        ours = object_of(self.table)
+        yield from self._columns(described, ours["properties"], ())
+        if any(True for _ in described.parts("properties")):
+            yield from self._key(described, ours, "primaryKey", "primaryKeyPosition", "key")
+            yield from self._key(described, ours, "partitioned", "partitionKeyPosition", "partition key")
+        yield from self._untested(described)
+        yield from self._source(described)
+
+    def _told(self, part: Element, element: str, what: str, said: Any, found: Any, verdict: Verdict) -> Difference:
+        return Difference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
+
+    def _columns(self, described: Element, ours: list[dict[str, Any]], path: tuple[str, ...]) -> Iterator[Difference]:
+        """Of columns, or of the fields of a nested value."""
+        by_name = {part["name"]: part for part in ours}
+        said = {part.name: part for part in described.parts("properties")}
+        for name, part in said.items():
+            place = ".".join((*path, name))
+            if name not in by_name:
+                yield self._told(part, place, "missing", part.value.get("logicalType", "a column"), "", Verdict.DIFFERS)
+            else:
+                yield from self._type(part, by_name[name], (*path, name))
+        for name in by_name.keys() - said.keys() if said else ():
+            found = by_name[name]["physicalType"]
+            yield self._told(described, ".".join((*path, name)), "not in the contract", "", found, Verdict.NOTE)
+
+    def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[Difference]:
+        """Of the types of a column or a part of one, the parts inside after it."""
+        target = dialect(self.table.project.config.engine.value).sqlglot_name
+        for key in ("logicalType", "physicalType"):
+            said = part.value.get(key)
+            if said is None or said == ours[key]:
+                continue
+            fit = fit_of(said, ours[key], key=key, dialect=target)
+            if fit is not Fit.SAME:
+                verdict = Verdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else Verdict.NOTE
+                yield self._told(part, ".".join(path), fit.value, said, ours[key], verdict)
+            if key == "logicalType" and fit is not Fit.SAME:
+                return
+        yield from self._format(part, ours, path)
+        for keys in (("items",), ("map", "key"), ("map", "value")):
+            inner, found = part.part(*keys), _inside(ours, keys)
+            if inner is not None and found is not None:
+                yield from self._type(inner, found, (*path, keys[-1]))
+        if ours.get("properties"):
+            yield from self._columns(part, ours["properties"], path)
+
+    def _format(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[Difference]:
+        """Of widths and time zones, where no physical type has told them."""
+        said, found = part.value.get("logicalTypeOptions") or {}, ours.get("logicalTypeOptions") or {}
+        if part.value.get("physicalType") is not None:
+            return
+        for option in ("format", "timezone", "dimensions"):
+            if option in said and option in found and said[option] != found[option] and part.value.get("logicalType") != "string":
+                fit = fit_of(said[option], found[option], key=option, dialect="duckdb")
+                verdict = Verdict.NOTE if fit is Fit.WIDER else Verdict.DIFFERS
+                yield self._told(part, ".".join(path), fit.value, said[option], found[option], verdict)
+
+    def _key(self, described: Element, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[Difference]:
+        """Of the columns of a key, in order."""
+        said = _key_of([part.value for part in described.parts("properties")], flag, position)
+        found = _key_of(ours["properties"], flag, position)
+        if said and said != found:
+            yield self._told(described, "", f"{what} differs", ", ".join(said), ", ".join(found), Verdict.DIFFERS)
+
+    def _untested(self, described: Element) -> Iterator[Difference]:
+        """Rules of the contract that the project file has no test for."""
+        tests = {(test.column, test.not_null) for test in self.table.config.tests}
+        for test in rules_for(self.contract, self.table).tests:
+            part = next((p for p in described.parts("properties") if p.name == test.column), described)
+            if test.not_null and part.value.get("required") and (test.column, True) not in tests:
+                what = "required without a test"
+                yield self._told(part, str(test.column), what, "required", "no not_null test", Verdict.DIFFERS)
+
+    def _source(self, described: Element) -> Iterator[Difference]:
+        """Of the types in the source, in a contract that was exported here."""
+        form = described.ours(PROPERTY)
+        if form is None:
+            return
+        said, schema = schema_of(self.contract, described), self.table.schema
+        for column in said.columns:
+            if not schema.has(column.name):
+                continue
+            found = schema.column(column.name)
+            if found != column:
+                texts = (_source_text(said, column.name), _source_text(schema, column.name))
+                yield self._told(described, column.name, "of another type or role in the source", *texts, Verdict.DIFFERS)
+
+
+def schema_of(contract: Contract, described: Element) -> TableSchema:
+    """Return the source's schema that an exported contract holds; raises `ConfigError` where it holds none that can be read."""
+    form = described.ours(PROPERTY)
+    where = contract.where(described.place)
+    try:
+        return source_schema(form, where=where)
+    except (CdcViewsError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ConfigError(f"{where}: custom property {PROPERTY!r} of {described.name} is no table schema: {error}") from error
+
+
+def _source_text(schema: TableSchema, name: str) -> str:
+    column = schema.column(name)
+    return f"{column.role.value} {column.type}{' desc' if column.descending else ''}"
+
+
+def _inside(ours: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any] | None:
+    inner: Any = ours
+    for key in keys:
+        inner = inner.get(key) if isinstance(inner, dict) else None
+    return inner if isinstance(inner, dict) else None
+
+
+def _key_of(properties: Sequence[Any], flag: str, position: str) -> list[str]:
+    """Names in key order; columns without a position stand as they come."""
+    flagged = [part for part in properties if part.get(flag)]
+    return [str(part.get("name")) for part in sorted(flagged, key=lambda part: part.get(position) or 0)]
+
+
+__all__ = ["Difference", "Verdict", "compare", "schema_of"]

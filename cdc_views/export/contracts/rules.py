@@ -1,0 +1,180 @@
+"""A contract's rules as data tests of the project file. What cannot be said as one is listed with the reason, never left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from cdc_views.errors import CdcViewsError
+from cdc_views.export.contracts.columns import column_rules
+from cdc_views.export.contracts.document import VENDOR, Contract, Element
+from cdc_views.export.contracts.quality import Untold, is_none, severity_of
+from cdc_views.export.contracts.spans import SPANS, span_of
+from cdc_views.export.contracts.sqlrules import counted_condition
+from cdc_views.export.contracts.writing import INVARIANTS
+from cdc_views.plan.where import parse_where
+from cdc_views.project.models import DataTest
+from cdc_views.quality.conditions import condition_of
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class Unexpressed:
+    """A rule of a contract that no data test says: where it stands, and why."""
+
+    where: str
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what} is not tested: {self.why}"
+
+
+@dataclass(slots=True)
+class Rules:
+    """What a contract asks of one table.
+
+    Attributes:
+        tests: As the project file's `tests:` would say it.
+        kept: Rules that `validate` tests without being told.
+        unexpressed: The rest.
+    """
+
+    tests: list[DataTest] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    unexpressed: list[Unexpressed] = field(default_factory=list)
+
+
+def rules_for(contract: Contract, table: TableContext) -> Rules:
+    """Return what a contract asks of a table; nothing where it does not describe it."""
+    found = Rules()
+    described = contract.object_of(table)
+    if described is None:
+        return found
+    for what, element, said in _said(contract, table, described):
+        if isinstance(said, str):
+            found.kept.append(said)
+            continue
+        test = said if isinstance(said, Untold) else _checked(table, said)
+        if isinstance(test, Untold):
+            found.unexpressed.append(Unexpressed(contract.where(element.place), f"{table.name}: {what}", test.why))
+        elif test not in found.tests:
+            found.tests.append(test)
+    return found
+
+
+Said = dict[str, Any] | str | Untold
+"""The keys of a data test, the name of a check that is always made, or why it is neither."""
+
+
+def _said(contract: Contract, table: TableContext, described: Element) -> Iterator[tuple[str, Element, Said]]:
+    """Each rule: what it is called, where it stands, and what it comes down to."""
+    for rule in described.parts("quality"):
+        yield _called(rule), rule, _of_rows(rule, table)
+    for column in described.parts("properties"):
+        for what, element, said in column_rules(column, table.schema):
+            yield f"{column.name}: {what}", element, said
+    for element in described.parts("relationships"):
+        yield "a relationship", element, Untold("tables are not compared with each other")
+    only = len(contract.objects) == 1
+    for level in contract.root.parts("slaProperties"):
+        about = str(level.value.get("element") or contract.root.value.get("slaDefaultElement") or "")
+        if _is_about(about, described, is_only=only):
+            yield f"service level {level.value['property']!r}", level, _of_level(level)
+
+
+def _called(rule: Element) -> str:
+    return f"rule {rule.name or rule.value.get('metric') or rule.value.get('type') or 'library'!r}"
+
+
+def _of_rows(rule: Element, table: TableContext) -> Said:
+    """A rule of the whole table."""
+    said = rule.value
+    match said.get("type", "library"):
+        case "custom":
+            return _custom(rule, table)
+        case "sql":
+            return _of_query(rule, table) if is_none(said) else Untold("only counts that must be 0 are tested")
+        case "text":
+            return Untold("it is a text for people")
+    if said.get("metric") == "duplicateValues" and is_none(said):
+        columns = set((said.get("arguments") or {}).get("properties") or ())
+        keys = {column.name for column in table.schema.row_key}
+        return "one_row_per_key" if keys <= columns else Untold(f"only the key ({', '.join(sorted(keys))}) is known to be unique")
+    if said.get("metric") in ("nullValues", "missingValues", "invalidValues"):
+        return Untold("it stands at a table, not at a column")
+    return Untold(f"{said.get('metric') or said.get('rule')!r} is not counted")
+
+
+def _of_query(rule: Element, table: TableContext) -> Said:
+    condition = counted_condition(str(rule.value["query"]), {table.name, table.config.table, table.config.view_name})
+    if isinstance(condition, Untold):
+        return condition
+    return {"name": rule.name or "sql", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
+
+
+def _custom(rule: Element, table: TableContext) -> Said:
+    if rule.value["engine"] != VENDOR:
+        return Untold(f"it is a rule for {rule.value['engine']}")
+    said = rule.value["implementation"]
+    if not isinstance(said, dict):
+        return Untold("its implementation is no mapping of a data test's keys")
+    if "check" in said:
+        name = str(said["check"])
+        return name if name in {"one_row_per_key", *INVARIANTS} else Untold(f"there is no check {name!r}")
+    return {"name": rule.value.get("name"), **said, "severity": severity_of(rule.value)}
+
+
+def _is_about(about: str, described: Element, *, is_only: bool) -> bool:
+    """Whether a service level is of this table: one that names none is of the only one, or of all."""
+    names = {described.name, str(described.value.get("physicalName") or "")} - {""}
+    listed = [about] if about in names else [part.strip() for part in about.split(",") if part.strip()]
+    if not listed:
+        return True
+    return any(part == name or part.startswith(f"{name}.") for part in listed for name in names) or (
+        is_only and all(any(column.name == part for column in described.parts("properties")) for part in listed)
+    )
+
+
+def _of_level(level: Element) -> Said:
+    key = SPANS.get(str(level.value["property"]))
+    if key is None:
+        return Untold(f"of service levels only {' and '.join(SPANS)} are measured")
+    try:
+        span = span_of(level.value)
+    except ValueError as error:
+        return Untold(str(error))
+    return {key: span, "name": level.ours("name"), "severity": level.ours("severity") or "error"}
+
+
+def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | Untold:
+    """The test, once the project file would take it and the table has what it names."""
+    try:
+        test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})
+        condition = condition_of(test)
+        if condition is not None:
+            parse_where(table.relation.shown, condition)
+    except ValidationError as error:
+        return Untold(f"the project file would not take it ({error.errors()[0]['msg']})")
+    except CdcViewsError as error:
+        return Untold(str(error))
+    return test
+
+
+def tests_yaml(found: Iterable[tuple[str, Rules]]) -> str:
+    """Return tests as they stand in a project file, table by table."""
+    import yaml
+
+    tables = [
+        {"name": name, "tests": [test.model_dump(mode="json", exclude_defaults=True) for test in rules.tests]}
+        for name, rules in found
+    ]
+    return yaml.safe_dump({"tables": tables}, sort_keys=False, allow_unicode=True, width=110)
+
+
+__all__ = ["Rules", "Unexpressed", "rules_for", "tests_yaml"]

@@ -1,0 +1,85 @@
+"""A table's schema as its source has it, inside a contract: in the form of our YAML schemas, so that reading it is theirs.
+
+A contract's properties say what readers see, where a decimal may be a text; this says what it is in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, children
+
+PROPERTY = "sourceSchema"
+"""The custom property of a schema object."""
+
+
+def source_form(schema: TableSchema) -> dict[str, Any]:
+    """Return a table's schema in the form that `schema_readers.yaml_schema` reads."""
+    types = {kind.name: {name: written(part) for name, part in kind.fields} for kind in _user_types(schema)}
+    dropped = [
+        {"name": d.name, "at": d.dropped_at, **({"type": written(d.type)} if d.type is not None else {})} for d in schema.dropped
+    ]
+    found: dict[str, Any] = {"keyspace": schema.keyspace, "table": schema.name}
+    found |= {"types": types} if types else {}
+    found["columns"] = {column.name: _column(column) for column in schema.columns}
+    return found | ({"dropped": dropped} if dropped else {})
+
+
+def source_schema(form: Mapping[str, Any], *, where: str) -> TableSchema:
+    """Return the schema that `source_form` wrote; raises `SchemaError` for another form."""
+    from cdc_views.schemas.yaml_schema import read_yaml
+
+    (found,) = read_yaml(yaml.safe_dump(dict(form), sort_keys=False, allow_unicode=True), where=where).tables.values()
+    columns = {column.name: column for column in found.columns}
+    return TableSchema(found.keyspace, found.name, tuple(columns[name] for name in form["columns"]), found.dropped)
+
+
+def written(kind: LogicalType) -> str:
+    """Return a type as CQL writes it, a decimal with its size.
+
+    >>> from cdc_views.model.types import Kind
+    >>> written(ListOf(Scalar(Kind.DECIMAL, 2), frozen=False))
+    'list<decimal(*, 2)>'
+    """
+    match kind:
+        case Scalar():
+            return str(kind) if kind.scale is None else f"{kind}({kind.precision or '*'}, {kind.scale})"
+        case ListOf() | SetOf() | MapOf():
+            name = {ListOf: "list", SetOf: "set", MapOf: "map"}[type(kind)]
+            text = f"{name}<{', '.join(map(written, children(kind)))}>"
+            return f"frozen<{text}>" if kind.frozen else text
+        case TupleOf():
+            return f"frozen<tuple<{', '.join(map(written, kind.fields))}>>"
+        case VectorOf():
+            return f"vector<{written(kind.element)}, {kind.size}>"
+    return str(kind)
+
+
+def _column(column: Column) -> str | dict[str, str]:
+    if column.role is Role.REGULAR:
+        return written(column.type)
+    order = {"order": "desc"} if column.descending else {}
+    return {"type": written(column.type), "role": column.role.value, **order}
+
+
+def _user_types(schema: TableSchema) -> Iterator[Udt]:
+    """Each user type once, those inside others first."""
+    seen: set[str] = set()
+    found = [*(column.type for column in schema.columns), *(d.type for d in schema.dropped if d.type is not None)]
+
+    def within(kind: LogicalType) -> Iterator[Udt]:
+        for part in children(kind):
+            yield from within(part)
+        if isinstance(kind, Udt) and kind.name not in seen:
+            seen.add(kind.name)
+            yield kind
+
+    for kind in found:
+        yield from within(kind)
+
+
+__all__ = ["PROPERTY", "source_form", "source_schema", "written"]

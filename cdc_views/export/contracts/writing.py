@@ -1,0 +1,191 @@
+"""A project's tables as a contract: what readers of the views are promised, and how `validate` keeps watch over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import yaml
+
+from cdc_views.engines.serving import column_types
+from cdc_views.errors import UnsupportedError
+from cdc_views.export.contracts.document import VENDOR, WRITTEN
+from cdc_views.export.contracts.source import PROPERTY, source_form
+from cdc_views.export.contracts.spans import SPANS, span_parts
+from cdc_views.export.contracts.types import type_parts
+from cdc_views.export.describing import ROLES, compares_as_keys, grain, never_null
+from cdc_views.export.exporting import mark_of
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.severity import Severity
+from cdc_views.project.models import EngineName
+from cdc_views.project.paths import is_url
+from cdc_views.sql.dialects import dialect
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+    from cdc_views.project.models import DataTest
+
+COMMAND = "cdc-views contract export"
+INVARIANTS = {
+    "sample_equals_oracle": "Sampled partitions show what the rules of reconciliation make of their raw events.",
+    "deletions_are_kept": "No deletion is lost that could let deleted data come back.",
+    "nothing_deleted_is_kept": "Nothing is kept that a deletion covers.",
+    "files_are_whole.raw": "The files of the raw table are those that its log names.",
+}
+"""Checks that `validate` always makes and that matter to readers; the last are those of state where there is one."""
+
+
+def contract_yaml(document: dict[str, Any]) -> str:
+    """Return the text of a contract file, the same on every run."""
+    return f"# {mark_of(COMMAND)}\n" + yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
+
+
+def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "") -> dict[str, Any]:
+    """Return the contract of some tables of a project, at least one.
+
+    Args:
+        tables: The tables.
+        version: The contract's own version.
+        name: What it is about, where that is not the whole project: a table.
+
+    Raises:
+        UnsupportedError: The project's engine is BigQuery, whose views are not run here.
+        UnknownColumnError: A data test of the project file names a column that its table does not have.
+    """
+    project = tables[0].project
+    if project.config.engine is EngineName.BIGQUERY:
+        raise UnsupportedError(
+            f"{project.file}: with `engine: bigquery` the types of views are not known", remedy="use engine duckdb or spark"
+        )
+    found: dict[str, Any] = {
+        "apiVersion": WRITTEN,
+        "kind": "DataContract",
+        "id": ":".join((VENDOR, project.config.name, *([name] if name else []))),
+        "name": name or project.config.name,
+        "version": version,
+        "status": "active",
+        "description": {
+            "purpose": "The latest row of every key, merged from change events.",
+            "usage": "Read the views. What raw tables and state hold is no part of this contract.",
+        },
+        "servers": [_server(tables)],
+        "schema": [object_of(table) for table in tables],
+    }
+    levels = [level for table in tables for level in _levels(table)]
+    return found | ({"slaProperties": levels} if levels else {})
+
+
+def _server(tables: Sequence[TableContext]) -> dict[str, Any]:
+    """Where the views are. Nothing that an address may carry besides a place: no user, no password, no query."""
+    config = tables[0].project.config
+    place = config.warehouse
+    if is_url(place):
+        parts = urlsplit(place)
+        place = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
+    match config.engine:
+        case EngineName.DUCKDB:
+            kind = {"type": "duckdb", "database": f"{place.rstrip('/')}/views.duckdb"}
+        case _:
+            kind = {"type": "custom", "description": f"Spark SQL; the warehouse is {place}"}
+    return {"server": config.name, **kind}
+
+
+def object_of(table: TableContext) -> dict[str, Any]:
+    """Return the schema object of a table: its view."""
+    schema, config = table.schema, table.config
+    of_columns, of_rows = _quality(table)
+    shown = column_types(table.relation, field_name=str)
+    properties = [_property(table, column, shown[column.name], of_columns.get(column.name, [])) for column in schema.columns]
+    return {
+        "name": table.name,
+        "physicalName": f"{config.keyspace}.{config.view_name}" if config.keyspace else config.view_name,
+        "physicalType": "view",
+        "logicalType": "object",
+        "description": f"The latest row of every key of {table.name}.",
+        "dataGranularityDescription": grain(schema),
+        "customProperties": [{"property": PROPERTY, "value": source_form(schema), "vendor": VENDOR}],
+        "properties": properties,
+        "quality": [_one_row_per_key(schema), *of_rows, *map(_invariant, INVARIANTS)],
+    }
+
+
+def _property(table: TableContext, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
+    schema = table.schema
+    target = dialect(table.project.config.engine.value).sqlglot_name
+    found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
+    found |= type_parts(column.type, shown, dialect=target)
+    if column.is_key:
+        found |= {"primaryKey": True, "primaryKeyPosition": schema.row_key.index(column) + 1}
+    if column.role is Role.PARTITION:
+        found |= {"partitioned": True, "partitionKeyPosition": schema.partition.index(column) + 1}
+    if never_null(schema, column) or any(_is_plain_not_null(rule) for rule in quality):
+        found["required"] = True
+    if is_unique(schema, column):
+        found["unique"] = True
+    return found | ({"quality": quality} if quality else {})
+
+
+def is_unique(schema: TableSchema, column: Column) -> bool:
+    """Whether the column alone is the key, as SQL compares it."""
+    return schema.row_key == (column,) and compares_as_keys(schema)
+
+
+def _one_row_per_key(schema: TableSchema) -> dict[str, Any]:
+    rule = {"name": "one_row_per_key", "description": "Each key has one row.", "dimension": "uniqueness", "severity": "error"}
+    if not compares_as_keys(schema):
+        return rule | {"type": "custom", "engine": VENDOR, "implementation": {"check": "one_row_per_key"}}
+    keys = [column.name for column in schema.row_key]
+    return rule | {"metric": "duplicateValues", "arguments": {"properties": keys}, "mustBe": 0}
+
+
+def _invariant(name: str) -> dict[str, Any]:
+    rule = {"name": name, "description": INVARIANTS[name], "dimension": "accuracy", "severity": "error"}
+    return rule | {"type": "custom", "engine": VENDOR, "implementation": {"check": name}}
+
+
+def _quality(table: TableContext) -> tuple[dict[str, list[dict[str, Any]]], list[dict[str, Any]]]:
+    """The rules of the project file's tests: by column, and of whole rows."""
+    of_columns: dict[str, list[dict[str, Any]]] = {}
+    of_rows = []
+    for test in table.config.tests:
+        rule = {"name": test.name} if test.name is not None else {}
+        if test.column is not None:
+            column = table.schema.column(test.column).name
+            of_columns.setdefault(column, []).append(rule | _of_values(test) | {"severity": test.severity.value})
+        elif test.holds is not None or test.truth is not None:
+            said = test.model_dump(include={"holds", "truth", "as_of"}, exclude_none=True)
+            custom = {"type": "custom", "engine": VENDOR, "implementation": said}
+            of_rows.append(rule | custom | {"severity": test.severity.value})
+    return of_columns, of_rows
+
+
+def _of_values(test: DataTest) -> dict[str, Any]:
+    if test.not_null:
+        return {"metric": "nullValues", "mustBe": 0}
+    return {"metric": "invalidValues", "arguments": {"validValues": list(test.one_of or ())}, "mustBe": 0}
+
+
+def _is_plain_not_null(rule: dict[str, Any]) -> bool:
+    return rule.get("metric") == "nullValues" and rule["severity"] == Severity.ERROR.value
+
+
+def _levels(table: TableContext) -> list[dict[str, Any]]:
+    """The service levels that the project file's tests watch over."""
+    found = []
+    for test in table.config.tests:
+        for level, key in SPANS.items():
+            if (span := getattr(test, key)) is None:
+                continue
+            said = {"name": test.name, "severity": test.severity.value if test.severity is not Severity.ERROR else None}
+            ours = [{"property": name, "value": value, "vendor": VENDOR} for name, value in said.items() if value is not None]
+            entry = {"property": level, **span_parts(span), "element": table.name, "description": _MEANT[key]}
+            found.append(entry | ({"customProperties": ours} if ours else {}))
+    return found
+
+
+_MEANT = {
+    "fresh_within": "Events landed within this span before now.",
+    "lag_within": "What landed longer ago than this span is in the state that the view reads.",
+}

@@ -1,0 +1,166 @@
+"""A row as a JSON object into keys and cells: what the formats that send whole rows share (rules S1, S4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_views.errors import MalformedEventError, did_you_mean
+from cdc_views.formats.connect_hints import Hints, is_unavailable
+from cdc_views.formats.connect_values import map_entries, map_key, named
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import ListOf, LogicalType, MapOf, SetOf, Udt
+from cdc_views.rules.cells import Cell, Deletion
+from cdc_views.rules.facts import Elements
+
+HintsOf = Callable[[Column], Hints]
+"""What is known of the encoding of each column's values."""
+_NEW_COLUMN = "where the source has it now, update the schema and land this event again"
+RowKey = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""Native values of (partition key, clustering key)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """When an event wrote: its write time, and the server's seconds that its deletions carry."""
+
+    written: int
+    deleted_at: int
+    ttl: int | None = None
+    expires_at: int | None = None
+
+
+def read_key(schema: TableSchema, rows: Iterable[Mapping[str, Any]], *, hints_of: HintsOf) -> RowKey:
+    """Return the row key, each column from the first of `rows` that has it; raises `MalformedEventError`."""
+    known = list(rows)
+    return read_columns(schema.partition, known, hints_of=hints_of), read_columns(schema.clustering, known, hints_of=hints_of)
+
+
+def read_columns(columns: Iterable[Column], rows: Iterable[Mapping[str, Any]], *, hints_of: HintsOf) -> tuple[Any, ...]:
+    """Return native values of key columns, each from the first of `rows` that has it; raises `MalformedEventError`."""
+    known = list(rows)
+    return tuple(_key_value(column, known, hints_of) for column in columns)
+
+
+def _key_value(column: Column, rows: list[Mapping[str, Any]], hints_of: HintsOf) -> Any:
+    for row in rows:
+        if row.get(column.name) is not None:
+            return named(column.name, column.type, row[column.name], hints=hints_of(column))[0]
+    raise MalformedEventError(f"key column {column.name!r} is missing or null")
+
+
+def has_key(schema: TableSchema, row: Any) -> bool:
+    """Whether `row` is an object with every key column, none null."""
+    return isinstance(row, dict) and all(row.get(column.name) is not None for column in schema.row_key)
+
+
+def key_object(schema: TableSchema, key: Any) -> dict[str, Any]:
+    """Return a record's key as an object; a scalar is the value of a single key column."""
+    if isinstance(key, dict):
+        return key
+    if key is None or len(schema.row_key) != 1:
+        return {}
+    return {schema.row_key[0].name: key}
+
+
+def read_row(
+    schema: TableSchema, row: Mapping[str, Any], *, stamp: Stamp, hints_of: HintsOf
+) -> tuple[dict[str, Cell], dict[str, Elements]]:
+    """Return a cell for each present column that is no key (null: a tombstone), and the elements of multi-cell ones.
+
+    A column that is missing, or that the source did not send (`is_unavailable`), is absent (rules C5, S4). Raises
+    `MalformedEventError` for a column that the table does not have, and for a value that is not of its type.
+    """
+    cells: dict[str, Cell] = {}
+    elements: dict[str, Elements] = {}
+    for name, value in row.items():
+        column = known_column(schema, name)
+        if column is None or column.is_key or is_unavailable(value):
+            continue
+        if column.type.is_multicell:
+            elements[name] = overwritten(column, value, stamp=stamp, hints=hints_of(column))
+        else:
+            cells[name] = simple_cell(column, value, stamp=stamp, hints=hints_of(column))
+    return cells, elements
+
+
+def known_column(schema: TableSchema, name: str) -> Column | None:
+    """Return the column of that name, or None for a dropped one; raises `MalformedEventError` for an unknown one."""
+    for column in schema.columns:
+        if column.name == name:
+            return column
+    if schema.drop_time(name) is not None:
+        return None
+    guess = did_you_mean(name, [column.name for column in schema.columns])
+    raise MalformedEventError(f"{schema.full_name} has no column {name!r} ({_NEW_COLUMN}){guess}")
+
+
+def simple_cell(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> Cell:
+    """Return the one cell of a column; null is a tombstone."""
+    if value is None:
+        return Cell(stamp.written, deleted_at=stamp.deleted_at)
+    found, order_bytes = named(column.name, column.type, value, hints=hints)
+    return Cell(stamp.written, found, order_bytes, stamp.ttl, stamp.expires_at)
+
+
+def overwritten(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> Elements:
+    """Return a multi-cell column that is replaced: a deletion just before the write, then its elements (rule D3)."""
+    if value is None:
+        return Elements(Deletion(stamp.written, stamp.deleted_at))
+    deletion = Deletion(stamp.written - 1, stamp.deleted_at)
+    return Elements(deletion, element_cells(column, value, stamp=stamp, hints=hints))
+
+
+def element_cells(column: Column, value: Any, *, stamp: Stamp, hints: Hints) -> tuple[tuple[Any, Cell], ...]:
+    """Return (path, cell) of each element; a null map value or list element is a tombstone."""
+    try:
+        pairs = _elements(column.type, value, stamp, hints)
+    except MalformedEventError as error:
+        raise MalformedEventError(f"{column.name!r}: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise MalformedEventError(f"{column.name!r} is not a {column.type}: {error}") from error
+    return tuple(pairs)
+
+
+def _elements(kind: LogicalType, value: Any, stamp: Stamp, hints: Hints) -> list[tuple[Any, Cell]]:
+    match kind:
+        case SetOf():
+            items = named("element", SetOf(kind.element), value, hints=hints)[0]
+            return [(item, Cell(stamp.written, b"", b"", stamp.ttl, stamp.expires_at)) for item in items]
+        case MapOf():
+            keyed = [(map_key(kind.key, key, hints), item) for key, item in map_entries(value)]
+            return [(key, _cell(kind.value, item, stamp=stamp, hints=hints.inside("values"))) for key, item in keyed]
+        case ListOf():
+            if not isinstance(value, list):
+                raise ValueError("an array was expected")
+            cells = [_cell(kind.element, item, stamp=stamp, hints=hints.inside("items")) for item in value]
+            return [(list_path(stamp.written, index), cell) for index, cell in enumerate(cells)]
+        case Udt():
+            fields = ((name, field, value[name]) for name, field in kind.fields if name in value)
+            return [(name, _cell(field, item, stamp=stamp, hints=hints.of_field(name))) for name, field, item in fields]
+    raise TypeError(f"{kind} is one cell")
+
+
+def _cell(kind: LogicalType, value: Any, *, stamp: Stamp, hints: Hints) -> Cell:
+    if value is None:
+        return Cell(stamp.written, deleted_at=stamp.deleted_at)
+    found, order_bytes = named("element", kind, value, hints=hints)
+    return Cell(stamp.written, found, order_bytes, stamp.ttl, stamp.expires_at)
+
+
+_UUID_EPOCH = 0x01B21DD213814000  # 100 ns from 1582-10-15 to 1970
+_INDEX_BYTES = 6
+
+
+def list_path(written: int, index: int) -> uuid.UUID:
+    """Return the path of a list's element where the source sends none: a timeuuid of the write time and the index.
+
+    Lists written later sort later, elements of one write by index (rule K2 compares the low bytes *signed*, so they
+    are flipped). Real paths are made of a server's clock; ours are as deterministic as the event.
+    """
+    ticks = (written * 10 + _UUID_EPOCH) % (1 << 60)
+    node = bytes(part ^ 0x80 for part in index.to_bytes(_INDEX_BYTES, "big"))
+    low, mid, high = ticks & 0xFFFF_FFFF, ticks >> 32 & 0xFFFF, ticks >> 48 | 0x1000
+    return uuid.UUID(fields=(low, mid, high, 0x80, 0x80, int.from_bytes(node, "big")))

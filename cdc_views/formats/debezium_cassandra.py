@@ -1,0 +1,241 @@
+"""`debezium-cassandra`: events of Debezium's Cassandra connector, read as well as they can be.
+
+The connector keeps one write time a row and no time to live, and tells neither static columns nor what was done to
+a collection (docs: "What Debezium's Cassandra connector cannot carry"). `debezium_cassandra_fidelity` says so by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.formats.base import Fidelity, RawFormat, SourceLine
+from cdc_views.formats.connect_hints import Hints, Unit
+from cdc_views.formats.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
+from cdc_views.formats.connect_rows import (
+    HintsOf,
+    Stamp,
+    element_cells,
+    has_key,
+    known_column,
+    overwritten,
+    read_columns,
+    read_key,
+    simple_cell,
+)
+from cdc_views.formats.debezium_cassandra_fidelity import cassandra_fidelity
+from cdc_views.formats.debezium_cassandra_shape import Image, read_bound, read_image
+from cdc_views.formats.debezium_notices import is_notice
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind
+from cdc_views.rules.cells import TTL_BITS, Cell, Deletion, Liveness
+from cdc_views.rules.facts import Elements, Fact, FactKind, Origin
+
+_MICROS = range(-(1 << 63), 1 << 63)
+_EXPIRIES = range((1 << 32) * 1_000_000)
+_SECONDS_IN_MILLIS = range((1 << 32) * 1000)
+_SNAPSHOT_SHIFT = 1 << 62
+"""Snapshot reads are written this many µs (146,000 years) before their read time: below every client's clock (rule S5)."""
+_LONGEST_TTL = (1 << TTL_BITS) - 1
+_FALSE = (None, False, "false", "")
+_UNITS = {Kind.TIME: Unit.NANOS, Kind.TIMESTAMP: Unit.MILLIS, Kind.DURATION: Unit.NANOS}
+
+
+class DebeziumCassandra(RawFormat):
+    """Debezium's Cassandra events: bare or in a line, as the connector wrote them or as BigQuery exports them.
+
+    Write times are `source.ts_us`. A deletion's server time is not carried: the connector's own clock (`ts_ms`) stands
+    for it, which is never earlier. A time to live is not carried either: it is what is left of the expiry at the write
+    time, bounded to a legal one, and decides ties of rule C2.5 only.
+    """
+
+    name = "debezium-cassandra"
+
+    def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
+        """See `RawFormat.decode`; one fact, and one more where an event has static columns (3.4 sends none)."""
+        record = read_record(event.text)
+        if record.value is None:
+            return []  # the copy of a deletion, for log compaction
+        value = mapping(record.value, what="the event")
+        if is_notice(value):
+            return []
+        return _facts(_Event.of(record, schema), schema)
+
+    def fidelity(self, schema: TableSchema) -> list[Fidelity]:
+        """See `RawFormat.fidelity`."""
+        return cassandra_fidelity(schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An event's parts, checked: `after` by column name, `stamp` of the whole row."""
+
+    op: str
+    image: Image
+    keys: list[Mapping[str, Any]]
+    stamp: Stamp
+    origin: Origin
+    hints_of: HintsOf
+
+    @classmethod
+    def of(cls, record: Record, schema: TableSchema) -> _Event:
+        source = mapping(member(record.value, "source", what="the event"), what="source")
+        _check_table(source, schema)
+        image = read_image(mapping(member(record.value, "after", what="the event"), what="after"), schema)
+        keys: list[Mapping[str, Any]] = [{name: cell["value"] for name, cell in image.cells.items()}]
+        if isinstance(record.key, dict):
+            keys.append(record.key)
+        op = string(member(record.value, "op", what="the event"), what="op")
+        return cls(op, image, keys, _stamp(record.value, source), _origin(source), _hints_of(record.value_type))
+
+
+def _check_table(source: Mapping[str, Any], schema: TableSchema) -> None:
+    names = [string(member(source, part, what="source"), what=f"source.{part}") for part in ("keyspace", "table")]
+    if ".".join(names) != schema.full_name:
+        raise MalformedEventError(f"an event of table {'.'.join(names)}, where {schema.full_name} was expected")
+
+
+def _stamp(value: Mapping[str, Any], source: Mapping[str, Any]) -> Stamp:
+    written = integer(member(source, "ts_us", what="source"), what="source.ts_us", allowed=_MICROS)
+    millis = integer(member(value, "ts_ms", what="the event"), what="ts_ms", allowed=_SECONDS_IN_MILLIS)
+    is_snapshot = source.get("snapshot") not in _FALSE
+    return Stamp(max(_MICROS.start, written - _SNAPSHOT_SHIFT) if is_snapshot else written, millis // 1000)
+
+
+def _origin(source: Mapping[str, Any]) -> Origin:
+    # no node id: a cluster's replicas are told apart by nothing
+    position = integer(source.get("pos") or 0, what="source.pos", allowed=range(1 << 63))
+    return Origin(str(source.get("cluster") or ""), str(source.get("file") or ""), position)
+
+
+def _hints_of(declared: ConnectType | None) -> HintsOf:
+    after = declared.field("after") if declared else None
+
+    def hints_of(column: Column) -> Hints:
+        cell = after.field(column.name) if after else None
+        return Hints(declared=cell.field("value") if cell else None, default_units=_UNITS)
+
+    return hints_of
+
+
+def _facts(event: _Event, schema: TableSchema) -> list[Fact]:
+    if event.op == "d":
+        return [_deleted(event, schema)]
+    if event.op == "r" and (event.image.start is not None or event.image.end is not None):
+        return [_range(event, schema)]
+    if event.op in ("i", "u", "r"):  # other connectors' snapshot reads are `r`; this one's are `i`
+        return _written(event, schema)
+    raise MalformedEventError(f"op is {event.op!r} where i, u, d or r was expected")
+
+
+def _partition(event: _Event, schema: TableSchema) -> tuple[Any, ...]:
+    return read_columns(schema.partition, event.keys, hints_of=event.hints_of)
+
+
+def _deleted(event: _Event, schema: TableSchema) -> Fact:
+    """A row's deletion, or a partition's: `d` without clustering values, and any `d` of a table without clustering."""
+    deletion = Deletion(event.stamp.written, event.stamp.deleted_at)
+    given = [c for c in schema.clustering if any(row.get(c.name) is not None for row in event.keys)]
+    if not given:
+        return Fact(FactKind.PARTITION, _partition(event, schema), deletion=deletion, origin=event.origin)
+    partition, clustering = read_key(schema, event.keys, hints_of=event.hints_of)
+    return Fact(FactKind.ROW, partition, clustering, deletion=deletion, origin=event.origin)
+
+
+def _range(event: _Event, schema: TableSchema) -> Fact:
+    start, end = event.image.start, event.image.end
+    return Fact(
+        FactKind.RANGE,
+        _partition(event, schema),
+        deletion=Deletion(event.stamp.written, event.stamp.deleted_at),
+        start=read_bound(start, schema, side="START"),
+        end=read_bound(end, schema, side="END"),
+        origin=event.origin,
+    )
+
+
+def _written(event: _Event, schema: TableSchema) -> list[Fact]:
+    statics = _side(event, schema, role=Role.STATIC)
+    facts = []
+    if statics.cells or statics.elements:
+        facts.append(
+            Fact(FactKind.STATIC, _partition(event, schema), cells=statics.cells, elements=statics.elements, origin=event.origin)
+        )
+    if any(has_key(schema, row) for row in event.keys) or not statics.cells:
+        facts.append(_row(event, schema))
+    return facts
+
+
+def _row(event: _Event, schema: TableSchema) -> Fact:
+    partition, clustering = read_key(schema, event.keys, hints_of=event.hints_of)
+    regulars = _side(event, schema, role=Role.REGULAR)
+    liveness = None if event.op == "u" else _liveness(event, regulars)
+    return Fact(
+        FactKind.ROW, partition, clustering, liveness, cells=regulars.cells, elements=regulars.elements, origin=event.origin
+    )
+
+
+def _liveness(event: _Event, regulars: Fact) -> Liveness:
+    """The marker of an INSERT; its expiry is not carried, but an INSERT's live cells all have the marker's.
+
+    So a cell without expiry means a marker without; else the latest expiry is taken. An INSERT with a TTL of only
+    the key, or of nulls, cannot be told from one without.
+    """
+    live = [cell for cell in _all_cells(regulars) if not cell.is_tombstone]
+    if not live or any(cell.expires_at is None for cell in live):
+        return Liveness(event.stamp.written)
+    latest = max(live, key=lambda cell: cell.expires_at or 0)
+    return Liveness(event.stamp.written, latest.ttl, latest.expires_at)
+
+
+def _all_cells(fact: Fact) -> list[Cell]:
+    return [*fact.cells.values(), *(cell for part in fact.elements.values() for _, cell in part.cells)]
+
+
+def _side(event: _Event, schema: TableSchema, *, role: Role) -> Fact:
+    """A fact's worth of cells: those of one role (the key is not filled in)."""
+    cells: dict[str, Cell] = {}
+    elements: dict[str, Elements] = {}
+    for name, found in event.image.cells.items():
+        column = known_column(schema, name)
+        if column is None or column.role is not role:
+            continue
+        stamp = _cell_stamp(event.stamp, name, found)
+        if column.type.is_multicell:
+            elements[name] = _elements(event, column, found["value"], stamp=stamp)
+        else:
+            cells[name] = simple_cell(column, found["value"], stamp=stamp, hints=event.hints_of(column))
+    return Fact(FactKind.ROW, cells=cells, elements=elements)
+
+
+def _cell_stamp(stamp: Stamp, name: str, found: Mapping[str, Any]) -> Stamp:
+    """The row's stamp with the cell's expiry: `deletion_ts` of a written row, in µs."""
+    if found.get("deletion_ts") is None:
+        return stamp
+    micros = integer(found["deletion_ts"], what=f"deletion_ts of {name!r}", allowed=_EXPIRIES)
+    left = -((stamp.written - micros) // 1_000_000)
+    return Stamp(stamp.written, stamp.deleted_at, max(1, min(left, _LONGEST_TTL)), micros // 1_000_000)
+
+
+def _elements(event: _Event, column: Column, value: Any, *, stamp: Stamp) -> Elements:
+    """A collection: replaced by an INSERT (and a snapshot read), added to by an UPDATE, emptied by `[]`.
+
+    An UPDATE that replaced it or removed from it looks the same (but a map's removed key, whose value is null).
+    """
+    hints = event.hints_of(column)
+    if value is None or value in ([], {}):
+        return Elements(Deletion(stamp.written - _is_shared(event, column), stamp.deleted_at))
+    if event.op != "u":
+        return overwritten(column, value, stamp=stamp, hints=hints)
+    return Elements(cells=element_cells(column, value, stamp=stamp, hints=hints))
+
+
+def _is_shared(event: _Event, column: Column) -> int:
+    """1 where `ts_us` is a cell's or the marker's write time, a µs after the collection's deletion (rule D3).
+
+    It is the largest of the row: the deletion's own where the UPDATE did nothing but empty collections.
+    """
+    others = (found for name, found in event.image.cells.items() if name not in event.image.keys and name != column.name)
+    return int(event.op != "u" or any(other["value"] not in (None, [], {}) for other in others))

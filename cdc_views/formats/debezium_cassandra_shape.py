@@ -1,0 +1,109 @@
+"""The shape of `after` in Debezium's Cassandra events: cells by column, and the bounds of a range deletion.
+
+Two layouts are read: the connector's own JSON, and the RECORD columns that Connect's BigQuery sink makes of it, in
+rows exported as JSON (names sanitized, numbers as text, members that are null left out).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.formats.connect_hints import Binary, Hints
+from cdc_views.formats.connect_record import mapping, member, string
+from cdc_views.formats.connect_values import named
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import Kind, Scalar
+from cdc_views.rules.codec.jsonread import from_json, parse_json
+from cdc_views.rules.codec.times import parse_micros
+from cdc_views.rules.facts import Bound
+
+_START, _END = "_range_start", "_range_end"
+_UNSAFE = re.compile(r"[^a-zA-Z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`after`: the columns that were set, each an object with `value` (maybe null), and a range deletion's ends."""
+
+    cells: Mapping[str, Mapping[str, Any]]
+    keys: frozenset[str]
+    start: Any = None
+    end: Any = None
+
+
+def read_image(after: Mapping[str, Any], schema: TableSchema) -> Image:
+    """Return the image of an event's `after`; raises `MalformedEventError` where a column is no `{value, …}` object."""
+    cells = {}
+    names = {sanitized(column.name): column.name for column in schema.columns}
+    for name, found in after.items():
+        if found is None or (name in (_START, _END) and not schema.has(name)):
+            continue
+        plain = name if schema.has(name) else names.get(name, name)
+        cell = mapping(found, what=f"column {name!r}")
+        if cell.get("set") not in (False, "false"):
+            cells[plain] = {**cell, "value": cell.get("value")}
+    keys = frozenset(column.name for column in schema.row_key)
+    return Image(cells, keys, _end(after, _START, schema), _end(after, _END, schema))
+
+
+def _end(after: Mapping[str, Any], name: str, schema: TableSchema) -> Any:
+    return None if schema.has(name) else after.get(name)
+
+
+def sanitized(name: str) -> str:
+    """Return a column's name as Connect's BigQuery sink writes it (`sanitizeFieldNames`): only letters, digits, `_`."""
+    plain = _UNSAFE.sub("_", name)
+    return f"_{plain}" if plain[:1].isdigit() else plain
+
+
+def read_bound(end: Any, schema: TableSchema, *, side: str) -> Bound:
+    """Return one end of a range deletion; its values are texts of a prefix of the clustering columns.
+
+    `side` is START or END. A boundary between two ranges (`INCL_END_EXCL_START_BOUNDARY`) is read for that side.
+    """
+    bound = mapping(end, what=f"_range_{side.lower()}")
+    method = string(member(bound, "method", what="a range's end"), what="a range's method")
+    found = re.search(rf"(INCL|EXCL)_{side}(_|$)", method)
+    if found is None:
+        raise MalformedEventError(f"a range's method is {method!r} where INCL_{side}_BOUND or EXCL_{side}_BOUND was expected")
+    values = bound.get("values") or []
+    if not isinstance(values, list) or len(values) > len(schema.clustering):
+        raise MalformedEventError(f"a range's values are not a prefix of the clustering columns of {schema.full_name}")
+    prefix = tuple(_bound_value(column, value) for column, value in zip(schema.clustering, values, strict=False))
+    return Bound(prefix, found[1] == "INCL" or not prefix)
+
+
+def _bound_value(column: Column, entry: Any) -> Any:
+    value = mapping(entry, what="a range's value")
+    if value.get("name") not in (column.name, sanitized(column.name)):
+        raise MalformedEventError(f"a range names {value.get('name')!r} where clustering column {column.name!r} was expected")
+    return text_value(column, string(value.get("value"), what=f"the range's {column.name!r}"))
+
+
+_PARSED = frozenset({Kind.FLOAT, Kind.DOUBLE})
+
+
+def text_value(column: Column, text: str) -> Any:
+    """Return the native value of what Cassandra's `AbstractType.getString` printed; raises `MalformedEventError`.
+
+    Nested types print in a form of their own that nothing can be told apart in where a text holds a separator:
+    refused, unless they came as JSON.
+    """
+    kind = column.type
+    if not isinstance(kind, Scalar):
+        return from_json(kind, parse_json(text))
+    if kind.kind is Kind.TIMESTAMP and not text.lstrip("-").isdecimal():
+        return _instant(column.name, text)
+    hints = Hints(binary=Binary.HEX)
+    return named(column.name, kind, text, hints=hints)[0]
+
+
+def _instant(name: str, text: str) -> int:
+    try:
+        return parse_micros(text) // 1000
+    except ValueError as error:
+        raise MalformedEventError(f"{name!r}: {error}") from error

@@ -1,0 +1,93 @@
+"""Which kind of message a value of Debezium's is, and which table it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.model.schema import TableSchema
+
+_CLOCKS = {"ts_ms", "ts_us", "ts_ns"}
+_TRANSACTION = {"status", "id", "event_count", "data_collections"}
+_IMAGES = {"before", "after"}
+_PREFIXES = ("__source_", "__transaction_", "__")
+_METADATA = (
+    "op", "deleted", "table", "schema", "db", "lsn", "file", "pos", "row", "ts_ms", "ts_us", "connector", "name", "total_order",
+)  # fmt: skip
+
+
+def is_envelope(value: Mapping[str, Any]) -> bool:
+    """Whether a value is a change event with before and after images, and not a row unwrapped from one."""
+    return isinstance(value.get("source"), dict) and bool(_IMAGES & value.keys() or "op" in value)
+
+
+def is_notice(value: Mapping[str, Any]) -> bool:
+    """Whether a value says nothing about rows: a heartbeat, a transaction's begin or end, a schema change, a message."""
+    if value.keys() <= _CLOCKS and value:
+        return True
+    if value.keys() >= _TRANSACTION and value["status"] in ("BEGIN", "END"):
+        return True
+    is_schema_change = "source" in value and ("ddl" in value or "tableChanges" in value)
+    is_message = value.get("op") == "m" and "message" in value
+    return is_schema_change or is_message
+
+
+def is_told_by_values(value: Mapping[str, Any]) -> bool:
+    """Whether it takes values to say what kind of message this is: others with the same names may be of another kind."""
+    names = value.keys()
+    is_row_or_envelope = "source" in names and bool((_IMAGES | {"op"}) & names) and not is_envelope(value)
+    return names >= _TRANSACTION or {"op", "message"} <= names or is_row_or_envelope
+
+
+def split_metadata(value: Mapping[str, Any], schema: TableSchema) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (columns, metadata) of an unwrapped row.
+
+    Metadata is what `add.fields` put there: members starting with `__` that are no columns of the table, named
+    without their prefixes (`__lsn` and `__source_lsn` are both `lsn`).
+    """
+    row: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    for name, found in value.items():
+        if name.startswith("__") and not schema.has(name):
+            metadata[_plain(name)] = found
+        else:
+            row[name] = found
+    return row, metadata
+
+
+def _plain(name: str) -> str:
+    for prefix in _PREFIXES:
+        rest = name.removeprefix(prefix)
+        if rest != name and rest in _METADATA:
+            return rest
+    return name
+
+
+def check_source_table(source: Mapping[str, Any], schema: TableSchema) -> None:
+    """Raise `MalformedEventError` naming both tables where an event's `source` is another table than the schema's.
+
+    PostgreSQL's tables are `schema.table` or `database.schema.table`, MySQL's `database.table`.
+    """
+    database, namespace, table = (source.get(part) for part in ("db", "schema", "table"))
+    if not isinstance(table, str):
+        raise MalformedEventError("source has no 'table'")
+    outer = [part for part in (database, namespace) if isinstance(part, str) and part]
+    names = {".".join([*outer, table]), ".".join([*outer[-1:], table]), table if not schema.keyspace else ""}
+    if schema.full_name not in names:
+        raise MalformedEventError(f"an event of table {'.'.join([*outer[-1:], table])}, where {schema.full_name} was expected")
+
+
+def check_row_table(metadata: Mapping[str, Any], schema: TableSchema) -> None:
+    """As `check_source_table`, as far as an unwrapped event says which table it is of."""
+    table, namespace = metadata.get("table"), metadata.get("schema") or metadata.get("db")
+    found = ".".join(part for part in (namespace, table) if isinstance(part, str))
+    if isinstance(table, str) and not f".{schema.full_name}".endswith(f".{found}"):
+        raise MalformedEventError(f"an event of table {found}, where {schema.full_name} was expected")
+
+
+def check_topic(topic: str, schema: TableSchema) -> None:
+    """Raise `MalformedEventError` where a topic `….table` is another table's: all a tombstone says."""
+    table = schema.full_name.rpartition(".")[2]
+    if "." in topic and topic.rpartition(".")[2] != table:
+        raise MalformedEventError(f"a deletion of topic {topic}, where table {schema.full_name} was expected")

@@ -1,0 +1,248 @@
+"""`adapt`: a found table's rows into a derived raw table, so that it shows the found table as it is now.
+
+The derived table is a function of one version of the found table, of the schema and of the raw format. It remembers
+which, in transaction ids of the commit that adds the rows. While files were only added to the found table since, only
+those are adapted. Once any has gone (`OPTIMIZE`, `DELETE`), or schema, format or cdc-views changed, all are: one commit
+takes the old rows away and puts the new ones there. Nothing but time is lost when the derived table is deleted.
+
+A row that is no event goes to the derived table's quarantine, with the file and the row's number in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import MalformedEventError, TransientError, UsageError
+from cdc_views.formats.base import RawFormat
+from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, overwrite, recorded
+from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.table import FoundFile, FoundTable
+from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.offsets import Place
+from cdc_views.landing.quarantine import BadEvent, clear_quarantine, put
+from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
+from cdc_views.landing.sources import Prefix
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.relation import RawTable
+
+BATCH_ROWS = 10_000
+"""Rows of a found table in memory at once."""
+ADAPTED = "found:version"
+"""The transaction id by which the derived table says which version of the found one it is made from."""
+_SETTING, _CHECK = "found:setting", "found:check"
+_NOTHING = -1
+"""What a derived table that holds nothing yet has recorded."""
+_NO_PLACE = 0
+"""The line of an event whose rows have no order (`SourceLine`)."""
+_BITS_63 = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What one call of `adapt` did: files read, events and facts they gave, rows that are no events.
+
+    `is_rebuilt`: every file was read, and what was derived before is gone.
+    """
+
+    files: int = 0
+    events: int = 0
+    facts: int = 0
+    quarantined: int = 0
+    is_rebuilt: bool = False
+
+
+def adapt(
+    location: str,
+    derived: RawTable,
+    format: RawFormat,
+    *,
+    setting: str,
+    batch_rows: int = BATCH_ROWS,
+    forgotten: Forgotten | None = None,
+) -> Adaptation:
+    """Bring the raw table derived from the found table at `location` up to date; does nothing where it is.
+
+    Facts have landed when their file was written, so that no clock is read.
+
+    Args:
+        location: The found table; it is only read.
+        derived: Where to keep its facts, and what their columns mean; created if it is not there.
+        format: How an event reads.
+        setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
+        batch_rows: Rows in memory at once.
+        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+
+    Raises:
+        UsageError: There is no such table, or one whose columns are no events of the format.
+        EngineError: A table cannot be read or written.
+        TransientError: Other processes kept adapting first.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows, forgotten).run()
+        except ConflictError:
+            forgotten = forgotten and forgotten.reread()
+            continue  # somebody else adapted it meanwhile: look again
+    raise TransientError(f"{derived.location}: other processes kept adapting {location}; run it again")
+
+
+@dataclass(slots=True)
+class _Adapting:
+    """One attempt."""
+
+    found: FoundTable
+    derived: RawTable
+    format: RawFormat
+    setting: str
+    batch_rows: int
+    forgotten: Forgotten | None
+    reading: Reading = field(init=False)
+    events: int = 0
+    facts: int = 0
+    quarantined: int = 0
+
+    def run(self) -> Adaptation:
+        found = self.found
+        self.reading = Reading.of(
+            self.format.name,
+            self.derived.relation.schema,
+            columns=found.columns,
+            partitions=found.partitions,
+            where=found.location,
+        )
+        table = self._table()
+        version = recorded(table, ADAPTED)
+        if version == found.version:
+            return Adaptation()
+        fresh = self._fresh(version)
+        if fresh is None:
+            clear_quarantine(self.derived)
+        files = found.files if fresh is None else fresh
+        state = {ADAPTED: found.version, **self._halves()}
+        with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
+            if self.forgotten and not self.forgotten.is_current():
+                raise ConflictError(f"{self.derived.location}: keys were forgotten while it was brought up to date")
+            (overwrite if fresh is None else append)(table, rows, transactions=state)
+        return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
+
+    def _table(self) -> DeltaTable:
+        """The derived table; what another setting left there is dropped, and so forgotten."""
+        if not exists(self.derived):
+            return create_raw(self.derived, format_name=self.format.name)
+        table = _opened(self.derived.location)
+        if all(recorded(table, name) == half for name, half in self._halves().items()):
+            return table
+        if recorded(table, _SETTING) in (None, _NOTHING) and _is_fit(self.derived, self.format):
+            return table  # somebody else has just made it for the same setting: not to be taken away from them
+        nothing = dict.fromkeys((ADAPTED, _SETTING, _CHECK), _NOTHING)
+        return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
+
+    def _halves(self) -> dict[str, int]:
+        digest = hashlib.sha256(f"{self.found.table_id}\0{self.setting}".encode()).digest()
+        return {
+            _SETTING: int.from_bytes(digest[:8], "big") & _BITS_63,
+            _CHECK: int.from_bytes(digest[8:16], "big") & _BITS_63,
+        }
+
+    def _fresh(self, version: int | None) -> tuple[FoundFile, ...] | None:
+        """The files that came since `version`; None where one has gone since, or the log does not reach back."""
+        before = self.found.at(version) if version is not None and version >= 0 else None
+        if before is None:
+            return None
+        known = {file.identity for file in before.files}
+        now = {file.identity for file in self.found.files}
+        return tuple(file for file in self.found.files if file.identity not in known) if known <= now else None
+
+    def _rows(self, files: Iterable[FoundFile]) -> Iterator[pa.Table]:
+        for file in files:
+            decoder = Decoder(self.derived, self.format, file.written_at, self.forgotten)
+            reader: RowReader | None = None
+            for batch, numbers in self.found.batches(file, rows=self.batch_rows):
+                if reader is None:
+                    reader = self.reading.reader(batch.schema, where=f"{self.found.location}: {file.path}")
+                plain = pa.Table.from_batches([batch]).cast(plain_columns(batch.schema))
+                yield self._adapted(file, decoder, list(zip(numbers, map(reader, plain.to_pylist()), strict=True)))
+
+    def _adapted(self, file: FoundFile, decoder: Decoder, texts: list[tuple[int, EventText]]) -> pa.Table:
+        good: list[tuple[int, EventText, list[Fact]]] = []
+        bad: list[BadEvent] = []
+        for number, event in texts:
+            try:
+                facts, reason = _facts(decoder, event)
+            except MalformedEventError as error:
+                bad.append(_bad(file, number, event, reason=str(error)))
+                continue
+            if reason:
+                bad.append(replace(_bad(file, number, EventText(""), reason=reason), is_settled=True))
+            if facts or not reason:
+                good.append((number, EventText("") if reason else event, facts))
+        rows, misfits = rows_of_events(decoder, [facts for _, _, facts in good])
+        bad += [_bad(file, *good[index][:2], reason=reason) for index, reason in misfits.items()]
+        self._quarantine(file, bad, decoder)
+        self.events += len(good) - len(misfits)
+        self.facts += rows.num_rows
+        self.quarantined += sum(not event.is_settled for event in bad)
+        return rows
+
+    def _quarantine(self, file: FoundFile, bad: list[BadEvent], decoder: Decoder) -> None:
+        put(
+            self.derived,
+            sorted(bad, key=lambda event: event.line),
+            place=Place(file.identity, 0, is_new=True, landed=Prefix()),
+            source=file.path,
+            format_name=self.format.name,
+            landed_at=file.written_at,
+        )
+
+
+def _opened(location: str) -> DeltaTable:
+    with delta_errors(location):
+        table = DeltaTable(location)
+    if not is_ours(str(table.metadata().description or "")):
+        raise UsageError(f"{location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`")
+    return table
+
+
+def _is_fit(derived: RawTable, format: RawFormat) -> bool:
+    try:
+        open_raw(derived, format_name=format.name)
+    except UsageError:
+        return False
+    return True
+
+
+def _facts(decoder: Decoder, event: EventText) -> tuple[list[Fact], str]:
+    """Return what of an event is to land, and why the rest is not: its key was forgotten."""
+    if event.reason:
+        raise MalformedEventError(event.reason)
+    content = event.text.encode(errors="surrogatepass")
+    return decoder.sifted(decoder.facts(content, line=_NO_PLACE, offset=0), content, line=_NO_PLACE, offset=0)
+
+
+def _bad(file: FoundFile, number: int, event: EventText, *, reason: str) -> BadEvent:
+    identity = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
+    return BadEvent(identity, number, number - 1, number, reason, event.text.encode(errors="surrogatepass"))
+
+
+@contextmanager
+def _spooled(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatchReader]:
+    """Keep rows in a temporary file and read them back, so that they are one commit and never all in memory.
+
+    They cannot be made while they are written: deltalake pulls from its own thread, on which it cannot be called again.
+    """
+    with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
+        path = str(Path(folder) / "rows.arrow")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+        with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
+            yield reader

@@ -1,0 +1,205 @@
+"""Which columns of a found table hold the event, and each row as the text that the raw format's adapter takes.
+
+=========  =========================================================================================================
+shape      columns
+=========  =========================================================================================================
+`line`     `value`, and as far as there are any `key`, `topic`, `partition`, `offset`, `timestamp`: a Kafka record.
+           Key and value are texts or bytes of JSON, or structs. Other columns say nothing.
+`event`    `op`, `source` and `after` or `before`: an event's members, as structs or as texts of JSON.
+`row`      the source table's own columns, and metadata that starts with `__`: an unwrapped event of Debezium.
+=========  =========================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from cdc_views.errors import MalformedEventError, UsageError
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium_cassandra_shape import sanitized
+from cdc_views.formats.debezium_notices import split_metadata
+from cdc_views.formats.key_value import KeyValue
+from cdc_views.landing.external.texts import Place, Writer, embedded, is_text, plain_type, utf8, writer_of
+from cdc_views.model.schema import TableSchema
+
+_RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
+_POSITIONS = ({"lsn"}, {"file", "pos"})
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,999}", re.ASCII)
+_SHOWN_COLUMNS = 12
+
+
+class Shape(Enum):
+    """How a row holds its event; see the module."""
+
+    LINE = "line"
+    EVENT = "event"
+    ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class EventText:
+    """One event as JSON; with a `reason` it is none, and `text` is the row as far as it can be shown."""
+
+    text: str
+    reason: str = ""
+
+
+RowReader = Callable[[Mapping[str, Any]], EventText]
+"""A row, its values those of `plain_type` as Python has them, into its event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a found table's rows read: the raw format, the source table, the shape, and columns that are the sink's own."""
+
+    format_name: str
+    schema: TableSchema
+    shape: Shape
+    ignored: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, format_name: str, schema: TableSchema, *, columns: pa.Schema, partitions: frozenset[str], where: str) -> Reading:
+        """Return how a table of these columns reads; `partitions` names those that its files are parted by.
+
+        Raises `UsageError`, naming `where` it is, for columns that the format's adapter can make nothing of.
+        """
+        shape = _shape(format_name, schema, columns)
+        if shape is None:
+            raise UsageError(
+                f"{where}: rows of columns {_listed(columns)} are no events of format {format_name}; expected "
+                f"{_expected(format_name, schema)}; set `raw: {{format: …}}` to how the events were sent, or land them with "
+                "`cdc-views land`"
+            )
+        reading = cls(format_name, schema, shape, frozenset(name for name in partitions if not schema.has(name)))
+        reading.reader(columns, where=where)
+        return reading
+
+    def reader(self, columns: pa.Schema, *, where: str) -> RowReader:
+        """Return what reads rows of these columns; raises `UsageError` for a type that no event has."""
+        try:
+            write = _line(self, columns) if self.shape is Shape.LINE else _whole(self, columns)
+        except UsageError as error:
+            expected = "texts, bytes, numbers, dates, timestamps, and structs, lists and maps of them were expected"
+            raise UsageError(f"{where}: column {error}; {expected}") from error
+
+        def read(row: Mapping[str, Any]) -> EventText:
+            try:
+                return EventText(write(row))
+            except MalformedEventError as error:
+                return EventText(json.dumps(row, default=_shown, ensure_ascii=False), str(error))
+
+        return read
+
+
+def plain_columns(columns: pa.Schema) -> pa.Schema:
+    """Return the schema to cast rows to before a `RowReader` takes them."""
+    return pa.schema([pa.field(field.name, plain_type(field.type)) for field in columns])
+
+
+def _shape(format_name: str, schema: TableSchema, columns: pa.Schema) -> Shape | None:
+    names = set(columns.names)
+    if format_name == CassandraMutation.name:
+        return Shape.LINE if _has_text(columns, "value") else None
+    if format_name == KeyValue.name:
+        return Shape.LINE if names >= {"key", "value", "offset"} else None
+    if names >= {"op", "source"} and names & {"before", "after"}:
+        return Shape.EVENT
+    if "value" in names and not _is_row(schema, names):
+        value = columns.field("value").type
+        return Shape.LINE if is_text(value) or pa.types.is_struct(value) else None
+    return Shape.ROW if format_name == Debezium.name and _is_row(schema, names) and _has_position(schema, names) else None
+
+
+def _has_text(columns: pa.Schema, name: str) -> bool:
+    return name in columns.names and is_text(columns.field(name).type)
+
+
+def _is_row(schema: TableSchema, names: set[str]) -> bool:
+    """Whether the key's columns are there, and not only because a record has columns of these names."""
+    keys = {column.name for column in schema.row_key}
+    has_key = all(name in names or sanitized(name) in names for name in keys)
+    return has_key and (not keys <= set(_RECORD) or any(name.startswith("__") for name in names))
+
+
+def _has_position(schema: TableSchema, names: set[str]) -> bool:
+    metadata = split_metadata(dict.fromkeys(names), schema)[1]
+    return any(position <= metadata.keys() for position in _POSITIONS)
+
+
+def _expected(format_name: str, schema: TableSchema) -> str:
+    if format_name == CassandraMutation.name:
+        return "a column `value`, the event's JSON as text"
+    if format_name == KeyValue.name:
+        return "columns `key`, `value` and `offset` (rows of a table have no order of their own)"
+    line = "columns `key` and `value` (the event's JSON, or structs)"
+    event = "columns `op`, `source` and `after` (the event's members)"
+    if format_name != Debezium.name:
+        return f"{event}, or {line}"
+    keys = ", ".join(f"`{column.name}`" for column in schema.row_key)
+    return f"{event}, or {line}, or the row's own columns ({keys}, …) with `__lsn`, or `__file`, `__pos` and `__row` (add.fields)"
+
+
+def _listed(columns: pa.Schema) -> str:
+    shown = ", ".join(f"{field.name} {_brief(field.type)}" for field in list(columns)[:_SHOWN_COLUMNS])
+    return f"({shown}{', …' if len(columns) > _SHOWN_COLUMNS else ''})"
+
+
+def _brief(kind: pa.DataType) -> str:
+    return str(kind).partition("<")[0] if pa.types.is_nested(kind) else str(kind)
+
+
+def _whole(reading: Reading, columns: pa.Schema) -> Writer:
+    """The row itself is the event."""
+    place = Place(
+        reading.schema, is_event=reading.shape is Shape.EVENT, is_row=reading.shape is Shape.ROW, ignored=reading.ignored
+    )
+    return writer_of(pa.struct(list(columns)), place)
+
+
+def _line(reading: Reading, columns: pa.Schema) -> Writer:
+    """The row is a record: the event is `{key, value, …}`, or the value alone where there is no key to add."""
+    writers = {name: _member(reading, columns.field(name), name) for name in _RECORD if name in columns.names}
+    if reading.format_name == CassandraMutation.name or "key" not in writers:
+        return lambda row: writers["value"](row["value"]) if "value" in writers else "null"
+
+    def write(row: Mapping[str, Any]) -> str:
+        members = [f'"{name}":{write(row[name])}' for name, write in writers.items()]
+        return "{" + ",".join(members if "value" in writers else [*members, '"value":null']) + "}"
+
+    return write
+
+
+def _member(reading: Reading, field: pa.Field, name: str) -> Writer:
+    if name == "value" and is_text(field.type):
+        return lambda value: "null" if value is None else embedded("value", value)
+    if name == "key" and is_text(field.type):
+        return lambda key: "null" if key is None else _key(utf8("key", key))
+    is_event = pa.types.is_struct(field.type) and {"op", "source"} <= {part.name for part in field.type}
+    is_row = name in ("key", "value") and not is_event
+    place = Place(reading.schema, is_event=is_event, is_row=is_row, clock="ms" if name == "timestamp" else "")
+    try:
+        return writer_of(field.type, place)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+def _key(text: str) -> str:
+    """A key's JSON. One that is no object, array or quoted text is the plain text of the one key column.
+
+    Only whole numbers are taken as such: their digits are the same as a number and as a text.
+    """
+    if text[:1] in ("{", "[", '"'):
+        return embedded("key", text)
+    return text if _INTEGER.fullmatch(text) else json.dumps(text)
+
+
+def _shown(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,270 @@
+"""Arrow values into the JSON text that an adapter reads: exact, by type and by place.
+
+A sink may have made typed columns of what was JSON, so the writer knows which column of the source a value belongs to:
+the bytes of a blob are written another way than those of a decimal, and a clock another way than a column's timestamp.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from cdc_views.errors import MalformedEventError, UsageError
+from cdc_views.formats.debezium_cassandra_shape import sanitized
+from cdc_views.model.schema import TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, SetOf, TupleOf, Udt, VectorOf, contains
+from cdc_views.rules.codec.jsonread import parse_json
+from cdc_views.rules.codec.jsontext import java_double, quote
+from cdc_views.rules.codec.times import date_text, datetime_text, time_text
+
+Writer = Callable[[Any], str]
+"""A value of `plain_type`, as Python has it, into JSON text. Raises `MalformedEventError`."""
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_CLOCKS = {"ts_ms": "ms", "ts_us": "us", "ts_ns": "ns", "timestamp": "ms", "deletion_ts": "us"}
+"""Members that count time in integers, which a sink may have made timestamps of; prefixes (`__source_`) are allowed."""
+_CELL = {"value", "deletion_ts", "set"}
+_PARTS = ("before", "after", "source", "transaction")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in an event a value stands.
+
+    Attributes:
+        schema: The source table's.
+        is_event: Its members are an event's own: `op`, `source`, `before`, `after`.
+        is_row: Its members are columns of the source table.
+        kind: The type of the column it is (part of) the value of, None elsewhere.
+        clock: The unit that a timestamp counts in, `""` for one that is written as text.
+        ignored: Members that are left out.
+    """
+
+    schema: TableSchema
+    is_event: bool = False
+    is_row: bool = False
+    kind: LogicalType | None = None
+    clock: str = ""
+    ignored: frozenset[str] = frozenset()
+
+    def member(self, name: str, kind: pa.DataType) -> Place:
+        """The place of a struct's member of that Arrow type."""
+        if self.is_row and self.schema.has(name):
+            is_cell = pa.types.is_struct(kind) and "value" in _names(kind) and _names(kind) <= _CELL
+            column = self.schema.column(name).type
+            return _Cell(self.schema, kind=column) if is_cell else Place(self.schema, kind=column)
+        if isinstance(self.kind, Udt | TupleOf):
+            return Place(self.schema, kind=self.kind.field_type(name) if isinstance(self.kind, Udt) else self.kind)
+        is_row = self.is_event and name in ("before", "after")
+        return Place(self.schema, is_row=is_row, clock=_clock(name))
+
+    def part(self, *kinds: type, name: str) -> Place:
+        """The place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
+        return Place(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
+
+
+class _Cell(Place):
+    """A column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`."""
+
+    __slots__ = ()
+
+    def member(self, name: str, kind: pa.DataType) -> Place:
+        return Place(self.schema, kind=self.kind) if name == "value" else Place(self.schema, clock=_clock(name))
+
+
+def _clock(name: str) -> str:
+    return next((unit for clock, unit in _CLOCKS.items() if name == clock or name.endswith(f"_{clock}")), "")
+
+
+def _names(kind: pa.StructType) -> set[str]:
+    return {field.name for field in kind}
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts, or bytes that may be one."""
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return is_binary(kind) or any(check(kind) for check in checks)
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether values of a type are bytes."""
+    types = pa.types
+    checks = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(check(kind) for check in checks)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type to cast to before values become Python's, whose own dates and times hold less than Arrow's."""
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_time64(kind):
+        return pa.int64()
+    if types.is_date32(kind):
+        return pa.int32()
+    if types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if _is_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    return kind
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def writer_of(kind: pa.DataType, place: Place) -> Writer:
+    """Return what writes values of an Arrow type that stand at `place`; null is `null`.
+
+    Raises `UsageError` for a type that no event has.
+    """
+    write = _nested(kind, place) or _times(kind, place) or _scalar(kind, place)
+    if write is None:
+        raise UsageError(f"type {kind} is none that an event's values have")
+    return lambda value: "null" if value is None else write(value)
+
+
+def _nested(kind: pa.DataType, place: Place) -> Writer | None:
+    if pa.types.is_struct(kind):
+        return _struct(kind, place)
+    if pa.types.is_map(kind):
+        return _map(kind, place)
+    if _is_list(kind) and isinstance(place.kind, MapOf) and _is_entry(kind.value_type):
+        return _entries(kind.value_type, place)
+    if _is_list(kind):
+        write = writer_of(kind.value_type, place.part(ListOf, SetOf, VectorOf, name="element"))
+        return lambda values: "[" + ",".join(map(write, values)) + "]"
+    if pa.types.is_dictionary(kind):
+        return writer_of(kind.value_type, place)
+    return None
+
+
+def _struct(kind: pa.StructType, place: Place) -> Writer:
+    names = _source_names(kind, place)
+    if not isinstance(place.kind, Udt) and (_names(kind) >= {"scale", "value"} or "wkb" in _names(kind)):
+        place = replace(place, kind=None)  # Debezium's structs of base64, whatever the column is
+    writers = {field.name: _member(field, place, name=names.get(field.name, field.name)) for field in kind}
+    quoted = {name: quote(names.get(name, name)) for name in writers}
+    # a column that the table does not have is told as unknown only where it says anything
+    optional = {name for name in writers if place.is_row and not place.schema.has(names.get(name, name))}
+
+    def write(value: Mapping[str, Any]) -> str:
+        said = (name for name in writers if name not in place.ignored and not (name in optional and value[name] is None))
+        return "{" + ",".join(f"{quoted[name]}:{writers[name](value[name])}" for name in said) + "}"
+
+    return write
+
+
+def _member(field: pa.Field, place: Place, *, name: str) -> Writer:
+    if place.is_event and name in _PARTS and is_text(field.type):
+        return lambda value: "null" if value is None else embedded(name, value)
+    try:
+        return writer_of(field.type, place.member(name, field.type))
+    except UsageError as error:
+        raise UsageError(f"{field.name}: {error}") from error
+
+
+def _source_names(kind: pa.StructType, place: Place) -> dict[str, str]:
+    """The source's names of columns that a sink renamed for its own sake (`a-b` to `a_b`), where only one can be meant."""
+    if not place.is_row:
+        return {}
+    renamed: dict[str, list[str]] = {}
+    for column in place.schema.columns:
+        renamed.setdefault(sanitized(column.name), []).append(column.name)
+    taken = _names(kind)
+    found = {name: columns[0] for name, columns in renamed.items() if len(columns) == 1}
+    return {n: found[n] for n in taken if n in found and not place.schema.has(n) and found[n] not in taken}
+
+
+def _map(kind: pa.MapType, place: Place) -> Writer:
+    key = writer_of(kind.key_type, place.part(MapOf, name="key"))
+    value = writer_of(kind.item_type, place.part(MapOf, name="value"))
+    if is_text(kind.key_type) and not is_binary(kind.key_type):
+        return lambda pairs: "{" + ",".join(f"{key(k)}:{value(v)}" for k, v in pairs) + "}"
+    return lambda pairs: "[" + ",".join(f"[{key(k)},{value(v)}]" for k, v in pairs) + "]"
+
+
+def _is_entry(kind: pa.DataType) -> bool:
+    """Whether a type is a map's entry, as sinks of warehouses without maps have it."""
+    return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
+
+
+def _entries(kind: pa.StructType, place: Place) -> Writer:
+    """A map that is a list of entries, written as `_map` writes one."""
+    write = _map(pa.map_(kind.field("key").type, kind.field("value").type), place)
+    return lambda entries: write([(entry["key"], entry["value"]) for entry in entries])
+
+
+def _times(kind: pa.DataType, place: Place) -> Writer | None:
+    types = pa.types
+    if types.is_timestamp(kind):
+        nanos, unit = _NANOS[kind.unit], _NANOS.get(place.clock)
+        if unit is not None:
+            return lambda value: str(value * nanos // unit)
+        zone = "Z" if kind.tz else ""
+        return lambda value: f'"{datetime_text(value * nanos // 1000)}{zone}"'
+    if types.is_time64(kind):
+        nanos = _NANOS[kind.unit]
+        return lambda value: f'"{time_text(value * nanos)}"'
+    return (lambda value: f'"{date_text(value)}"') if types.is_date32(kind) else None
+
+
+def _scalar(kind: pa.DataType, place: Place) -> Writer | None:
+    types = pa.types
+    if types.is_null(kind):
+        return str
+    if types.is_boolean(kind):
+        return lambda value: "true" if value else "false"
+    if types.is_integer(kind) or types.is_decimal(kind):
+        return str
+    if types.is_floating(kind):
+        is_single = kind.bit_width < 64
+        return lambda value: java_double(value, single=is_single) if math.isfinite(value) else _not_finite(value)
+    if is_binary(kind):
+        return _bytes(place)
+    return quote if is_text(kind) else None
+
+
+def _not_finite(value: float) -> str:
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _bytes(place: Place) -> Writer:
+    """Bytes as hex in a blob, as base64 where Connect's numbers are bytes, as the text they hold in any other column."""
+    if place.kind is None or contains(place.kind, Kind.DECIMAL) or contains(place.kind, Kind.VARINT):
+        return lambda value: f'"{base64.b64encode(value).decode()}"'
+    if contains(place.kind, Kind.BLOB):
+        return lambda value: f'"0x{value.hex()}"'
+    return lambda value: quote(utf8("a value of bytes", value))
+
+
+def embedded(what: str, value: str | bytes) -> str:
+    """Return a text that is JSON by itself, to stand inside an event; raises `MalformedEventError`."""
+    text = utf8(what, value)
+    try:
+        parse_json(text)
+    except MalformedEventError as error:
+        raise MalformedEventError(f"{what} is {error}") from error
+    return text
+
+
+def utf8(what: str, value: str | bytes) -> str:
+    """Return a text, decoded from bytes; raises `MalformedEventError`."""
+    if isinstance(value, str):
+        return value
+    if value[:1] == b"\x00":
+        raise MalformedEventError(
+            f"{what} starts with a byte 0, as a schema registry's Avro and Protobuf do; JSON was expected: let the sink "
+            "deserialize it"
+        )
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedEventError(f"{what} is not UTF-8: {error.reason} at byte {error.start}") from error

@@ -1,8 +1,0 @@
-"""State: winners of a raw table, kept in a Delta table, brought up to date by what landed since (rule M1)."""
-
-from __future__ import annotations
-
-from cdc_views.materialize.outcome import NOTHING, Forgetting, Materialization
-from cdc_views.materialize.run import materialize, sources_of
-
-__all__ = ["NOTHING", "Forgetting", "Materialization", "materialize", "sources_of"]

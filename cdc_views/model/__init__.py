@@ -1,0 +1,1 @@
+"""What everything else speaks of: types, schemas, names, conditions, strategies."""

@@ -1,0 +1,144 @@
+"""`TableSchema`: what every reader of schemas produces and everything else consumes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from cdc_views.errors import SchemaError, UnknownColumnError, UnsupportedError
+from cdc_views.model.types import Kind, LogicalType, contains
+
+
+class Role(str, Enum):
+    """What a column is for; the order of the members is the order Cassandra lists columns in."""
+
+    PARTITION = "partition"
+    CLUSTERING = "clustering"
+    STATIC = "static"
+    REGULAR = "regular"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; `descending` has meaning for clustering columns only."""
+
+    name: str
+    type: LogicalType
+    role: Role = Role.REGULAR
+    descending: bool = False
+
+    @property
+    def is_key(self) -> bool:
+        """Whether the column is part of the row key."""
+        return self.role in (Role.PARTITION, Role.CLUSTERING)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumn:
+    """A column that was dropped: cells written at or before `dropped_at` (µs) never show (rule W6).
+
+    `type` is None where the source does not tell it; such cells are then read without their value.
+    """
+
+    name: str
+    dropped_at: int
+    type: LogicalType | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table: columns in declared order, unique names, at least one partition column.
+
+    A relational table's primary key is its partition key. Raises `SchemaError` for a schema that no view
+    can be made of, `UnsupportedError` for counters (rule W5).
+    """
+
+    keyspace: str
+    name: str
+    columns: tuple[Column, ...]
+    dropped: tuple[DroppedColumn, ...] = ()
+
+    def __post_init__(self) -> None:
+        twice = [name for name, n in Counter(c.name for c in self.columns).items() if n > 1]
+        if twice:
+            raise SchemaError(f"{self.full_name} declares column {twice[0]!r} twice; keep one of them")
+        if not self.partition:
+            raise SchemaError(
+                f"{self.full_name} has no key, so there is no row to show the latest state of; "
+                "declare a PRIMARY KEY (or `role: partition` on a column of a YAML schema)"
+            )
+        if self.statics and not self.clustering:
+            raise SchemaError(f"{self.full_name} has static columns but no clustering column; Cassandra refuses that too")
+        self._refuse_counters()
+        for column in self.columns:
+            if column.is_key and column.type.is_multicell:
+                raise SchemaError(f"{self.full_name}: key column {column.name!r} must be frozen, not {column.type}")
+
+    def _refuse_counters(self) -> None:
+        for column in self.columns:
+            if contains(column.type, Kind.COUNTER):
+                raise UnsupportedError(
+                    f"{self.full_name}: column {column.name!r} is a counter, whose replicas merge by clock and not "
+                    "by rule C2 (rule W5), and a counter mutation holds one replica's context",
+                    remedy="leave counter tables out of the project",
+                )
+
+    @property
+    def full_name(self) -> str:
+        """`keyspace.table`, unquoted."""
+        return f"{self.keyspace}.{self.name}" if self.keyspace else self.name
+
+    @cached_property
+    def _by_role(self) -> dict[Role, tuple[Column, ...]]:
+        # asked for once an event by decoders: looked up, not searched
+        return {role: tuple(c for c in self.columns if c.role is role) for role in Role}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def of_role(self, role: Role) -> tuple[Column, ...]:
+        """The columns of one role, in declared order."""
+        return self._by_role[role]
+
+    @property
+    def partition(self) -> tuple[Column, ...]:
+        """The partition key columns, in key order."""
+        return self.of_role(Role.PARTITION)
+
+    @property
+    def clustering(self) -> tuple[Column, ...]:
+        """The clustering columns, in key order."""
+        return self.of_role(Role.CLUSTERING)
+
+    @property
+    def statics(self) -> tuple[Column, ...]:
+        """The static columns."""
+        return self.of_role(Role.STATIC)
+
+    @property
+    def regulars(self) -> tuple[Column, ...]:
+        """The columns that are neither key nor static."""
+        return self.of_role(Role.REGULAR)
+
+    @cached_property
+    def row_key(self) -> tuple[Column, ...]:
+        """Partition key, then clustering key."""
+        return self.partition + self.clustering
+
+    def has(self, name: str) -> bool:
+        """Whether a column is called exactly `name`."""
+        return name in self._by_name
+
+    def column(self, name: str) -> Column:
+        """Return the column called exactly `name`; raises `UnknownColumnError` with a suggestion."""
+        if (column := self._by_name.get(name)) is not None:
+            return column
+        raise UnknownColumnError(table=self.full_name, column=name, known=[c.name for c in self.columns])
+
+    def drop_time(self, name: str) -> int | None:
+        """When the column called `name` was last dropped (µs), or None if it never was."""
+        times = [d.dropped_at for d in self.dropped if d.name == name]
+        return max(times, default=None)

@@ -1,0 +1,239 @@
+"""`plan` and `apply` of one table's view: what would change, and the change.
+
+What was applied last is kept as SQL text under the warehouse, which is what `plan` compares with.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdc_views.engines.base import ViewDefinition
+from cdc_views.errors import ConfigError
+from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.model.strategy import Strategy
+from cdc_views.operations.ingest import adapted, check_raw_is_whole
+from cdc_views.operations.known_raw import check_known, remember
+from cdc_views.operations.reading import strategy_of
+from cdc_views.project.paths import default_raw_table
+from cdc_views.storage.relation import RawTable
+
+if TYPE_CHECKING:
+    from cdc_views.engines.warehouses import Estimate
+    from cdc_views.operations.context import TableContext
+
+_APPLIED = "_cdc_views/applied"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """What `apply` would do for one table, and what a read of it costs.
+
+    `change` is create, replace or none; `diff` is the unified diff of the view's SQL.
+    """
+
+    table: str
+    view: str
+    change: str
+    raw_version: int | None
+    raw_rows: int
+    raw_bytes: int
+    diff: str = ""
+    schema: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    """What a read of the view costs, where the engine can say."""
+    is_remote: bool = False
+    """Whether the raw table is in a warehouse that is not on this machine."""
+
+
+def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
+    """Return the CREATE VIEW statement of the table's view in a dialect."""
+    from cdc_views.sql import ViewSql, generate
+
+    definition = definition_of(table, strategy=strategy)
+    if table.project.is_remote and dialect == table.project.config.engine.value:
+        from cdc_views.engines.warehouses import warehouse
+
+        return warehouse(dialect).view_sql(table.project.config, definition)
+    if dialect == "duckdb" and definition.sources is not None:
+        from cdc_views.engines.duckdb import view_statement
+
+        return view_statement(definition)
+    check_raw_is_whole(table, what="a view of raw alone")
+    view = ViewSql(definition.schema, definition.name)
+    source = _source(table.raw, dialect)
+    return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
+
+
+def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str]:
+    """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
+
+    Of a project whose raw tables are on this machine, raw tables go beside a keyspace's views, in a dataset of their own.
+    """
+    from cdc_views.engines.warehouses import warehouse
+    from cdc_views.operations.warehouse_state import state_definition
+
+    definitions = [taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
+    states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
+    return dict(warehouse(dialect).folder(tables[0].project.config, definitions, states))
+
+
+def taken_away(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
+    from cdc_views.engines.warehouses import SCHEME
+
+    strategy = strategy or table.config.view.strategy
+    if table.project.is_remote:
+        return definition_of(table, strategy=strategy)
+    dataset = table.config.keyspace or table.project.config.name
+    name = table.config.slug
+    raw = RawTable(f"{SCHEME}{dataset}_raw.{name}", table.relation)
+    return ViewDefinition(dataset, table.config.view_name, raw, strategy)
+
+
+def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as engines take it; `strategy` by default the project file's."""
+    from cdc_views.operations.materializing import view_sources
+
+    strategy = strategy or table.config.view.strategy
+    if table.project.is_remote:
+        dataset, state = _remote_dataset(table), table.config.slug
+        return ViewDefinition(dataset, table.config.view_name, table.raw, strategy, state=state)
+
+    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
+
+
+def _remote_dataset(table: TableContext) -> str:
+    """Full name of the dataset that views of a project live in."""
+    from cdc_views.project.bigquery import place_of
+
+    place = place_of(table.project.config.warehouse, table.project.config.bigquery)
+    return place.dataset(place.views)
+
+
+def _source(raw: RawTable, dialect: str) -> str:
+    """What stands after FROM: the raw table as that dialect names a Delta table, where it can by its path."""
+    if dialect == "duckdb":
+        from cdc_views.engines.duckdb import raw_sql
+
+        if exists(raw) and open_raw(raw).file_uris():
+            return raw_sql(raw)
+        return "delta_scan('" + raw.location.replace("'", "''") + "')"
+    if dialect in ("spark", "databricks"):
+        return "delta.`" + raw.location.replace("`", "``") + "`"
+    return Path(raw.location).name
+
+
+def apply_table(table: TableContext, *, engine: str | None) -> str:
+    """Create or replace the table's view and return the statement; an empty raw table is created if there is none.
+
+    DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
+    """
+    if table.project.is_remote:
+        with table.project.engine(engine) as remote:
+            return remote.apply(definition_of(table))
+    check_known(table)
+    raw = create_raw(table.raw, format_name=table.format.name)
+    remember(table)
+    definition = definition_of(table, strategy=table.config.view.strategy)
+    with table.project.engine(engine) as opened:
+        if opened.name != "duckdb":
+            check_raw_is_whole(table, what="a view of raw alone")
+        waits = opened.name == "duckdb" and not raw.file_uris()
+        statement = "" if waits else opened.apply(definition)
+    record = _applied_file(table)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    record.write_text("" if waits else _planned(table), encoding="utf-8")
+    return statement
+
+
+def was_applied(table: TableContext) -> bool:
+    """Whether the table's view was applied from this project."""
+    return _applied_file(table).exists()
+
+
+def plan_table(table: TableContext) -> TablePlan:
+    """Return what `apply_table` would change, and the raw table's rows and bytes."""
+    if table.project.is_remote:
+        return _plan_remote(table)
+    record = _applied_file(table)
+    before = record.read_text(encoding="utf-8") if record.exists() else ""
+    after = _planned(table)
+    names = (f"{table.name} (applied)", f"{table.name} (planned)")
+    diff = "\n".join(difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm=""))
+    change = "none" if before == after else "replace" if before else "create"
+    version, rows, size = _extent(table.raw)
+    view = f"{table.config.keyspace}.{table.config.view_name}"
+    return TablePlan(table.name, view, change, version, rows, size, diff)
+
+
+def _plan_remote(table: TableContext) -> TablePlan:
+    definition = definition_of(table)
+    with table.project.remote() as opened:
+        found = opened.plan(definition)
+    view = f"{definition.schema}.{definition.name}"
+    return TablePlan(
+        table.name, view, found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate, True
+    )
+
+
+def _planned(table: TableContext) -> str:
+    return view_sql(table, table.project.config.engine.value, strategy=table.config.view.strategy)
+
+
+def _applied_file(table: TableContext) -> Path:
+    return table.project.warehouse / _APPLIED / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
+
+
+def _extent(raw: RawTable) -> tuple[int | None, int, int]:
+    """Version, rows and bytes of the raw table; (None, 0, 0) before anything has landed."""
+    if not exists(raw):
+        return None, 0, 0
+    table = open_raw(raw)
+    files = pa.table(table.get_add_actions(flatten=True))
+    sizes = {name: files.column(name).to_pylist() for name in ("num_records", "size_bytes")}
+    return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])
+
+
+def print_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
+    """Return the statement that creates the view, by default in the dialect of the project's engine."""
+    adapted(table)
+    return view_sql(table, dialect or table.project.config.engine.value, strategy=strategy_of(table, strategy))
+
+
+def apply_view(table: TableContext, *, engine: str | None = None) -> str:
+    """Create or replace the view in the engine's catalog; returns the statement that did it."""
+    _check_view_name(table)
+    adapted(table)
+    return apply_table(table, engine=engine)
+
+
+def refresh_view(table: TableContext) -> bool:
+    """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one."""
+    is_stale = table.project.config.engine.value == "duckdb" and was_applied(table)
+    if is_stale:
+        apply_view(table)
+    return is_stale
+
+
+def plan_view(table: TableContext) -> TablePlan:
+    """Return what `apply` would change, and how much there is to read."""
+    adapted(table)
+    return plan_table(table)
+
+
+def _check_view_name(table: TableContext) -> None:
+    """Refuse to replace another table's view whose name differs in case alone."""
+    mine = f"{table.config.keyspace}.{table.config.view_name}"
+    for other in table.project.config.tables:
+        theirs = f"{other.keyspace}.{other.view_name}"
+        if other.name != table.name and theirs.casefold() == mine.casefold():
+            raise ConfigError(
+                f"{table.project.file}: views {mine!r} and {theirs!r} differ in case alone, which engines do not tell apart; "
+                f"give one another name (`view: {{name: …}}` of {table.name})"
+            )

@@ -1,0 +1,139 @@
+"""Two answers to one question, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import duckdb
+import pyarrow as pa
+
+from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.exact import rows_of
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import MapOf
+from cdc_views.plan.build import Ask, output_names
+from cdc_views.rules.codec.jsontext import to_json
+from cdc_views.rules.oracle import Row, may_be_spelled_otherwise, one_spelling
+from cdc_views.storage.relation import Relation
+
+MOST_LISTED = 1_000
+_Pair = tuple[int | None, int | None]
+"""The numbers of one key's rows in two answers; None where one has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One cell that differs: the row's key, the column, and both values as JSON.
+
+    `column` is empty where the whole row is only in one answer; `before` or `after` is then empty, too.
+    """
+
+    key: dict[str, str]
+    column: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many rows are alike, differ, or are in one answer only; the first differences.
+
+    Attributes:
+        equal: Rows that are the same in both.
+        changed: Rows of one key with other cells.
+        gone: Rows that only the first has.
+        new: Rows that only the second has.
+        differences: Up to `MOST_LISTED` of them, by key.
+    """
+
+    equal: int
+    changed: int
+    gone: int
+    new: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return not (self.changed or self.gone or self.new)
+
+
+def told_apart(column: Column, value: Any) -> Hashable:
+    """Return what is equal exactly where two answers show the same of a column: equal keys may be spelled otherwise (K1)."""
+    spelled = one_spelling(column, value)
+    if spelled is value:
+        return to_json(column.type, value)
+    if isinstance(column.type, MapOf) and column.role is not Role.CLUSTERING:
+        return tuple((key, to_json(column.type.value, element)) for key, element in spelled)
+    return cast(Hashable, spelled)
+
+
+def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison:
+    """Compare two reads of all columns in exact form; a row key occurs once in each."""
+    names = dict(output_names(Ask(relation, is_exact=True)))
+    keys = [names[column.name] for column in relation.schema.row_key]
+    values = [name for column, name in names.items() if name not in keys]
+    with duckdb.connect() as connection:
+        connection.register("before_rows", _numbered(before))
+        connection.register("after_rows", _numbered(after))
+        unlike: pa.Table = connection.sql(_statement(keys, values)).to_arrow_table()
+    pairs = [(pair["b"], pair["a"]) for pair in unlike.to_pylist()]
+    if any(may_be_spelled_otherwise(column) for column in relation.schema.columns):
+        pairs = _but_for_spelling(relation, before, after, pairs)
+    gone, new = (sum(pair[side] is None for pair in pairs) for side in (1, 0))
+    changed = len(pairs) - gone - new
+    listed = tuple(_differences(relation, before, after, pairs[:MOST_LISTED]))[:MOST_LISTED]
+    return Comparison(before.num_rows - gone - changed, changed, gone, new, listed)
+
+
+def _but_for_spelling(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> list[_Pair]:
+    """The pairs that differ in more than how equal keys are spelled."""
+    columns = relation.schema.columns
+    told: list[dict[int, Row]] = []
+    for side, table in enumerate((before, after)):
+        numbers = [number for pair in pairs if (number := pair[side]) is not None]
+        rows = rows_of(relation, (), table.take(pa.array(numbers, pa.int64())))
+        told.append({n: {c.name: told_apart(c, row[c.name]) for c in columns} for n, row in zip(numbers, rows, strict=True)})
+    keys = [{tuple(row[c.name] for c in relation.schema.row_key): number for number, row in side.items()} for side in told]
+    met = [(keys[0].get(key), keys[1].get(key)) for key in {**keys[0], **keys[1]}]
+    return [(b, a) for b, a in met if b is None or a is None or told[0][b] != told[1][a]]
+
+
+def _numbered(table: pa.Table) -> pa.Table:
+    return table.append_column("_number", pa.array(range(table.num_rows), pa.int64()))
+
+
+def _statement(keys: list[str], values: list[str]) -> str:
+    on = " AND ".join(f"b.{quoted(key)} IS NOT DISTINCT FROM a.{quoted(key)}" for key in keys)
+    differs = [f"b.{quoted(value)} IS DISTINCT FROM a.{quoted(value)}" for value in values]
+    where = " OR ".join(["b._number IS NULL", "a._number IS NULL", *differs])
+    return (
+        "SELECT b._number AS b, a._number AS a FROM before_rows AS b FULL JOIN after_rows AS a "
+        f"ON {on} WHERE {where} ORDER BY coalesce(b._number, a._number), b._number IS NULL"
+    )
+
+
+def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> Iterator[Difference]:
+    columns = relation.schema.columns
+    for pair in pairs:
+        old, new = (_row(relation, table, number) for table, number in zip((before, after), pair, strict=True))
+        either = new if old is None else old
+        assert either is not None
+        key = {column.name: to_json(column.type, either[column.name]) for column in relation.schema.row_key}
+        if old is None or new is None:
+            yield Difference(key, "", _object(columns, old), _object(columns, new))
+            continue
+        for column in columns:
+            if told_apart(column, old[column.name]) != told_apart(column, new[column.name]):
+                texts = (to_json(column.type, row[column.name]) for row in (old, new))
+                yield Difference(key, column.name, *texts)
+
+
+def _object(columns: tuple[Column, ...], row: Row | None) -> str:
+    return "" if row is None else "{" + ", ".join(f'"{c.name}": {to_json(c.type, row[c.name])}' for c in columns) + "}"
+
+
+def _row(relation: Relation, table: pa.Table, number: int | None) -> Row | None:
+    return None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))

@@ -1,0 +1,243 @@
+"""What operations are about: a project and one table of it, with all that can be known of them before anything is read.
+
+Operations take these; `cdc_views.api` adds the verbs that forward to operations. Engines are imported when one is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import ConfigError, UnknownColumnError, UnsupportedError
+from cdc_views.storage.generations import Generations
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import Engine
+    from cdc_views.engines.warehouses import WarehouseEngine
+    from cdc_views.formats.base import RawFormat
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.project import ProjectConfig, TableConfig
+    from cdc_views.storage.relation import RawTable, Relation
+
+_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
+
+
+@dataclass(frozen=True)
+class ProjectContext:
+    """A project file and the folder that its relative paths start from."""
+
+    config: ProjectConfig
+    root: Path
+    file: Path
+
+    @property
+    def tables(self) -> Sequence[TableContext]:
+        """The tables, in the file's order."""
+        return tuple(TableContext(self, config) for config in self.config.tables)
+
+    @property
+    def warehouse(self) -> Path:
+        """The local folder of views and state."""
+        from cdc_views.project.paths import is_url
+
+        self.check_raw_tables_are_local()
+        if is_url(self.config.warehouse):
+            raise UnsupportedError(
+                f"{self.file}: warehouse {self.config.warehouse} is not a local path", remedy="name a local folder for now"
+            )
+        folder = self.root / self.config.warehouse
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"{self.file}: warehouse {folder} is a file; name a folder")
+        return folder
+
+    def check_raw_tables_are_local(self) -> None:
+        """Raise `UnsupportedError` where raw tables are in BigQuery, for what only works with Delta tables."""
+        if self.is_remote:
+            raise UnsupportedError(
+                f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, and this works on Delta tables alone",
+                remedy="use engine duckdb or spark for it; docs/bigquery.md lists what runs in BigQuery",
+            )
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether raw tables, views and state are in a warehouse that is not on this machine."""
+        return self.config.engine.value == "bigquery"
+
+    @contextmanager
+    def engine(self, name: str | None = None) -> Iterator[Engine]:
+        """Open an engine, by default the project's; closed at the end."""
+        engine = self._opened(self.config.engine.value if name is None else name)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    @contextmanager
+    def remote(self) -> Iterator[WarehouseEngine]:
+        """Open the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
+        from cdc_views.engines.warehouses import warehouse
+
+        if not self.is_remote:
+            raise UnsupportedError(
+                f"{self.file}: this is of engine bigquery, and the project's is {self.config.engine.value}",
+                remedy="set `engine: bigquery` and `warehouse: project.dataset`",
+            )
+        engine = warehouse(self.config.engine.value).open(self.config)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    def _opened(self, name: str) -> Engine:
+        from cdc_views.engines import ENGINES, open_engine
+        from cdc_views.engines.warehouses import warehouse
+
+        if self.is_remote and name == self.config.engine.value:
+            return warehouse(name).open(self.config)
+        if self.is_remote and name in ENGINES:
+            raise UnsupportedError(
+                f"{self.file}: the raw tables are in BigQuery, which engine {name} does not read", remedy="leave --engine out"
+            )
+        return open_engine(name, warehouse=self.root if self.is_remote else self.warehouse)
+
+
+@dataclass(frozen=True)
+class TableContext:
+    """One table of a project: its schema, its format, and the places of all that is kept of it."""
+
+    project: ProjectContext
+    config: TableConfig
+
+    @property
+    def name(self) -> str:
+        """Full name, as in the project file."""
+        return self.config.name
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The table's schema, read from its file."""
+        from cdc_views.project.paths import is_live_source
+        from cdc_views.schemas import read_schema
+
+        if is_live_source(self.config.schema_):
+            raise UnsupportedError(
+                f"{self.project.file}: the schema of {self.name} is a live source, which cannot be read yet",
+                remedy="save its DDL to a file and name that",
+            )
+        path = self.project.root / self.config.schema_
+        if not path.is_file():
+            raise ConfigError(
+                f"{self.project.file}: the schema of {self.name}, {path}, is no file; name a CQL, SQL, .avsc or YAML file"
+            )
+        return read_schema(path, table=self.name, keyspace=self.config.keyspace)
+
+    @property
+    def format(self) -> RawFormat:
+        """The raw format that the project file names, with its options."""
+        from cdc_views.formats.registry import raw_format
+
+        options = self.config.raw.options
+        for option, columns in (("scales", options.scales), ("units", options.units)):
+            self.check_columns(f"raw.options.{option}", columns)
+        return raw_format(self.config.raw.format.value, options.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+
+    @property
+    def relation(self) -> Relation:
+        """What the columns of the raw table mean, and which types its view shows them in."""
+        from cdc_views.sql.casts import ShownRelation
+
+        return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
+
+    def _overrides(self) -> Mapping[str, str]:
+        """`columns:` of the project file, checked against the schema."""
+        from cdc_views.model.overrides import misfit
+
+        self.check_columns("columns", self.config.columns)
+        for name, wanted in self.config.columns.items():
+            if why := misfit(self.schema.column(name), wanted):
+                raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
+        return self.config.columns
+
+    @property
+    def is_found(self) -> bool:
+        """Whether somebody else lands the raw table (`layout: as-found`)."""
+        from cdc_views.project.models import Layout
+
+        return self.config.raw.layout is Layout.AS_FOUND
+
+    @property
+    def location(self) -> str:
+        """Path or URI of the raw table that the project file names."""
+        from cdc_views.project.paths import is_url
+
+        if self.project.is_remote:
+            return self._remote(self.config.raw_table)
+        path = self.config.raw_table
+        return path if is_url(path) else self._local(str(self.project.root / path))
+
+    @property
+    def raw(self) -> RawTable:
+        """The raw table in the canonical layout; of a found table the one derived from it, in a place of its own."""
+        from cdc_views.storage.relation import RawTable
+
+        if not self.is_found:
+            return RawTable(self.location, self.relation)
+        name = self.config.slug
+        if self.project.is_remote:
+            if (derived := self._remote(name)) == self.location:
+                raise ConfigError(
+                    f"{self.project.file}: {self.name}: `raw.table` names {derived.partition('://')[2]}, where cdc-views keeps "
+                    "what it derives; name the table that events land in, or another `bigquery.raw_dataset`"
+                )
+            return RawTable(derived, self.relation)
+        return RawTable(self._local(str(self.project.warehouse / _DERIVED / name / name)), self.relation)
+
+    @property
+    def generations(self) -> Generations:
+        """The generations of its state."""
+        return Generations(Path(self._local(str(self.project.warehouse / _STATE / self.config.slug))))
+
+    @property
+    def state_location(self) -> str:
+        """Where the state that is read is, or will be."""
+        generations = self.generations
+        return generations.location(generations.current)
+
+    @property
+    def serving_location(self) -> str | None:
+        """Path of the serving table; None where the project file asks for none."""
+        name = self.config.serving_name
+        return None if name is None else self._local(str(self.project.warehouse / _SERVING / name), what="serving table")
+
+    @property
+    def forgotten_file(self) -> Path:
+        """The file of its forgotten keys."""
+        return self.project.warehouse / _FORGOTTEN / f"{self.config.slug}.jsonl"
+
+    def _remote(self, name: str) -> str:
+        """Where BigQuery has the raw table of that name."""
+        from cdc_views.engines.warehouses import SCHEME
+        from cdc_views.project.bigquery import place_of
+
+        config = self.project.config
+        return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(name)
+
+    def _local(self, path: str, *, what: str = "raw table") -> str:
+        from cdc_views.project.paths import unfit_letter
+
+        if letter := unfit_letter(path):
+            raise ConfigError(f"{path!r}: Delta cannot keep a table under a path that holds {letter!r}; choose another path")
+        if Path(path).is_file():
+            raise ConfigError(f"{self.project.file}: the {what} of {self.name}, {path}, is a file; name a folder")
+        return path
+
+    def check_columns(self, key: str, columns: Iterable[str]) -> None:
+        """Refuse a name under `key` of the project file that the table does not have."""
+        for name in columns:
+            if not self.schema.has(name):
+                known = [column.name for column in self.schema.columns]
+                raise UnknownColumnError(table=f"{self.project.file}: {key}: {self.name}", column=name, known=known)

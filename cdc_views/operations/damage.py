@@ -1,0 +1,184 @@
+"""Which file of a table is damaged, once something failed: the engines' own words name neither table nor file.
+
+Looked for after a failure only, so that reads pay nothing for it: first what Delta's logs say, then footers and sizes, at
+last every page. What is found replaces the error, with a remedy; where nothing is, the error stays what it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from cdc_views.errors import CdcViewsError, DamagedFileError, EngineError, TransientError
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Class = TypeVar("_Class", bound=type)
+_LOOKED = "cdc_views_looked_for_damage"
+"""On an error that passes several methods of a table: its files are read once."""
+_DIGITS = 20
+"""Of the version in the name of a file of Delta's log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A Delta table that belongs to a table: what it is, where, and what to do when a file of it is damaged."""
+
+    what: str
+    location: Path
+    remedy: str
+
+
+@contextmanager
+def naming_damage(*tables: TableContext) -> Iterator[None]:
+    """Raise `DamagedFileError` in place of an error that a damaged file of these tables explains."""
+    try:
+        yield
+    except Exception as error:
+        found = damage_behind(error, tables)
+        if found is None:
+            raise
+        raise found from error
+
+
+def names_damage(kind: _Class) -> _Class:
+    """Let every public method of a class of tables name the damaged file where it fails for one; see `naming_damage`."""
+    for name, method in list(vars(kind).items()):
+        if not name.startswith("_") and callable(method) and not isinstance(method, type):
+            setattr(kind, name, _naming(method))
+    return kind
+
+
+def _naming(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    @wraps(method)
+    def called(*given: _P.args, **options: _P.kwargs) -> _T:
+        with naming_damage(given[0]):  # type: ignore[arg-type]  # a method's first argument is its table
+            return method(*given, **options)
+
+    return called
+
+
+def damage_behind(error: Exception, tables: tuple[TableContext, ...]) -> DamagedFileError | None:
+    """Return what a damaged file explains of an error, None for none: the caller's fault, a moment's, or already named."""
+    is_ours = isinstance(error, CdcViewsError)
+    if isinstance(error, (DamagedFileError, TransientError)) or (is_ours and not isinstance(error, EngineError)):
+        return None
+    if getattr(error, _LOOKED, False):
+        return None
+    setattr(error, _LOOKED, True)
+    return next((found for table in tables if (found := damage_of(table)) is not None), None)
+
+
+def damage_of(table: TableContext) -> DamagedFileError | None:
+    """Return the first damaged file of a table on this machine; None where all of it can be read."""
+    if table.project.is_remote:
+        return None
+    for kept in _kept(table):
+        for path, why in _damaged(kept.location):
+            return DamagedFileError(table.name, what=kept.what, file=path, why=why, remedy=kept.remedy)
+    return None
+
+
+def _kept(table: TableContext) -> Iterator[Kept]:
+    from cdc_views.landing import quarantine_location
+    from cdc_views.state.retention_check import dropped_through
+
+    backup = "restore it from a backup"
+    with suppress(CdcViewsError, OSError):
+        raw, root = Path(table.raw.location), table.generations.root
+        begin = f"run `cdc-views rebuild {table.name} --accept`, which begins it anew"
+        anew = f"{backup}; without one, move {raw} and {root} away, {begin}, and land its events again"
+        yield Kept("raw table", raw, anew)
+        yield Kept(
+            "quarantine", Path(quarantine_location(table.raw)), f"{backup}; without one, move it away: its events are lost"
+        )
+        is_cut = False
+        with suppress(Exception):
+            is_cut = dropped_through(table.raw.location) is not None
+        state = Path(table.state_location)
+        rebuilt = f"move {state} away and run `cdc-views materialize --select {table.name}`, which builds it from raw"
+        lost = f"{backup}: events were dropped from raw, so raw alone cannot build it"
+        yield Kept("state", state, lost if is_cut else rebuilt)
+        if (serving := table.serving_location) is not None:
+            again = f"move {serving} away and run `cdc-views materialize --select {table.name}`, which builds it anew"
+            yield Kept("serving table", Path(serving), again)
+
+
+def _damaged(location: Path) -> Iterator[tuple[Path, str]]:
+    """Yield (file, why) of a Delta table's damaged files, those of its log first."""
+    log = location / "_delta_log"
+    if not log.is_dir():
+        return
+    broken = list(_damaged_log(log))
+    yield from broken
+    if not broken:
+        yield from _damaged_files(location)
+
+
+def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
+    commits = {int(path.stem): path for path in log.glob("*.json") if len(path.stem) == _DIGITS and path.stem.isdigit()}
+    checkpoints = sorted(log.glob("*.checkpoint*.parquet"))
+    newest = max((int(path.name[:_DIGITS]) for path in checkpoints), default=-1)
+    for path in checkpoints:
+        if int(path.name[:_DIGITS]) == newest and (why := _unreadable(path, all_of_it=True)):
+            yield path, why
+    for version in range(newest + 1, max(commits, default=newest) + 1):
+        path = commits.get(version, log / f"{version:0{_DIGITS}}.json")
+        if why := _no_commit(path):
+            yield path, why
+
+
+def _no_commit(path: Path) -> str:
+    """Why a file of Delta's log is no commit; empty where it is one."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+        if not [json.loads(line) for line in lines if line.strip()]:
+            return "it is empty"
+    except FileNotFoundError:
+        return "it is missing, and later commits are there"
+    except OSError as error:
+        return str(error.strerror)
+    except ValueError:
+        return "it is cut off or overwritten: not JSON"
+    return ""
+
+
+def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    active: list[tuple[Path, int]] = []
+    with suppress(Exception):  # a log that cannot be read although it is JSON: the error that is there says more
+        actions = pa.table(DeltaTable(str(location)).get_add_actions(flatten=True)).to_pylist()
+        active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
+    for all_of_it in (False, True):
+        for path, size in active:
+            if why := _wrong_size(path, size) or _unreadable(path, all_of_it=all_of_it):
+                yield path, why
+
+
+def _wrong_size(path: Path, size: int) -> str:
+    if not path.is_file():
+        return "it is missing"
+    return "" if path.stat().st_size == size else f"it has {path.stat().st_size:,} bytes, and the log says {size:,}"
+
+
+def _unreadable(path: Path, *, all_of_it: bool) -> str:
+    """Why a Parquet file cannot be read, its footer or all of it; empty where it can."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for _ in file.iter_batches() if all_of_it else ():
+                pass
+    except Exception as error:  # Arrow's errors, OSError, and what a footer of noise makes Thrift raise
+        return f"it is no whole Parquet file: {(str(error).splitlines() or [type(error).__name__])[0]}"
+    return ""

@@ -1,0 +1,95 @@
+"""Quarantined events of a forgotten key: found by decoding them, and emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.quarantine import SETTLED
+from cdc_views.operations.erasing.rewriting import rewrite
+from cdc_views.rules.facts import Fact
+from cdc_views.state.tail import ERASURE
+
+_COLUMNS = ["event_id", "line", "offset", "event", "replay"]
+_FRAGMENT = "the start of an event that landed whole; its bytes were removed with those of a forgotten key"
+_DROPPED = "could not be decoded, and was dropped when a key was forgotten"
+
+
+@dataclass(slots=True)
+class Attributed:
+    """Quarantined events that still have bytes, by whose they are.
+
+    Attributes:
+        about: Facts of the key's events, by event id.
+        fragments: Starts of events that landed whole later.
+        undecodable: Events that cannot be said to be of any key, with their bytes.
+    """
+
+    about: dict[str, list[Fact]] = field(default_factory=dict)
+    fragments: list[str] = field(default_factory=list)
+    undecodable: dict[str, bytes] = field(default_factory=dict)
+
+
+def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_found: bool) -> Attributed:
+    """Return whose the events in the quarantine at `location` are; `is_found`: rows of a found table."""
+    known = Attributed()
+    for row in _with_bytes(location):
+        if row["replay"] == SETTLED:
+            known.fragments.append(row["event_id"])
+            continue
+        place = {"line": 0, "offset": 0} if is_found else {"line": row["line"], "offset": row["offset"]}
+        try:
+            facts = decoder.facts(row["event"], **place)
+        except MalformedEventError:
+            known.undecodable[row["event_id"]] = row["event"]
+            continue
+        mine = [fact for fact in facts if key.is_about(fact)]
+        if mine:
+            known.about[row["event_id"]] = mine
+    return known
+
+
+def empty(location: str, known: Attributed, *, reason: str, drops_undecodable: bool) -> int:
+    """Take the bytes of the key's events away, of fragments and, if wished, of what cannot be decoded; returns how many."""
+    reasons = dict.fromkeys(known.about, reason) | dict.fromkeys(known.fragments, _FRAGMENT)
+    if drops_undecodable:
+        reasons |= dict.fromkeys(known.undecodable, _DROPPED)
+    with delta_errors(location):
+        table = DeltaTable(location)
+    rewrite(table, lambda rows: _emptied(rows, reasons), mark=ERASURE)
+    return len(reasons)
+
+
+def _emptied(rows: pa.Table, reasons: dict[str, str]) -> pa.Table:
+    names = rows["event_id"].to_pylist()
+    if reasons.keys().isdisjoint(names):
+        return rows
+    columns = {name: rows[name].to_pylist() for name in ("reason", "event", "replay")}
+    for at, name in enumerate(names):
+        if name in reasons:
+            columns["reason"][at], columns["event"][at] = reasons[name], b""
+            columns["replay"][at] = columns["replay"][at] or SETTLED
+    for name, values in columns.items():
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.field(index), pa.array(values, rows.field(index).type))
+    return rows
+
+
+def mentioning(known: Attributed, texts: Sequence[bytes]) -> int:
+    """Return how many events that cannot be decoded hold one of these texts."""
+    return sum(any(text in event for text in texts) for event in known.undecodable.values())
+
+
+def _with_bytes(location: str) -> Iterator[dict[str, Any]]:
+    with delta_errors(location):
+        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=_COLUMNS)
+    for batch in batches:
+        yield from (row for row in batch.to_pylist() if row["event"])

@@ -1,0 +1,356 @@
+"""`forget`: a key removed from raw, quarantine and state, kept from landing again, and proven gone.
+
+The key is remembered first, so that nothing of it lands from there on. A run that is killed is finished by running it
+again: every step removes what is there, and the proof reads what is left.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Transaction
+
+from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
+from cdc_views.landing.lander import micros
+from cdc_views.landing.purging import active_files, begin_log_at, purge, vacuum_all
+from cdc_views.landing.raw_table import is_delta
+from cdc_views.landing.replay import replay
+from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.erasing.dead_letters import Letters, letters_about
+from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
+from cdc_views.operations.erasing.places import Holds, Place, places_of
+from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
+from cdc_views.operations.erasing.rewriting import batches, rewrite
+from cdc_views.operations.erasing.values_to_erase import Needles
+from cdc_views.operations.ingest import forgotten_of
+from cdc_views.plan.names import KIND
+from cdc_views.project.paths import is_url
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.instants import epoch_seconds
+from cdc_views.state import materialize
+from cdc_views.state.state_table import TRANSACTION, open_state
+from cdc_views.state.tail import ERASURE
+from cdc_views.state.watermark import cover
+from cdc_views.storage.relation_read import facts_of
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+class Undecodable(str, Enum):
+    """What to do about quarantined events that cannot be decoded, and so may be of any key."""
+
+    FAIL = "fail"
+    KEEP = "keep"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed from one place, or would be: facts, or events of quarantine."""
+
+    what: str
+    location: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What one call did.
+
+    Attributes:
+        removed: One a place.
+        forgotten: When, µs since the epoch.
+        undecodable: Quarantined events that cannot be decoded and still have their bytes.
+        mentioning: How many of those hold a text that was removed.
+        notes: What stays, and why.
+        proof: What was read to look for the key, None in a dry run.
+        is_accepted: Whether undecodable events may stay.
+    """
+
+    removed: tuple[Removed, ...]
+    forgotten: int
+    undecodable: int = 0
+    mentioning: int = 0
+    notes: tuple[str, ...] = ()
+    proof: Proof | None = None
+    is_accepted: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of the key is left, as far as can be known."""
+        return self.proof is not None and self.proof.is_clean and (self.is_accepted or not self.undecodable)
+
+
+def forget_table(
+    table: TableContext,
+    *,
+    key: Mapping[str, Any] | str,
+    now: datetime,
+    dry_run: bool = False,
+    undecodable: Undecodable = Undecodable.FAIL,
+    engine: str | None = None,
+    wait: float = 0.0,
+) -> Erasure:
+    """Remove a key from all that is kept of a table, and prove it.
+
+    Args:
+        table: Whose.
+        key: As `explain` takes it: a row key, or only the partition key for the whole partition.
+        now: The instant of forgetting: what is dated later lands again.
+        dry_run: Only say what would be removed.
+        undecodable: What to do about quarantined events of which nobody knows whose they are.
+        engine: What brings the state up to date; default: the project's.
+        wait: Seconds to wait for another run of the table.
+
+    Raises:
+        UsageError: The key is none of the table's.
+        MismatchError: The raw table or the state is not the one known.
+        TableLockedError: Another run of the table is going on.
+        ConflictError: Other writers kept committing first; run it again.
+    """
+    from cdc_views.operations.known_raw import check_known
+    from cdc_views.operations.lateness import state_of
+    from cdc_views.operations.scheduling import holding, lock_folder
+
+    if is_url(table.raw.location):
+        raise UnsupportedError(
+            f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
+            remedy="delete the key there, its old files and versions, and land without it",
+        )
+    # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
+    check_known(table)
+    state_of(table)
+    running = _Forgetting(table, ErasedKey.parse(table.schema, key), micros(now), undecodable)
+    if dry_run:
+        return running.planned()
+    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait):
+        return running.run(now, engine)
+
+
+@dataclass(slots=True)
+class _Forgetting:
+    """One call."""
+
+    table: TableContext
+    key: ErasedKey
+    now: int
+    undecodable: Undecodable
+    removed: dict[str, Removed] = field(default_factory=dict)
+
+    def planned(self) -> Erasure:
+        known = self._events()
+        for place in places_of(self.table):
+            is_quarantine = place.holds is Holds.EVENTS
+            self._count(place, len(known.about) if is_quarantine else _rows_of(place, self.key).num_rows)
+        for letters in self._letters():
+            self._count_letters(letters)
+        return Erasure(tuple(self.removed.values()), self.now, len(known.undecodable), notes=self._notes())
+
+    def run(self, now: datetime, engine: str | None) -> Erasure:
+        places = places_of(self.table)
+        needles = self._remembered(places)
+        if not self.table.is_found and any(place.holds is Holds.EVENTS for place in places):
+            replay(self.table.raw, self.table.format, now=now, forgotten=forgotten_of(self.table))
+        for place in places_of(self.table):
+            self._clean(place)
+        for letters in self._letters():
+            letters.empty()
+            self._count_letters(letters)
+        self._purge(engine)
+        erasure = self._proven(needles)
+        self._serve(now, engine)
+        refresh_view(self.table)
+        return erasure
+
+    def _serve(self, now: datetime, engine: str | None) -> None:
+        """Write the serving table anew: what it is made of has nothing of the key."""
+        from cdc_views.state.serving import serve
+
+        location, state = self.table.serving_location, self.table.state_location
+        if location is None or not is_delta(state):
+            return
+        with self.table.project.engine(engine) as opened:
+            serve(opened, self.table.raw, state, location, now=epoch_seconds(now))
+
+    def _remembered(self, places: list[Place]) -> Needles:
+        """Remember the key and return what is to be gone: of every file, lest an older version has more."""
+        needles, known = gathered(places, self.key), self._events()
+        facts = [fact for mine in known.about.values() for fact in mine]
+        for mine in known.about.values():
+            with suppress(MalformedEventError):  # a value that fits no column was in no file but quarantine's
+                needles.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
+        for place in places:
+            facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
+        through, ahead = latest_written(facts, self.table.format.order, now=self.now)
+        add(self.table.forgotten_file, self.key, forgotten=self.now, through=through, ahead=ahead)
+        return needles
+
+    def _events(self) -> Attributed:
+        for place in places_of(self.table):
+            if place.holds is Holds.EVENTS:
+                return attributed(place.location, self._decoder(), self.key, is_found=self.table.is_found)
+        return Attributed()
+
+    def _letters(self) -> list[Letters]:
+        return letters_about(self.table.project.warehouse, self._decoder(), self.key)
+
+    def _count_letters(self, letters: Letters) -> None:
+        self.removed[str(letters.file)] = Removed("dead letters", str(letters.file), len(letters.lines))
+
+    def _decoder(self) -> Decoder:
+        return Decoder(self.table.raw, self.table.format, self.now)
+
+    def _clean(self, place: Place) -> None:
+        if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
+            self._count(place, _rows_of(place, self.key).num_rows)
+            shutil.rmtree(place.location)
+        elif place.holds is Holds.EVENTS:
+            drops = self.undecodable is Undecodable.DROP
+            self._count(place, empty(place.location, self._events(), reason=self._reason(), drops_undecodable=drops))
+        else:
+            self._count(place, self._deleted(place))
+
+    def _deleted(self, place: Place) -> int:
+        """Delete the key's rows in one commit; returns how many."""
+        for _ in range(ATTEMPTS):
+            count = int(_rows_of(place, self.key).num_rows)
+            if not count:
+                return 0
+            with suppress(ConflictError):
+                with delta_errors(place.location):
+                    table = DeltaTable(place.location)
+                transactions, seen = self._transactions(place), self._seen(place)
+                rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
+                return count
+        raise TransientError(f"{place.location}: other writers keep committing first; run the command again")
+
+    def _without(self, rows: pa.Table) -> pa.Table:
+        kept = rows.filter(~self.key.condition())
+        return rows if kept.num_rows == rows.num_rows else kept
+
+    def _seen(self, place: Place) -> set[str]:
+        """Of raw, the files that the state has taken in, so that it does not take them in again."""
+        raw = self.table.raw
+        if place.location != raw.location:
+            return set()
+        with suppress(EngineError), delta_errors(raw.location):  # a version whose log is gone tells nothing
+            state = open_state(self.table.state_location, raw.relation, raw=DeltaTable(raw.location))
+            if state is not None and state.raw_version is not None:
+                return active_files(DeltaTable(raw.location, version=state.raw_version))
+        return set()
+
+    def _transactions(self, place: Place) -> list[Transaction]:
+        """A state's commit says how far it reaches, as all of them do, so that two at once are refused."""
+        if place.holds is not Holds.STATE:
+            return []
+        with delta_errors(self.table.raw.location):
+            state = open_state(place.location, self.table.raw.relation, raw=DeltaTable(self.table.raw.location))
+        return [] if state is None or state.mark is None else [Transaction(TRANSACTION, state.mark.following().number)]
+
+    def _purge(self, engine: str | None) -> None:
+        """Raw's log may only go once the state covers all that it says."""
+        raw = self.table.raw
+        for place in places_of(self.table):
+            if place.location == raw.location:
+                version, _ = vacuum_all(place.location)
+                self._cover(version, engine)
+                begin_log_at(place.location, version)
+            else:
+                purge(place.location)
+
+    def _cover(self, version: int, engine: str | None) -> None:
+        raw, location = self.table.raw, self.table.state_location
+        with delta_errors(raw.location):
+            state = open_state(location, raw.relation, raw=DeltaTable(raw.location))
+        if state is None or state.raw_version is None:
+            return
+        with self.table.project.engine(engine) as opened:
+            for _ in range(ATTEMPTS):
+                materialize(opened, raw, location)
+                try:
+                    cover(raw, location, version=version)
+                except ConflictError:
+                    continue
+                return
+        raise TransientError(f"{raw.location}: events land faster than the state takes them in; run the command again")
+
+    def _proven(self, needles: Needles) -> Erasure:
+        proof = prove(places_of(self.table), self.key, needles)
+        known = self._events()
+        for place in places_of(self.table):
+            if place.holds is Holds.EVENTS and known.about:
+                proof.leftovers.append(Leftover(place.what, place.location, f"{len(known.about):,} events of the key"))
+        for letters in self._letters():
+            proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
+        return Erasure(
+            tuple(self.removed.values()),
+            self.now,
+            len(known.undecodable),
+            mentioning(known, sorted(needles.texts())),
+            self._notes(),
+            proof,
+            is_accepted=self.undecodable is not Undecodable.FAIL,
+        )
+
+    def _reason(self) -> str:
+        entry = forgotten_of(self.table).entry(self.key) or Entry("", "", self.now)
+        return entry.reason()
+
+    def _count(self, place: Place, rows: int) -> None:
+        known = self.removed.get(place.location) or Removed(place.what, place.location, 0)
+        self.removed[place.location] = replace(known, rows=known.rows + rows)
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.table.is_found:
+            notes.append(f"{self.table.location} is somebody else's and was not touched: erase the key there too")
+        bounds = self._bounds()
+        if bounds:
+            notes.append(f"{bounds:,} range deletions name the row as a bound; they are about other rows too and stay")
+        return tuple(notes)
+
+    def _bounds(self) -> int:
+        if self.key.is_partition:
+            return 0
+        whole = replace(self.key, clustering=None)
+        count = 0
+        for place in places_of(self.table):
+            if place.what == "raw":
+                rows = _rows_of(place, whole)
+                ranges = rows.filter(pc.equal(rows[KIND], FactKind.RANGE.value))
+                count += sum(map(self.key.is_named_by, facts_of(self.table.raw.relation, ranges)))
+        return count
+
+
+def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) -> None:
+    """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
+    known = ErasedKey.parse(table.schema, key)
+    entry = Forgotten.read(table.forgotten_file).entry(known)
+    if entry is None:
+        raise UnsupportedError(f"{table.name}: that key was not forgotten", remedy="forget it first, or check the key")
+    add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
+
+
+def _rows_of(place: Place, key: ErasedKey) -> pa.Table:
+    """The key's facts in a place, at its newest version; of quarantine none, nor of plain rows, which are no facts."""
+    if place.holds in (Holds.EVENTS, Holds.SERVED):
+        return pa.table({})
+    with delta_errors(place.location):
+        table = DeltaTable(place.location)
+    found = [rows.filter(key.condition()) for file in sorted(active_files(table)) for rows in batches(Path(file))]
+    nothing = pa.schema(table.schema().to_arrow()).empty_table()
+    return pa.concat_tables(found, promote_options="default") if found else nothing

@@ -1,0 +1,63 @@
+"""Where a table's facts are kept: the list that `forget` walks. A new kind of place is one line in `places_of`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.landing.raw_table import is_delta, quarantine_location
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+class Holds(Enum):
+    """What the rows of a place are, which decides how a key is found in it."""
+
+    FACTS = "facts"
+    """Columns of the raw layout: rows are deleted."""
+    STATE = "state"
+    """As FACTS, and commits carry the state's watermark."""
+    EVENTS = "events"
+    """Quarantine: events lose their bytes."""
+    NOTHING_READ = "nothing read"
+    """A table that nothing reads any more: its folder is deleted."""
+    SERVED = "served"
+    """What is written anew from the state, once nothing of the key is left there: its folder is deleted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One Delta table on a local disk."""
+
+    what: str
+    location: str
+    holds: Holds
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+        return Path(self.location)
+
+
+def places_of(table: TableContext) -> list[Place]:
+    """Return the places that are there, in the order in which they are cleaned."""
+    raw = table.raw
+    found = [
+        Place("raw", raw.location, Holds.FACTS),
+        Place("quarantine", quarantine_location(raw), Holds.EVENTS),
+        *_generations(table),
+        *[Place("serving", location, Holds.SERVED) for location in [table.serving_location] if location is not None],
+    ]
+    return [place for place in found if is_delta(place.location)]
+
+
+def _generations(table: TableContext) -> Iterator[Place]:
+    generations = table.generations
+    for number in generations.numbers:
+        is_read = number == generations.current
+        location = generations.location(number)
+        yield Place("state", location, Holds.STATE) if is_read else Place("old state", location, Holds.NOTHING_READ)

@@ -1,0 +1,195 @@
+"""The proof: every file in every place read again, and nothing of the key found.
+
+Three things are looked for: rows about the key, in whatever Parquet file lies there; the values that were removed, in
+files and log entries that are no part of the newest version (in those that are, they are values of other keys); and the
+texts among them in files that are neither. A finding says where and how many, never what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.purging import LOG, active_files
+from cdc_views.operations.erasing.places import Holds, Place
+from cdc_views.operations.erasing.rewriting import batches
+from cdc_views.operations.erasing.values_to_erase import Needles
+
+_PARQUET = ".parquet"
+_PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something of the key that is still there: the file, and what was found in it."""
+
+    what: str
+    file: str
+    found: str
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was read, and what was found."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+    leftovers: list[Leftover] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.leftovers
+
+
+def gathered(places: list[Place], key: ErasedKey) -> Needles:
+    """Return the values of the key's rows in every Parquet file of the places, replaced ones too."""
+    needles = Needles()
+    for place in places:
+        if place.holds not in (Holds.EVENTS, Holds.SERVED):
+            for file in _parquet_files(place):
+                for rows in batches(file):
+                    needles.take(_about(rows, key))
+    return needles
+
+
+def prove(places: list[Place], key: ErasedKey, needles: Needles) -> Proof:
+    """Read every file of the places; values that other keys have as well are dropped from `needles` on the way."""
+    facts = [place for place in places if place.holds is not Holds.EVENTS]
+    active = {place.location: _active(place) for place in places}
+    proof = Proof()
+    for place in facts:
+        for file in _parquet_files(place):
+            if str(file) in active[place.location]:
+                _look_for_rows(proof, place, file, key, needles)
+    for place in places:
+        for file in sorted(path for path in place.path.rglob("*") if path.is_file()):
+            if str(file) not in active[place.location]:
+                with suppress(FileNotFoundError):  # a writer's draft, gone since the folder was listed
+                    _look(proof, place, file, key, needles, active[place.location])
+    return proof
+
+
+def _look_for_rows(proof: Proof, place: Place, file: Path, key: ErasedKey, needles: Needles) -> None:
+    """A file of the newest version: no row of the key; all its values are other keys' values."""
+    count = 0
+    for rows in _read(proof, file):
+        count += _about(rows, key).num_rows
+        needles.drop_found_in(rows)
+    _tell(proof, place, file, {"rows of the key": count})
+
+
+def _look(proof: Proof, place: Place, file: Path, key: ErasedKey, needles: Needles, active: set[str]) -> None:
+    """A file that is no part of the newest version, or of the log."""
+    found: dict[str, int] = {}
+    is_log = LOG in file.relative_to(place.path).parts
+    try:
+        if file.suffix == _PARQUET and is_log:
+            found = _in_log(_rows_of_checkpoint(proof, file), needles, place, active)
+        elif file.suffix == _PARQUET:
+            found = _in_rows(_read(proof, file), key, needles, holds=place.holds)
+        elif is_log:
+            found = _in_log(_lines(proof, file), needles, place, active)
+        else:
+            found = _in_bytes(proof, file, needles)
+    except (pa.ArrowException, ValueError):
+        found = _in_bytes(proof, file, needles)
+    _tell(proof, place, file, found)
+
+
+def _in_rows(found_rows: Iterator[pa.Table], key: ErasedKey, needles: Needles, *, holds: Holds) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for rows in found_rows:
+        if holds is Holds.EVENTS:
+            events = b"\n".join(event for event in rows.column("event").to_pylist() if event)
+            found["removed values"] = found.get("removed values", 0) + sum(text in events for text in needles.texts())
+            continue
+        found["rows of the key"] = found.get("rows of the key", 0) + _about(rows, key).num_rows
+        for leaf, count in needles.count_in(rows).items():
+            found[f"removed values in {leaf}"] = found.get(f"removed values in {leaf}", 0) + count
+    return found
+
+
+def _in_log(actions: Iterator[Mapping[str, Any]], needles: Needles, place: Place, active: set[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for action in actions:
+        add = action.get("add") or {}
+        is_active = str(place.path / str(add.get("path"))) in active
+        stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
+        for bound in ("minValues", "maxValues"):
+            for path, value in _json_leaves("", stats.get(bound) or {}):
+                if needles.has(path, value, is_prefix=not is_active):
+                    found[f"removed values in the statistics of {path}"] = 1
+        parameters = (action.get("commitInfo") or {}).get("operationParameters") or {}
+        told = " ".join(str(parameters.get(name) or "") for name in _PREDICATES)
+        if any(text.decode(errors="replace") in told for text in needles.texts()):
+            found["removed values in a condition"] = 1
+    return found
+
+
+def _json_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _json_leaves(f"{path}.{name}" if path else name, part)
+    elif value is not None:
+        yield path, value
+
+
+def _in_bytes(proof: Proof, file: Path, needles: Needles) -> dict[str, int]:
+    content = file.read_bytes()
+    proof.files += 1
+    proof.bytes += len(content)
+    return {"removed values": sum(text in content for text in needles.texts())}
+
+
+def _tell(proof: Proof, place: Place, file: Path, found: Mapping[str, int]) -> None:
+    for what, count in found.items():
+        if count:
+            proof.leftovers.append(Leftover(place.what, str(file), f"{count:,} {what}"))
+
+
+def _about(rows: pa.Table, key: ErasedKey) -> pa.Table:
+    if not set(key.stored()) <= set(rows.column_names):
+        return rows.slice(0, 0)
+    return rows.filter(key.condition())
+
+
+def _read(proof: Proof, file: Path) -> Iterator[pa.Table]:
+    proof.files += 1
+    proof.bytes += file.stat().st_size
+    for rows in batches(file):
+        proof.rows += rows.num_rows
+        yield rows
+
+
+def _parquet_files(place: Place) -> list[Path]:
+    return sorted(path for path in place.path.rglob(f"*{_PARQUET}") if LOG not in path.relative_to(place.path).parts)
+
+
+def _rows_of_checkpoint(proof: Proof, file: Path) -> Iterator[Mapping[str, Any]]:
+    for rows in _read(proof, file):
+        yield from rows.to_pylist()
+
+
+def _lines(proof: Proof, file: Path) -> Iterator[Mapping[str, Any]]:
+    proof.files += 1
+    proof.bytes += file.stat().st_size
+    for line in file.read_text("utf-8").splitlines():
+        action = json.loads(line) if line.strip() else {}
+        yield from [action] if isinstance(action, dict) else []
+
+
+def _active(place: Place) -> set[str]:
+    with delta_errors(place.location):
+        return active_files(DeltaTable(place.location))

@@ -1,0 +1,272 @@
+"""`explain`: every candidate for the cells of one row, the winner, and the rule that decided against each other one.
+
+Reads the raw rows that bear on the row and applies the functions of `cells`, as the oracle does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.errors import UsageError
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
+from cdc_views.operations.explaining_scope import DeletionSeen, Scope, deletions_over, origin_order
+from cdc_views.rules.cells import Cell, Liveness, deciding_rule, latest_deletion, precedence
+from cdc_views.rules.codec.comparable import comparable
+from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.facts import Fact, FactKind, Origin
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation
+from cdc_views.storage.relation_read import facts_of, rows_filter
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+class Outcome(str, Enum):
+    """What became of a candidate."""
+
+    SHOWN = "shown"
+    LOST = "lost"
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    TOMBSTONE = "tombstone"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One cell or row marker that was a candidate for a place; equal copies are one, with all their origins.
+
+    Attributes:
+        cell: The cell; a `Liveness` for the row marker.
+        outcome: SHOWN, or why it does not show.
+        rule: The rule that decided against it; empty where it shows.
+        origins: Every copy's replica, segment and position.
+    """
+
+    cell: Cell | Liveness
+    outcome: Outcome
+    rule: str
+    origins: tuple[Origin, ...]
+
+    @property
+    def is_winner(self) -> bool:
+        """Whether it beat all others of its place, shown or not."""
+        return self.outcome not in (Outcome.LOST, Outcome.DROPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where cells compete: a column, and for a multi-cell one a path. `column` None is the row marker."""
+
+    column: Column | None
+    path: Any = None
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def winner(self) -> Candidate | None:
+        """The candidate that beat the others, or None where all were dropped."""
+        return next((candidate for candidate in self.candidates if candidate.is_winner), None)
+
+    @property
+    def shown(self) -> Cell | None:
+        """The cell a read shows, or None."""
+        found = self.winner
+        return found.cell if found is not None and found.outcome is Outcome.SHOWN and isinstance(found.cell, Cell) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that bears on one row at one instant.
+
+    Attributes:
+        schema: The table.
+        key: The row key's native values by column; partition columns only where the statics were asked for.
+        now: Epoch seconds: the clock of rule C4.
+        places: The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first.
+        deletions: Those in scope, widest scope first, latest first within one.
+        is_row: Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3).
+    """
+
+    schema: TableSchema
+    key: Mapping[str, Any]
+    now: int
+    places: tuple[Place, ...]
+    deletions: tuple[DeletionSeen, ...]
+    is_row: bool
+
+    def value(self, column: str) -> Any:
+        """Return the native value a read of the column shows, None for null."""
+        places = [place for place in self.places if place.column is not None and place.column.name == column]
+        kind = self.schema.column(column).type
+        shown = [(place.path, place.shown.value) for place in places if place.shown is not None]
+        if not kind.is_multicell:
+            return shown[0][1] if shown else None
+        return _assembled(kind, shown) if shown else None
+
+
+def explain(
+    table: DeltaTable, relation: Relation, *, key: Mapping[str, Any] | str, now: int, column: str | None = None
+) -> Explanation:
+    """Return the explanation of one row of a raw table.
+
+    Args:
+        table: The raw table at the version wanted.
+        relation: What its columns mean.
+        key: The row key, as JSON text or its parsed values; partition columns alone ask for the static row.
+        now: Epoch seconds.
+        column: Explain only this column; default: all.
+
+    Raises:
+        UsageError: The key lacks a column, has one too many, or a value is not of its column's type.
+        UnknownColumnError: The table has no such column.
+    """
+    schema = relation.schema
+    partition, clustering = parse_key(schema, key)
+    if column is not None and schema.column(column).is_key:
+        raise UsageError(f"{schema.full_name}: column {column!r} is part of the key and has no cells; name another column")
+    condition = rows_filter(relation, partition, clustering=clustering)
+    known = set(table.schema().to_arrow().names)
+    names = [name for name in relation.arrow_schema().names if name in known]
+    rows = table.to_pyarrow_dataset().to_table(columns=names, filter=condition)
+    found = explain_facts(schema, facts_of(relation, rows), key=(partition, clustering), now=now)
+    return found if column is None else _only(found, column)
+
+
+def explain_facts(
+    schema: TableSchema, facts: Iterable[Fact], *, key: tuple[tuple[Any, ...], tuple[Any, ...] | None], now: int
+) -> Explanation:
+    """Return the explanation from the facts that `relation_read.rows_filter` lets through; see `explain`."""
+    kept = list(facts)
+    partition, clustering = key
+    named = zip(schema.row_key, partition + (clustering or ()), strict=False)
+    deletions = deletions_over(schema, kept, clustering=clustering)
+    rows, statics = _Contest(schema, deletions, now), _Contest(schema, deletions, now)
+    for fact in kept:
+        if fact.kind is FactKind.ROW:
+            rows.enter(fact)
+        elif fact.kind is FactKind.STATIC:
+            statics.enter(fact)
+    places = statics.places(schema.statics, {Scope.PARTITION, Scope.TABLE})
+    if clustering is not None:
+        places = rows.markers() + places + rows.places(schema.regulars, set(Scope) - {Scope.COLUMN})
+    is_row = any(_is_alive(place, statics=clustering is None) for place in places)
+    return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
+
+
+def _is_alive(place: Place, *, statics: bool) -> bool:
+    """Whether what is shown there makes its row exist (rules W2 and W3); static cells do not make a row."""
+    winner = place.winner
+    if winner is None or winner.outcome is not Outcome.SHOWN:
+        return False
+    return statics or place.column is None or place.column.role is not Role.STATIC
+
+
+def _only(found: Explanation, column: str) -> Explanation:
+    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
+    is_static = found.schema.column(column).role is Role.STATIC
+    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
+    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
+    return Explanation(found.schema, found.key, found.now, places, deletions, found.is_row)
+
+
+@dataclass(slots=True)
+class _Contest:
+    """The candidates of one row, by place; cells are entered once a copy."""
+
+    schema: TableSchema
+    deletions: list[DeletionSeen]
+    now: int
+    entered: dict[str, dict[bytes, list[tuple[Cell, Origin]]]] = field(default_factory=dict)
+    paths: dict[tuple[str, bytes], Any] = field(default_factory=dict)
+    marks: list[tuple[Liveness, Origin]] = field(default_factory=list)
+
+    def enter(self, fact: Fact) -> None:
+        if fact.liveness is not None:
+            self.marks.append((fact.liveness, fact.origin))
+        for name, cell in fact.cells.items():
+            self.entered.setdefault(name, {}).setdefault(b"", []).append((cell, fact.origin))
+        for name, elements in fact.elements.items():
+            kind = path_type(self.schema.column(name).type)
+            for path, cell in elements.cells:
+                place = comparable(kind, path)
+                known = self.paths.setdefault((name, place), path)
+                self.paths[name, place] = min(known, path, key=str)  # as the oracle chooses among equal paths
+                self.entered.setdefault(name, {}).setdefault(place, []).append((cell, fact.origin))
+
+    def markers(self) -> list[Place]:
+        if not self.marks:
+            return []
+        scopes = set(Scope) - {Scope.COLUMN}
+        copies = [(_as_cell(mark), origin) for mark, origin in self.marks]
+        found = self._candidates(copies, self._deletion(scopes, ""), None)
+        by_cell = {_as_cell(mark): mark for mark, _ in self.marks}
+        return [Place(None, candidates=tuple(_marked(candidate, by_cell) for candidate in found))]
+
+    def places(self, columns: Iterable[Column], scopes: set[Scope]) -> list[Place]:
+        found = []
+        for column in columns:
+            wanted = scopes | {Scope.COLUMN} if column.type.is_multicell else scopes
+            deletion = self._deletion(wanted, column.name)
+            for order, copies in sorted(self.entered.get(column.name, {}).items()):
+                candidates = self._candidates(copies, deletion, self.schema.drop_time(column.name))
+                found.append(Place(column, self.paths.get((column.name, order)), tuple(candidates)))
+        return found
+
+    def _deletion(self, scopes: set[Scope], column: str) -> DeletionSeen | None:
+        mine = [seen for seen in self.deletions if seen.scope in scopes and seen.column in ("", column)]
+        latest = latest_deletion(seen.deletion for seen in mine)
+        return next((seen for seen in mine if seen.deletion == latest), None)
+
+    def _candidates(
+        self, copies: list[tuple[Cell, Origin]], deletion: DeletionSeen | None, dropped_at: int | None
+    ) -> list[Candidate]:
+        grouped: dict[Hashable, tuple[Cell, list[Origin]]] = {}
+        for cell, origin in copies:
+            grouped.setdefault(precedence(cell), (cell, []))[1].append(origin)
+        ordered = [grouped[rank] for rank in sorted(grouped, reverse=True)]  # type: ignore[type-var]
+        winner: Cell | None = None
+        found = []
+        for cell, origins in ordered:
+            outcome, rule = Outcome.DROPPED, "W6"
+            if dropped_at is None or cell.written > dropped_at:
+                outcome, rule = self._verdict(cell, deletion) if winner is None else (Outcome.LOST, deciding_rule(winner, cell))
+                winner = winner or cell
+            found.append(Candidate(cell, outcome, rule, tuple(sorted(origins, key=origin_order))))
+        return found
+
+    def _verdict(self, cell: Cell, deletion: DeletionSeen | None) -> tuple[Outcome, str]:
+        if deletion is not None and deletion.deletion.covers(cell.written):
+            return Outcome.DELETED, deletion.rule
+        if cell.is_tombstone:
+            return Outcome.TOMBSTONE, "C5"
+        return (Outcome.SHOWN, "") if cell.is_live(self.now) else (Outcome.EXPIRED, "C4")
+
+
+def _as_cell(mark: Liveness) -> Cell:
+    """A row marker as a cell of no value: markers compete by the same rules (W1 is C2.1 to C2.5 without tombstones)."""
+    return Cell(mark.written, b"", b"", mark.ttl, mark.expires_at)
+
+
+def _marked(candidate: Candidate, marks: Mapping[Cell, Liveness]) -> Candidate:
+    rule = "W1" if candidate.outcome is Outcome.LOST else candidate.rule
+    assert isinstance(candidate.cell, Cell)
+    return Candidate(marks[candidate.cell], candidate.outcome, rule, candidate.origins)
+
+
+def _assembled(kind: Any, shown: list[tuple[Any, Any]]) -> Any:
+    match kind:
+        case ListOf():
+            return tuple(value for _, value in shown)
+        case SetOf():
+            return tuple(path for path, _ in shown)
+        case MapOf():
+            return tuple(shown)
+        case Udt():
+            values = dict(shown)
+            return tuple(values.get(name) for name, _ in kind.fields)
+    raise TypeError(f"{kind} is not multi-cell")

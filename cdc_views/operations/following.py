@@ -1,0 +1,118 @@
+"""Following raw tables: `materialize` whenever something landed, told by an engine's stream (Spark's).
+
+A stream's checkpoint only paces. What a state has taken in stands in the state's own commits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.operations.scheduling import Job, Outcome, lock_folder
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import Engine
+    from cdc_views.operations.context import TableContext
+    from cdc_views.state import Materialization
+
+AVAILABLE_NOW = "available-now"
+_INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
+_STREAMS = "streams"
+LOCK_WAIT = 600.0
+"""How many seconds a run waits for another run of its table."""
+
+Told = Callable[[str, Outcome], None]
+"""Called with a table's name and what a run of it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A table whose stream is looked at: its raw table, the folder of the stream's checkpoint, what to run."""
+
+    name: str
+    location: str
+    checkpoint: str
+    run: Callable[[], None]
+
+
+def interval_of(trigger: str) -> str | None:
+    """Return a trigger's interval as Spark takes it, None for `available-now`; raises `UsageError` for neither.
+
+    >>> interval_of("30 seconds"), interval_of("available-now")
+    ('30 seconds', None)
+    """
+    if trigger == AVAILABLE_NOW:
+        return None
+    found = _INTERVAL.match(trigger.strip().lower())
+    if found is None:
+        raise UsageError(f'--trigger is {trigger!r}; "{AVAILABLE_NOW}" or an interval such as "30 seconds" was expected')
+    return f"{found[1]} {found[2]}s"
+
+
+def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, told: Told) -> None:
+    """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
+
+    Args:
+        tables: Tables of one project.
+        trigger: `available-now`: until all that has landed is taken in. Or an interval, at most once in which a table
+            is run.
+        engine: `spark`; default: the project's engine.
+        stop: Ends it after the run at hand.
+        told: Called after each run that changed something, and after each table's first.
+
+    Raises:
+        UsageError: A trigger that is none, or a table of which nothing has landed.
+        UnsupportedError: The engine has no streams.
+        EngineError: A stream failed.
+    """
+    chosen, interval = list(tables), interval_of(trigger)
+    if not chosen:
+        return
+    name = engine or chosen[0].project.config.engine.value
+    if name != "spark":
+        raise UnsupportedError(f"--trigger is Spark's, and the engine is {name}", remedy="add --engine spark, or use --schedule")
+    with chosen[0].project.engine(name) as opened:
+        followed = [_followed(table, opened, told) for table in chosen]
+        follow: Any = opened
+        follow.follow(followed, interval=interval, stop=stop)
+
+
+def _followed(table: TableContext, engine: Engine, told: Told) -> Followed:
+    """Run the table once: its state may be behind although its stream has seen everything."""
+    from deltalake import DeltaTable
+
+    job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
+    told(table.name, job.run(wait=LOCK_WAIT))
+    identity = DeltaTable(table.location).metadata().id  # another raw table at the place is another stream
+
+    def run() -> None:
+        outcome = job.run(wait=LOCK_WAIT)
+        if outcome.is_new:
+            told(table.name, outcome)
+
+    checkpoint = table.project.warehouse / _STREAMS / job.folder.name / str(identity)
+    return Followed(table.name, table.location, str(checkpoint), run)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnEngine:
+    """A table that is brought up to date on an engine that is open already."""
+
+    table: TableContext
+    engine: Engine
+
+    @property
+    def name(self) -> str:
+        return self.table.name
+
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
+        from cdc_views.operations.materializing import materialize_on
+
+        return materialize_on(self.engine, self.table, full=full)
+
+
+__all__ = ["AVAILABLE_NOW", "Followed", "follow_tables", "interval_of"]

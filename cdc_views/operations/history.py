@@ -1,0 +1,206 @@
+"""`History`: every version of a table's rows, and the spans of the source's time in which each was valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.formats.base import WriteOrder
+from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
+from cdc_views.rules.codec.jsontext import quote, to_json, to_shown
+from cdc_views.rules.codec.times import instant_text
+from cdc_views.rules.instants import Instant, epoch_seconds
+from cdc_views.storage.relation import RawTable, Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cdc_views.model.strategy import Strategy
+    from cdc_views.model.types import LogicalType
+    from cdc_views.operations.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What one row showed over one span.
+
+    Attributes:
+        row: Native values by column, None for null.
+        valid_from: The first instant of the span: µs since the epoch, or the log position of whole-row sources.
+        valid_to: The first instant after it, in the same unit; None: still valid at the `as_of` of the history.
+        landed_at: Of whole-row sources, when what began the version landed first; else None.
+    """
+
+    row: dict[str, Any]
+    valid_from: int
+    valid_to: int | None
+    landed_at: datetime | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether a query `as_of` the history's instant shows this version."""
+        return self.valid_to is None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The versions of a table's rows. Grain: one a version, rows in the order of a query, each row's versions by time.
+
+    Attributes:
+        relation: What the columns mean.
+        columns: User names: the row key, then those asked for.
+        exact: The versions as the engine gave them, losslessly.
+        as_of: Epoch seconds: where the clock of rule C4 ended.
+        note: What a reader should know, such as that nothing has landed yet; mostly empty.
+    """
+
+    relation: Relation
+    columns: tuple[str, ...]
+    exact: pa.Table
+    as_of: int
+    note: str = ""
+
+    def __len__(self) -> int:
+        """Return how many versions there are."""
+        return int(self.exact.num_rows)
+
+    @property
+    def is_by_position(self) -> bool:
+        """Whether spans are log positions, which are no time (rule S2)."""
+        return self.relation.order is not WriteOrder.MICROS
+
+    @property
+    def span_names(self) -> tuple[str, ...]:
+        """What to call the columns beside the table's: valid_from, valid_to and, by position, landed_at.
+
+        With as many `_` in front as it takes where the table has a column of such a name.
+        """
+        names = ("valid_from", "valid_to") + ("landed_at",) * self.is_by_position
+        while {name.casefold() for name in names} & {column.casefold() for column in self.columns}:
+            names = tuple(f"_{name}" for name in names)
+        return names
+
+    def versions(self) -> Iterator[Version]:
+        """Yield the versions as native values."""
+        from cdc_views.engines.exact import rows_of
+
+        landed = self.exact.column(LANDED_FROM).to_pylist() if self.is_by_position else [None] * len(self)
+        spans = zip(self.exact.column(VALID_FROM).to_pylist(), self.exact.column(VALID_TO).to_pylist(), landed, strict=True)
+        for row, (start, end, landed_at) in zip(rows_of(self.relation, self.columns, self.exact), spans, strict=True):
+            yield Version(row, int(start), None if end is None else int(end), landed_at)
+
+    def json_rows(self) -> Iterator[dict[str, str]]:
+        """Yield one dict a version, of JSON texts: those `Result.json_rows` gives, and the span (`span_names`)."""
+        yield from self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` as tables and CSV have them; see `Result.shown_rows`."""
+        yield from self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
+        kinds = {name: self.relation.schema.column(name).type for name in self.columns}
+        for version in self.versions():
+            shown = {name: text(kind, version.row[name]) for name, kind in kinds.items()}
+            spans = [self._instant(version.valid_from), self._instant(version.valid_to)]
+            spans += [_landing_text(version.landed_at)] * self.is_by_position
+            yield {**shown, **dict(zip(self.span_names, spans, strict=True))}
+
+    def _instant(self, instant: int | None) -> str:
+        if instant is None:
+            return "null"
+        return str(instant) if self.is_by_position else quote(instant_text(instant))
+
+
+def _landing_text(landed_at: datetime | None) -> str:
+    if landed_at is None:
+        return "null"
+    seconds = int(landed_at.replace(microsecond=0).timestamp())
+    return quote(instant_text(seconds * 1_000_000 + landed_at.microsecond))
+
+
+def history_of(
+    table: TableContext,
+    key: Mapping[str, Any] | str | None = None,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] = (),
+    as_of: Instant | None = None,
+    landed_as_of: Instant | None = None,
+    written_as_of: Instant | None = None,
+    limit: int | None = None,
+    engine: str | None = None,
+    strategy: str | Strategy | None = None,
+) -> History:
+    """Return one row per version of a row, with the span of the source's time in which it was valid; reads raw.
+
+    Args:
+        table: The table.
+        key: Only this row or partition; as for `Table.explain`. Default: all rows.
+        where: Only versions for which this condition holds; as for `Table.query`.
+        columns: Names of the columns wanted beside the row key, which comes first; default: all.
+        as_of: Where the clock that decides what has expired ends; default: now. It leaves nothing out.
+        landed_as_of: The history as it was known then: without what landed later.
+        written_as_of: Without what was written later.
+        limit: At most so many versions.
+        engine: Where to run; default: the project's engine.
+        strategy: As for `Table.query`.
+
+    Raises:
+        UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
+        EngineError: The engine failed.
+    """
+    from cdc_views.engines.base import Read
+    from cdc_views.model.conditions import checked
+    from cdc_views.operations.ingest import check_raw_is_whole, readable
+    from cdc_views.operations.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
+
+    checked(where)
+    check_raw_is_whole(table, what="the versions of a row")
+    wanted = _with_key(table, columns_of(table, columns))
+    chosen, most = strategy_of(table, strategy), checked_limit(limit)
+    landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()
+    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    check_raw_is_whole(table, what="a history")
+    with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
+        read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, written, is_history=True)
+        with table.project.engine(engine) as opened, blaming_condition(where):
+            exact = opened.read(read)
+    if is_one_row:  # not the statics alone: whether the partition has other rows was not read
+        exact = exact.filter(exact.column(IS_ROW)).slice(0, most)
+    return History(table.relation, wanted, exact, clock, note)
+
+
+def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The row key before the columns asked for: without it nobody could tell whose version is whose."""
+    key = tuple(column.name for column in table.schema.row_key)
+    return tuple(name for name in key if name not in columns) + columns
+
+
+@contextmanager
+def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
+    """A raw table of the facts that bear on `key`, and whether that is one row's; all of `raw` without a key."""
+    from deltalake import write_deltalake
+
+    from cdc_views.landing import open_raw
+    from cdc_views.operations.reading import blaming_files
+    from cdc_views.rules.codec.keys import parse_key
+    from cdc_views.storage.relation_read import partition_filter, rows_filter
+
+    if key is None:
+        yield raw, False
+        return
+    partition, clustering = parse_key(raw.relation.schema, key)
+    condition = partition_filter(raw.relation, partition)
+    if clustering is not None:
+        condition = rows_filter(raw.relation, partition, clustering=clustering)
+    with TemporaryDirectory(prefix="cdc-views-history-") as folder, blaming_files(raw.location):
+        kept = RawTable(str(Path(folder) / "raw"), raw.relation)
+        stored = open_raw(raw).to_pyarrow_dataset()
+        known = [name for name in raw.relation.arrow_schema().names if name in stored.schema.names]
+        write_deltalake(kept.location, stored.to_table(columns=known, filter=condition))
+        yield kept, clustering is not None

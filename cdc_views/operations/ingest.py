@@ -1,0 +1,198 @@
+"""How events come into a table's raw table: landed by us, or derived from what somebody else landed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.operations.known_raw import check_known, remember
+from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
+
+if TYPE_CHECKING:
+    from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
+    from cdc_views.landing.external import Adaptation
+    from cdc_views.landing.forgotten import Forgotten
+    from cdc_views.operations.context import TableContext
+
+NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
+
+
+def adapted(table: TableContext) -> Adaptation | None:
+    """Bring the derived raw table of a found one up to date; None for a table that we land. Every read begins here.
+
+    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    """
+    check_known(table)
+    return adapted_as_it_is(table)
+
+
+def adapted_as_it_is(table: TableContext) -> Adaptation | None:
+    """As `adapted`, whichever raw table is there."""
+    from cdc_views.landing.external import adapt
+
+    if not table.is_found:
+        return None
+    if table.project.is_remote:
+        return _adapted_remotely(table)
+    return adapt(table.location, table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
+
+
+def _adapted_remotely(table: TableContext) -> Adaptation:
+    from cdc_views.landing.external.sinks import SinkColumns
+
+    raw = table.config.raw
+    names = SinkColumns(raw.kafka_key, raw.kafka_data, frozenset(raw.options.scales))
+    with table.project.remote() as warehouse:
+        return warehouse.adapt(
+            table.location, table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
+        )
+
+
+def forgotten_of(table: TableContext) -> Forgotten:
+    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
+    from cdc_views.landing.forgotten import Forgotten
+
+    return Forgotten.read(table.forgotten_file)
+
+
+def check_landed(table: TableContext) -> None:
+    """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all.
+
+    Raises `RawMismatchError` where something has, and is not there any more.
+    """
+    from cdc_views.landing import exists
+
+    table.project.check_raw_tables_are_local()
+    adapted(table)
+    if not exists(table.raw):
+        raise UsageError(NOTHING_LANDED.format(name=table.name))
+
+
+def _setting(table: TableContext) -> str:
+    """Whatever decides how an event of the table reads."""
+    raw = table.config.raw
+    configured = raw.model_dump_json(exclude={"table", "topics"})
+    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
+
+
+def quarantine_note(table: TableContext) -> str:
+    """Return what to say of rows of a found table that are no events; empty where there are none."""
+    from cdc_views.landing import quarantine_location
+    from cdc_views.landing.discretion import without_values
+    from cdc_views.landing.quarantine import waiting
+
+    if not table.is_found:
+        return ""
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            count, first = warehouse.waiting(table.raw)
+    else:
+        count, first = waiting(table.raw)
+    if not count:
+        return ""
+    place, _, reason = first.partition(": ")
+    told = f"{place}: {without_values(reason, table.schema)}"
+    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {told}"
+
+
+def land_files(
+    table: TableContext,
+    files: Sequence[str | Path],
+    *,
+    now: datetime,
+    progress: Progress | None,
+    refuses_wrong_files: bool = False,
+) -> LandingReport:
+    """Append event files to the raw table, on this machine or in the warehouse; see `cdc_views.landing.land`."""
+    from cdc_views.landing import land
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
+    check_known(table)
+    known = forgotten_of(table)
+    refuses = refuses_wrong_files
+    done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses)
+    remember(table)
+    return done
+
+
+def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
+    """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
+    from cdc_views.landing import replay
+
+    _check_ours(table)
+    if table.project.is_remote:
+        with table.project.remote() as warehouse:
+            return warehouse.landing(table.raw, table.format, now=now).replay()
+    check_known(table)
+    done = replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
+    remember(table)
+    return done
+
+
+def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
+    """Return what lands the stream `name` into the raw table; see `Table.stream`."""
+    from cdc_views.landing import StreamLander
+
+    check_lands(table)
+    check_known(table)
+    lander = StreamLander(table.raw, table.format, name, forgotten_of(table), shown=shown)
+    remember(table)
+    return lander
+
+
+def check_lands(table: TableContext) -> None:
+    """Raise `UnsupportedError` where events cannot be landed on this machine: into somebody else's table, or BigQuery's."""
+    table.project.check_raw_tables_are_local()
+    _check_ours(table)
+
+
+def _check_ours(table: TableContext) -> None:
+    if table.is_found:
+        raise UnsupportedError(
+            f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
+            "reads them, anew once the schema file or `raw` changed",
+            remedy="query it as it is, or leave `layout` out and name a raw table of its own",
+        )
+
+
+def check_raw_is_whole(table: TableContext, *, what: str) -> None:
+    """Raise `UsageError` where `what` needs events that were dropped from the table's raw table."""
+    from cdc_views.operations.lateness import state_of
+    from cdc_views.project.paths import is_url
+    from cdc_views.state.retention_check import check_not_sole, check_whole
+
+    if is_url(table.raw.location):
+        return
+    check_whole(table.raw.location, what=what)
+    check_not_sole(state_of(table), what=what)
+
+
+@contextmanager
+def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
+    """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it.
+
+    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    """
+    from cdc_views.landing import create_raw, exists, open_raw
+
+    adapted(table)
+    if table.project.is_remote:
+        yield table.raw, quarantine_note(table)
+        return
+    if exists(table.raw):
+        open_raw(table.raw, format_name=table.format.name)
+        yield table.raw, quarantine_note(table)
+        return
+    with TemporaryDirectory(prefix="cdc-views-") as folder:
+        empty = RawTable(str(Path(folder) / "raw"), table.relation)
+        create_raw(empty, format_name=table.format.name)
+        yield empty, NOTHING_LANDED.format(name=table.name)

@@ -1,0 +1,203 @@
+"""The lateness horizon of a table (rule M2): what its state may forget, and what landed too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Sources
+from cdc_views.engines.readable import readable
+from cdc_views.landing.delta import delta_errors
+from cdc_views.model.schema import Column
+from cdc_views.plan import names
+from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
+from cdc_views.rules.codec.comparable import partition_identity
+from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
+from cdc_views.rules.instants import SECONDS_OF, Instant, epoch_seconds
+from cdc_views.state import NOTHING, Forgetting
+from cdc_views.state.state_table import StateTable, checked, open_state
+from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation_read import facts_of, key_of
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class LatePart:
+    """One part of a fact that landed too late: a cell, a row marker or a deletion.
+
+    Attributes:
+        key: Native values of the key columns it is about, by name: the row key, or the partition key alone.
+        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
+        column: The column of a cell or of a column deletion.
+        path: The native path of a cell of a multi-cell column.
+        start: Where a range begins, in clustering order.
+        end: Where it ends.
+        written: Its write time.
+        purged_through: The largest write time that its partition has purged by now.
+        value: The native value of a cell; None for what has none.
+        landed_at: When its event landed, µs since the epoch.
+        origin: Where its event was read.
+    """
+
+    key: Mapping[str, Any]
+    what: str
+    column: Column | None
+    path: Any
+    start: Bound | None
+    end: Bound | None
+    written: int
+    purged_through: int
+    value: Any
+    landed_at: int
+    origin: Origin
+
+
+def lateness_seconds(text: str) -> int:
+    """Return the seconds of a checked `materialize.lateness`.
+
+    >>> lateness_seconds("10d")
+    864000
+    """
+    return int(text[:-1]) * SECONDS_OF[text[-1]]
+
+
+def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgetting:
+    """Return what the table's state may forget at `now` (default: the clock); nothing without `materialize.lateness`."""
+    lateness = table.config.materialize.lateness
+    if lateness is None:
+        return NOTHING
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    return Forgetting(max(0, clock - lateness_seconds(lateness)))  # nothing ended at 0 or before
+
+
+def state_of(table: TableContext) -> StateTable | None:
+    """Return the table's state; None where there is none. Raises `RawMismatchError` where it is another raw table's."""
+    from cdc_views.landing import exists
+
+    if not exists(table.raw):
+        return None
+    with delta_errors(table.raw.location):
+        raw = DeltaTable(table.raw.location)
+    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
+    return None if state is None or state.raw_version is None else state
+
+
+def late_of(table: TableContext) -> list[LatePart]:
+    """See `Table.late`."""
+    if table.project.is_remote:
+        found = _remote_parts(table)
+    else:
+        state = state_of(table)
+        found = [] if state is None else list(late_parts(table.raw, state))
+    return sorted(found, key=lambda part: (part.landed_at, part.written))
+
+
+def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
+    """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
+    purged = purged_through(raw.relation, state)
+    for file in state.of(LATE):
+        yield from _parts_of(raw.relation, _read(file.path), purged)
+
+
+def _remote_parts(table: TableContext) -> list[LatePart]:
+    """What landed too late for a state that a warehouse keeps."""
+    relation = table.relation
+    with table.project.remote() as warehouse:
+        late, purged = warehouse.late(table.config.slug, table.raw)
+    return list(_parts_of(relation, late, dict(_through(relation, purged))))
+
+
+def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
+    stored = _completed(rows, relation)
+    landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
+    for fact, at in zip(facts_of(relation, stored), landed, strict=True):
+        through = purged[_identity(relation, fact.partition)]
+        for what, column, path, part in _parts(relation, fact):
+            value = part.value if isinstance(part, Cell) else None
+            yield LatePart(
+                _key(relation, fact), what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin
+            )
+
+
+def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
+    """Return the largest write time that each partition has purged, by the identity of its key (rule K1)."""
+    return {known: at for file in state.of(PURGED) for known, at in _through(relation, _read(file.path))}
+
+
+def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
+    for record in _completed(rows, relation).to_pylist():
+        yield _identity(relation, key_of(relation.schema.partition, record)), int(record[names.LIVE]["written"])
+
+
+def sees_purged(sources: Sources, as_of: int) -> bool:
+    """Whether a read at the clock `as_of` (epoch seconds) would see alive what the state has purged as expired."""
+    until = latest_expiry(sources.purged)
+    return until is not None and as_of < until
+
+
+def latest_expiry(files: tuple[str, ...]) -> int | None:
+    """Return the second at which the last of what was purged expired; None where nothing purged had an expiry.
+
+    `files` are those of what a state has purged.
+    """
+    ranks = [rank for file in files if (rank := _largest_rank(file)) is not None]
+    return unrank(max(ranks))[1] if ranks else None
+
+
+def _largest_rank(file: str) -> int | None:
+    stored = _read(file, [f"{names.LIVE}.rank"])
+    found: int | None = pc.max(pc.struct_field(stored[names.LIVE], "rank")).as_py()
+    return found
+
+
+def _read(file: str, columns: list[str] | None = None) -> pa.Table:
+    with readable(file):
+        return pq.ParquetFile(file).read(columns=columns)
+
+
+def _completed(stored: pa.Table, relation: Relation) -> pa.Table:
+    """The columns of the raw layout; those that the file does not have yet are null."""
+    for field in relation.arrow_schema():
+        if field.name not in stored.column_names:
+            stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
+    return stored
+
+
+def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:
+    return tuple(partition_identity(c.type, v) for c, v in zip(relation.schema.partition, partition, strict=True))
+
+
+def _key(relation: Relation, fact: Fact) -> dict[str, Any]:
+    values = fact.partition + fact.clustering
+    return dict(zip((column.name for column in relation.schema.row_key), values, strict=False))
+
+
+def _parts(relation: Relation, fact: Fact) -> Iterator[tuple[str, Column | None, Any, Cell | Liveness | Deletion]]:
+    if fact.liveness is not None:
+        yield "row marker", None, None, fact.liveness
+    if fact.deletion is not None:
+        yield f"{FactKind(fact.kind).value} deletion", None, None, fact.deletion
+    for column in relation.schema.statics + relation.schema.regulars:
+        if column.name in fact.cells:
+            cell = fact.cells[column.name]
+            yield _what(cell), column, None, cell
+        if column.name in fact.elements:
+            elements = fact.elements[column.name]
+            if elements.deletion is not None:
+                yield "column deletion", column, None, elements.deletion
+            for path, cell in elements.cells:
+                yield _what(cell), column, path, cell
+
+
+def _what(cell: Cell) -> str:
+    return "tombstone" if cell.is_tombstone else "cell"

@@ -1,0 +1,150 @@
+"""`maintain`: fewer and larger files, and the space of those that nothing reads any more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from cdc_views.errors import UsageError
+from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.digests import note_missing
+from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
+from cdc_views.landing.raw_table import is_delta, quarantine_location
+from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.erasing.rewriting import without_bounds
+from cdc_views.operations.known_raw import check_known
+from cdc_views.state.serving.table import noted_at, open_serving
+from cdc_views.state.state_table import id_of, is_built, open_state
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+LEAST_HOURS = 1
+"""Files younger than this may be part of a commit that another process is making."""
+USUAL_HOURS = 168
+_NEWEST = 1 << 62
+"""Above every version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to one Delta table, or would be.
+
+    Attributes:
+        what: raw, quarantine, state, an old generation of state, or serving.
+        location: Where it is.
+        merged: Small files that became larger ones; None in a dry run, which cannot know.
+        removed: Files that no reader needs, and their bytes.
+        bytes: See `removed`.
+        log_entries: Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`.
+    """
+
+    what: str
+    location: str
+    merged: int | None
+    removed: int
+    bytes: int
+    log_entries: int = 0
+
+
+def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
+    """Merge small files of raw and quarantine, remove files that were replaced more than so many hours ago.
+
+    State merges its files by itself, and a serving table has one a bucket. Generations of state before the previous one
+    are deleted. No event is lost: what is removed was replaced by files that hold the same, and Delta's versions before are
+    no longer to be had. Nor are their log entries, but those of raw that a state or a serving table has not covered yet.
+
+    Raises `UsageError` for a retention that could take files from a run that is going on.
+    """
+    if retention_hours < LEAST_HOURS:
+        raise UsageError(
+            f"--retention-hours is {retention_hours}; at least {LEAST_HOURS} was expected: a run that is going on may still "
+            "write, and a reader still read, younger files"
+        )
+    check_known(table)  # a generation of the state may be the only copy
+    done = list(_kept_up(table, retention_hours, dry_run=dry_run))
+    if not dry_run:
+        refresh_view(table)
+    return done
+
+
+def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
+    if not table.is_found:
+        floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
+        for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
+            if is_delta(location):
+                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=floors[what])
+    generations = table.generations
+    kept = generations.before(is_built)
+    for number in generations.numbers:
+        location = generations.location(number)
+        if number in (generations.current, kept):
+            if is_delta(location):
+                yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
+        elif number < generations.current:
+            yield _gone(location, dry_run=dry_run)
+    if table.serving_location is not None and is_delta(table.serving_location):
+        floor = noted_at(table.serving_location)
+        yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
+
+
+def covered_by_all(table: TableContext) -> int:
+    """Return the version of raw from which on its log is needed: what the states and the serving table that lags most covers."""
+    raw = table.raw
+    if not is_delta(raw.location):
+        return _NEWEST
+    with delta_errors(raw.location):
+        opened = DeltaTable(raw.location)
+    generations = table.generations
+    states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
+    covered = [state.raw_version for state in states if state is not None]
+    if table.serving_location is not None and is_delta(table.serving_location) and is_delta(table.state_location):
+        state_id = id_of(table.state_location)
+        covered.append(open_serving(table.serving_location, raw.relation, state_id=state_id).raw_version)
+    return min((version for version in covered if version is not None), default=_NEWEST)
+
+
+def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
+    with delta_errors(location):
+        entries = _trimmed(Path(location) / LOG, floor=floor, hours=hours, dry_run=dry_run)
+        table = DeltaTable(location)
+        merged = None
+        if not dry_run:
+            merged = int(table.optimize.compact(writer_properties=RAW_FILES)["numFilesRemoved"]) if merges else 0
+            without_bounds(table)
+        paths = table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=True)
+        size = sum(_size(Path(location) / path) for path in paths)
+        if not dry_run:
+            table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
+            table.create_checkpoint()
+            note_missing(table)
+    return Upkeep(what, location, merged, len(paths), size, entries)
+
+
+def _trimmed(log: Path, *, floor: int, hours: int, dry_run: bool) -> int:
+    begins = beginning(log, floor=floor, seconds=hours * 3600)
+    old = [*([] if begins is None else before(log, begins)), *superseded(log)]
+    for path in [] if dry_run else old:
+        remove(path)
+    return len(set(old))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _gone(location: str, *, dry_run: bool) -> Upkeep:
+    files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
+    size = sum(map(_size, files))
+    if not dry_run:
+        shutil.rmtree(location)
+    return Upkeep("old generation", location, 0, len(files), size)

@@ -1,0 +1,92 @@
+"""What the API does about state: bring it up to date, and find what a read may take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.rules.instants import Instant, epoch_seconds
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import Engine, Sources
+    from cdc_views.operations.context import TableContext
+    from cdc_views.state import Materialization
+    from cdc_views.storage.relation import RawTable
+
+
+def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
+    """See `Table.materialize`."""
+    from cdc_views.operations.known_raw import remember
+
+    if table.project.is_remote:
+        from cdc_views.operations.warehouse_state import materialize_remote
+
+        return materialize_remote(table, full=full, engine=engine, now=now)
+    _check_landed(table)
+    with table.project.engine(engine) as opened:
+        done = _materialized(opened, table, full=full, now=now)
+    remember(table)
+    return done
+
+
+def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materialization:
+    """See `Table.materialize`; on an engine that is open."""
+    _check_landed(table)
+    return _materialized(engine, table, full=full)
+
+
+def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Instant | None = None) -> Materialization:
+    from cdc_views.operations.lateness import forgetting_of
+    from cdc_views.state import materialize
+    from cdc_views.state.serving import serve
+
+    clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
+    state, location = table.state_location, table.serving_location
+    done = materialize(engine, table.raw, state, full=full, forgetting=forgetting_of(table, now=clock))
+    if location is None:
+        return done
+    served = serve(engine, table.raw, state, location, now=clock, full=full)
+    return replace(done, is_new=done.is_new or served.is_new, told=f"{done.line()}; {served.line()}")
+
+
+def _check_landed(table: TableContext) -> None:
+    from cdc_views.landing import open_raw
+    from cdc_views.operations.ingest import check_landed
+
+    check_landed(table)
+    open_raw(table.raw, format_name=table.format.name)
+
+
+def sources_for(table: TableContext, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
+    """Return state and the raw events since, None where only raw can answer.
+
+    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
+    has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
+    """
+    from cdc_views.landing import exists
+    from cdc_views.operations.ingest import check_raw_is_whole
+    from cdc_views.operations.known_raw import check_known
+    from cdc_views.operations.lateness import sees_purged
+    from cdc_views.state import sources_of
+
+    if table.project.is_remote:
+        from cdc_views.operations.warehouse_state import remote_sources
+
+        return remote_sources(table, raw, options, as_of=as_of)
+    if not exists(table.raw):
+        check_known(table)
+    if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
+        check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
+        return None
+    sources = sources_of(raw, table.state_location, where=options["where"])
+    if sources is None or (as_of is not None and sees_purged(sources, as_of)):
+        check_raw_is_whole(table, what="what raw shows without a state")
+        return None
+    return sources
+
+
+def view_sources(table: TableContext) -> Sources | None:
+    """Return state and the raw events since for a view that names files; None without state."""
+    return sources_for(table, table.raw, {"landed_as_of": None, "written_as_of": None, "where": None})

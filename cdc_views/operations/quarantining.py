@@ -1,0 +1,81 @@
+"""What waits in a table's quarantine: listed, shown, and discarded on purpose; `replay` lands it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One event that could not land.
+
+    Attributes:
+        event_id: Names it; stable.
+        source: The file or stream it came from.
+        line: 1-based, in that file.
+        reason: Why it does not decode, as of the last attempt.
+        landed_at: When it was put into quarantine.
+        event: Its bytes.
+    """
+
+    event_id: str
+    source: str
+    line: int
+    reason: str
+    landed_at: datetime
+    event: bytes
+
+
+def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
+    """Yield what waits in quarantine, by file and line: all, or the events whose ids begin so.
+
+    Raises:
+        UnsupportedError: The raw table is in BigQuery.
+        UsageError: An id is none of a waiting event, or of several.
+    """
+    import pyarrow.dataset as ds
+
+    from cdc_views.landing.delta import delta_errors
+    from cdc_views.landing.quarantine import open_quarantine
+    from cdc_views.landing.raw_table import is_delta, quarantine_location
+
+    table.project.check_raw_tables_are_local()
+    rows = []
+    if is_delta(quarantine_location(table.raw)):
+        kept = open_quarantine(table.raw)
+        with delta_errors(kept.table_uri):
+            names = ["event_id", "source", "line", "reason", "landed_at", "event"]
+            rows = kept.to_pyarrow_dataset().to_table(columns=names, filter=ds.field("replay").is_null()).to_pylist()
+    found = sorted((Waiting(**row) for row in rows), key=lambda one: (one.source, one.line, one.event_id))
+    wanted = {_one(table, found, start) for start in events}
+    yield from (one for one in found if not events or one.event_id in wanted)
+
+
+def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
+    meant = [one.event_id for one in found if one.event_id.startswith(start)]
+    if len(meant) != 1 or not start:
+        what = f"{len(meant)} waiting events" if meant else "no waiting event"
+        raise UsageError(f"{table.name}: {what} in quarantine have an id that begins with {start!r}; see `quarantine list`")
+    return meant[0]
+
+
+def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int:
+    """Let no test and no replay mind waiting events any more: all, or those whose ids begin so; returns how many.
+
+    Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
+    """
+    from cdc_views.landing.quarantine import settle_events
+    from cdc_views.operations.ingest import check_lands
+
+    check_lands(table)
+    if not why.strip():
+        raise UsageError("--reason is empty; say why these events are not to land")
+    return settle_events(table.raw, {one.event_id: f"{one.reason}; discarded: {why}" for one in waiting_of(table, events=events)})

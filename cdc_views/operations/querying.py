@@ -1,0 +1,71 @@
+"""`query` and `explain`: rows of one table, and why one of them is as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from cdc_views.engines.base import Read
+from cdc_views.landing import open_raw
+from cdc_views.model.conditions import checked
+from cdc_views.model.strategy import Strategy
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.explaining import Explanation, explain
+from cdc_views.operations.ingest import check_landed, check_raw_is_whole, readable
+from cdc_views.operations.materializing import sources_for
+from cdc_views.operations.reading import blaming_condition, blaming_files, bounds_of, checked_limit, columns_of, strategy_of
+from cdc_views.operations.replication import confirmed_only
+from cdc_views.operations.result import Result
+from cdc_views.rules.instants import Instant, epoch_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `Table.query` was asked for, as the caller gave it."""
+
+    as_of: Instant | None = None
+    where: str | None = None
+    columns: tuple[str, ...] = ()
+    limit: int | None = None
+    strategy: str | Strategy | None = None
+    landed_as_of: Instant | None = None
+    written_as_of: Instant | None = None
+
+
+def query_table(
+    table: TableContext, asked: Asked, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False
+) -> Result:
+    """Return the rows of the merged table; see `Table.query`."""
+    where, as_of = asked.where, asked.as_of
+    checked(where)
+    options: dict[str, Any] = {
+        "where": where,
+        "limit": checked_limit(asked.limit),
+        "strategy": strategy_of(table, asked.strategy),
+    }
+    options |= (bounds := bounds_of(table, landed=asked.landed_as_of, written=asked.written_as_of))
+    wanted = columns_of(table, asked.columns)
+    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    if raw_only or confirmed:
+        check_raw_is_whole(table, what="what raw alone shows")
+    with readable(table) as (raw, note), table.project.engine(engine) as opened, blaming_condition(where):
+        sources = None if raw_only or confirmed else sources_for(table, raw, options, as_of=None if as_of is None else clock)
+        with confirmed_only(table, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
+            exact = opened.read(Read(facts, clock, columns=wanted, **options, sources=sources))
+    return Result(table.relation, wanted, exact, clock, note, table.config.columns)
+
+
+def explain_row(
+    table: TableContext, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None
+) -> Explanation:
+    """Return every candidate for the cells of one row, and the rule that decided against each loser; see `Table.explain`."""
+    check_landed(table)
+    check_raw_is_whole(table, what="what `explain` says of losers")
+    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    with blaming_files(table.raw.location):
+        return explain(open_raw(table.raw), table.relation, key=key, column=column, now=clock)
+
+
+__all__ = ["Asked", "explain_row", "query_table"]

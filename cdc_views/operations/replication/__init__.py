@@ -1,0 +1,120 @@
+"""The replication factor as data: on how many nodes each cell fact was seen, and what only some nodes have.
+
+A *cell fact* is the least that a replica has or lacks: one cell, row marker, or deletion, with its key and path, write
+time, rank and value. A mutation that a read repair or a hint put together anew holds the same cell facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
+from cdc_views.operations.replication.report import NodeReport, ReplicaReport, Standing
+from cdc_views.rules.instants import span_seconds
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+    from cdc_views.operations.replication.counting import Expected
+    from cdc_views.operations.replication.listing import PartialFact
+    from cdc_views.storage.relation import RawTable
+
+__all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
+
+
+def expected_of(
+    table: TableContext, *, factor: int | None = None, nodes: Sequence[str] = (), silent_after: str = "1d"
+) -> Expected:
+    """Return what to count the copies of a table against.
+
+    Args:
+        table: A table whose raw format names nodes.
+        factor: How many replicas hold each mutation; default: `replication_factor` of the project file.
+        nodes: Names of nodes to expect besides those that landed.
+        silent_after: `<int>(s|m|h|d)`: a node is silent that landed nothing for so long before the newest landing.
+
+    Raises:
+        UsageError: No factor is known, or it is below 1, or `silent_after` is no span.
+        UnsupportedError: Events of this raw format do not name their node.
+    """
+    from cdc_views.operations.replication.counting import Expected
+
+    if not table.format.carries_node:
+        raise UnsupportedError(
+            f"{table.name}: events of {table.format.name} do not say which replica they come from, so copies cannot be counted",
+            remedy="only raw format cassandra-mutation does",
+        )
+    silence = span_seconds(silent_after, option="silent-after", example="1d", digits=9)
+    return Expected(_factor(table, factor), tuple(nodes), silence * 1_000_000)
+
+
+def _factor(table: TableContext, factor: int | None) -> int:
+    found = table.config.replication_factor if factor is None else factor
+    if found is None:
+        raise UsageError(
+            f"{table.name}: how many replicas hold each mutation is not known; set `replication_factor` "
+            f"of the table in {table.project.file} (`replicas` also takes --replication-factor N)"
+        )
+    if found < 1:
+        raise UsageError(f"replication-factor is {found}; a number of replicas, 1 or more, was expected")
+    return found
+
+
+def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
+    """Return on how many nodes each cell fact of a table was seen, and how each node stands.
+
+    Raises:
+        UsageError: Nothing has landed yet.
+        EngineError: The raw table cannot be read.
+    """
+    from cdc_views.operations.replication.counting import count
+
+    return count(_landed(table), expected)
+
+
+def list_partial(
+    table: TableContext, expected: Expected, *, only_on: str | None = None, incomplete: bool = False
+) -> Iterator[PartialFact]:
+    """Return one by one the cell facts that node `only_on` alone has shown, that too few nodes have (`incomplete`), or both.
+
+    Raises:
+        UsageError: Nothing has landed yet, or there is no such node.
+    """
+    from cdc_views.operations.replication.counting import Reader
+    from cdc_views.operations.replication.listing import Wanted, partial_facts
+
+    reader = Reader(_landed(table))
+    known = tuple(sorted({*reader.landed, *expected.nodes}))
+    if only_on is not None and only_on not in reader.landed:
+        raise UsageError(f"{table.name}: no event of a node {only_on!r} has landed{did_you_mean(only_on, reader.landed)}")
+    return partial_facts(reader, Wanted(expected.factor if incomplete else None, only_on), known=known, factor=expected.factor)
+
+
+@contextmanager
+def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, landed_as_of: int | None = None) -> Iterator[RawTable]:
+    """The raw table; where `confirmed`, instead one of the cell facts that a quorum of its replicas has shown.
+
+    Raises:
+        UsageError: No replication factor is known.
+        UnsupportedError: Events of this raw format do not name their node.
+    """
+    if not confirmed:
+        yield raw
+        return
+    from cdc_views.operations.replication.confirmed import confirmed_raw
+
+    factor = expected_of(table).factor
+    with confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of) as found:
+        yield found
+
+
+def _landed(table: TableContext) -> RawTable:
+    """The raw table, brought up to date and checked."""
+    from cdc_views.landing import open_raw
+    from cdc_views.operations.ingest import check_landed, check_raw_is_whole
+
+    check_landed(table)
+    open_raw(table.raw, format_name=table.format.name)
+    check_raw_is_whole(table, what="a count of copies")
+    return table.raw

@@ -1,0 +1,209 @@
+"""Cell facts counted by the set of nodes that have shown them, and what that says of each node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb_tables import from_clause
+from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.operations.replication.places import Place, places
+from cdc_views.operations.replication.report import NodeReport, ReplicaReport, Standing
+from cdc_views.operations.replication.statements import (
+    COUNT,
+    LANDED,
+    NEWEST,
+    NODE,
+    NODES,
+    OLDEST,
+    OWNERS,
+    Behind,
+    LogPlace,
+    Statements,
+)
+from cdc_views.storage.relation import RawTable
+
+_MOSTLY = 4
+"""A node that lacks all but one in so many of the facts from the first it lacks on lags: logs differ in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What to count against: the factor, nodes known besides those that landed, and how long (µs) a node may say nothing."""
+
+    factor: int
+    nodes: tuple[str, ...] = ()
+    silent_after: int = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What landed from one node: the newest place in its log, and when its last event landed (µs)."""
+
+    newest: tuple[str, int]
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Facts of one place that the same nodes have shown: how many, their least and their largest write time.
+
+    `owners` are the nodes that have shown any fact of their partition, None where every node should hold them.
+    """
+
+    nodes: frozenset[str]
+    owners: frozenset[str] | None
+    facts: int
+    oldest: int
+    newest: int
+
+    def is_lacking(self, node: str) -> bool:
+        """Whether a node should hold these facts and has not shown them."""
+        return node not in self.nodes and (self.owners is None or node in self.owners)
+
+
+class Reader:
+    """One snapshot of a raw table, and the statements over it. A context manager."""
+
+    def __init__(self, raw: RawTable, *, landed_as_of: int | None = None) -> None:
+        """Look at the table as it is now, without what landed later than `landed_as_of` (µs)."""
+        self.raw, self._engine, self._snapshot = raw, DuckDbEngine(), snapshot_of(raw)
+        statements = Statements(raw.relation, from_clause(self._snapshot, raw), landed_as_of=landed_as_of)
+        self.landed = {
+            row[NODE]: Landed((row[NEWEST]["segment"], row[NEWEST]["position"]), row[LANDED])
+            for row in self.rows(statements.landed()).to_pylist()
+        }
+        """What landed from each node, by name."""
+        self.statements = replace(statements, nodes=tuple(sorted(self.landed)))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._engine.close()
+
+    def rows(self, sql: str) -> pa.Table:
+        """Return the rows of a statement; raises `EngineError`."""
+        return self._engine.run(sql, self._snapshot)
+
+    def places(self) -> list[Place]:
+        """The places of the table; none where no node has landed anything."""
+        return list(places(self.raw.relation.schema)) if self.landed else []
+
+    def members(self, digits: str) -> tuple[str, ...]:
+        """The nodes of a set, as statements give sets; by name."""
+        return tuple(node for node, digit in zip(self.statements.nodes, digits, strict=True) if digit == "1")
+
+    def tallies(self, *, with_owners: bool) -> list[Tally]:
+        """The facts of every place, counted."""
+        found: list[Tally] = []
+        for place in self.places():
+            for row in self.rows(self.statements.tally(place, with_owners=with_owners)).to_pylist():
+                owners = frozenset(self.members(row[OWNERS])) if with_owners else None
+                nodes = frozenset(self.members(row[NODES]))
+                found.append(Tally(nodes, owners, row[COUNT], row[OLDEST], row[NEWEST]))
+        return found
+
+    def after_first(self, behind: list[Behind], *, with_owners: bool) -> Counter[str]:
+        """How many facts each node has that stand in its witness's log after the first that it lacks."""
+        firsts: dict[Behind, LogPlace] = {}
+        for place in self.places() if behind else ():
+            (row,) = self.rows(self.statements.first(place, behind, with_owners=with_owners)).to_pylist()
+            for one, found in zip(behind, row.values(), strict=True):
+                if found is not None:
+                    at = (found["size"], found["segment"], found["position"])
+                    firsts[one] = min(firsts.get(one, at), at)
+        after: Counter[str] = Counter()
+        for place in self.places() if firsts else ():
+            (row,) = self.rows(self.statements.after(place, firsts)).to_pylist()
+            after.update({one.node: n for one, n in zip(firsts, row.values(), strict=True)})
+        return after
+
+
+def count(raw: RawTable, expected: Expected) -> ReplicaReport:
+    """Return on how many nodes each cell fact of a raw table was seen, and how each node stands."""
+    with Reader(raw) as reader:
+        known = tuple(sorted({*reader.landed, *expected.nodes}))
+        with_owners = len(known) > expected.factor
+        counted = Counted(known, reader.tallies(with_owners=with_owners))
+        after = reader.after_first(counted.behind(), with_owners=with_owners)
+        latest = max((one.last for one in reader.landed.values()), default=0)
+        nodes = tuple(
+            counted.report(node, reader.landed.get(node), quiet_since=latest - expected.silent_after, after=after[node])
+            for node in known
+        )
+        return ReplicaReport(raw.relation.schema.full_name, expected.factor, counted.copies(), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The tallies of a table's places, and every node known."""
+
+    known: tuple[str, ...]
+    tallies: Sequence[Tally]
+
+    def copies(self) -> dict[int, int]:
+        """Number of nodes → facts that so many have shown."""
+        found = dict.fromkeys(range(1, len(self.known) + 1), 0)
+        for tally in self.tallies:
+            found[len(tally.nodes)] += tally.facts
+        return found
+
+    def seen(self, node: str) -> list[Tally]:
+        """Tallies of the facts that a node has shown."""
+        return [tally for tally in self.tallies if node in tally.nodes]
+
+    def lacking(self, node: str) -> list[Tally]:
+        """Tallies of the facts that a node should hold and has not shown."""
+        return [tally for tally in self.tallies if tally.is_lacking(node)]
+
+    def behind(self) -> list[Behind]:
+        """Nodes that have shown some facts and lack others that are not all newer, each with its witness."""
+        found = []
+        for node in self.known:
+            seen, lacking = self.seen(node), self.lacking(node)
+            if seen and lacking and not _are_newer(lacking, seen):
+                found.append(Behind(node, _witness(lacking)[0]))
+        return found
+
+    def report(self, node: str, landed: Landed | None, *, quiet_since: int, after: int) -> NodeReport:
+        """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
+        seen, lacking = self.seen(node), self.lacking(node)
+        standing = Standing.OK
+        if landed is None or (lacking and landed.last <= quiet_since):
+            standing = Standing.SILENT
+        elif lacking:
+            is_tail = after * _MOSTLY <= after + _witness(lacking)[1]
+            standing = Standing.LAGGING if _are_newer(lacking, seen) or is_tail else Standing.MISSING
+        return NodeReport(
+            node,
+            _facts(seen),
+            _facts(lacking),
+            min((tally.oldest for tally in lacking), default=None),
+            max((tally.newest for tally in seen), default=None),
+            None if landed is None else landed.newest,
+            None if landed is None else landed.last,
+            standing,
+        )
+
+
+def _are_newer(lacking: Iterable[Tally], seen: Iterable[Tally]) -> bool:
+    """Whether every fact that a node lacks was written after every one that it has shown."""
+    newest = max((tally.newest for tally in seen), default=None)
+    return newest is None or all(tally.oldest > newest for tally in lacking)
+
+
+def _witness(lacking: Iterable[Tally]) -> tuple[str, int]:
+    """The node that has most of the facts, the first by name of several, and how many it has."""
+    having: Counter[str] = Counter()
+    for tally in lacking:
+        having.update(dict.fromkeys(tally.nodes, tally.facts))
+    return min(having.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _facts(tallies: Iterable[Tally]) -> int:
+    return sum(tally.facts for tally in tallies)

@@ -1,0 +1,102 @@
+"""The cell facts that only some nodes have shown, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdc_views.model.schema import Column
+from cdc_views.operations.replication.counting import Reader
+from cdc_views.operations.replication.places import Place
+from cdc_views.operations.replication.statements import NODES, OWNERS, field_name
+from cdc_views.plan import names
+from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.rules.cells import unrank
+from cdc_views.rules.facts import Bound, FactKind
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation_read import Record, bound_of, key_of, path_of
+
+
+@dataclass(frozen=True, slots=True)
+class PartialFact:
+    """A cell fact that not every node has shown.
+
+    Attributes:
+        key: Native values of the key columns it is about, by name: the row key, or the partition key alone.
+        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
+        column: The column of a cell or of a column deletion.
+        path: The native path of a cell of a multi-cell column.
+        start: Where a range begins, in clustering order.
+        end: Where it ends.
+        written: Its write time, µs.
+        nodes: Those that have shown it, by name.
+        lacking: Those that should hold it and have not, by name.
+    """
+
+    key: Mapping[str, Any]
+    what: str
+    column: Column | None
+    path: Any
+    start: Bound | None
+    end: Bound | None
+    written: int
+    nodes: tuple[str, ...]
+    lacking: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which facts to list: those that fewer nodes have shown than that, and those that one node alone has."""
+
+    fewer_than: int | None = None
+    only_on: str | None = None
+
+
+def partial_facts(reader: Reader, wanted: Wanted, *, known: tuple[str, ...], factor: int) -> Iterator[PartialFact]:
+    """Yield facts place by place (markers, deletions, columns in schema order), each place's in the order of keys.
+
+    The reader is closed at the end.
+    """
+    with_owners = len(known) > factor
+    with reader:
+        for place in reader.places():
+            sql = reader.statements.listing(place, fewer_than=wanted.fewer_than, only_on=wanted.only_on, with_owners=with_owners)
+            for batch in reader.rows(sql).to_batches(max_chunksize=10_000):
+                for record in batch.to_pylist():
+                    yield _fact(reader, place, record, known)
+
+
+def _fact(reader: Reader, place: Place, record: Record, known: tuple[str, ...]) -> PartialFact:
+    relation = reader.raw.relation
+    schema = relation.schema
+    columns = schema.row_key if place.kind is FactKind.ROW else schema.partition
+    start, end = record.get(names.FROM), record.get(names.TO)
+    nodes = reader.members(record[NODES])
+    owners = reader.members(record[OWNERS]) if OWNERS in record else known
+    return PartialFact(
+        dict(zip((column.name for column in columns), key_of(columns, record), strict=True)),
+        _what(place, record),
+        place.column,
+        _path(place, record),
+        None if start is None else bound_of(relation, start),
+        None if end is None else bound_of(relation, end),
+        int(record[field_name(WRITTEN)]),
+        nodes,
+        tuple(node for node in owners if node not in nodes),
+    )
+
+
+def _what(place: Place, record: Record) -> str:
+    rank = record.get(field_name(RANK))
+    if rank is None:
+        return "column deletion" if place.column is not None else f"{place.kind.value} deletion"
+    if place.column is None:
+        return "row marker"
+    return "cell" if unrank(rank)[2] is None else "tombstone"
+
+
+def _path(place: Place, record: Record) -> Any:
+    if place.column is None or not place.is_array:
+        return place.field
+    return path_of(path_type(place.column.type), {name: record[field_name(name)] for name in place.fields})

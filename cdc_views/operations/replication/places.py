@@ -1,0 +1,103 @@
+"""Where the cell facts of a table stand in its raw table: one place a column, a field, a marker, a deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.types import LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
+from cdc_views.plan import names
+from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN
+from cdc_views.rules.facts import FactKind
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import element_value_type
+
+DELETED_AT, DELETION, CELLS, PATH, PATH_KEY, PATH_BYTES = "at", "deletion", "cells", "path", "key", "path_bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact.
+
+    Attributes:
+        kind: The facts that have them.
+        steps: The raw column and the fields below it that lead to the struct, or to an array of such structs.
+        identity: Fields of the struct that, with the key, tell cell facts apart.
+        spelled: Further fields that copies may spell differently, a path of equal comparable; the least counts.
+        carried: Further fields, which equal facts have equal.
+        column: The column whose cells they are; None for row markers and deletions.
+        field: The field of a multi-cell user type.
+        is_array: Whether `steps` lead to an array.
+    """
+
+    kind: FactKind
+    steps: tuple[str, ...]
+    identity: tuple[str, ...]
+    spelled: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    column: Column | None = None
+    field: str | None = None
+    is_array: bool = False
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All fields of the struct that are read."""
+        return self.identity + self.spelled + self.carried
+
+    def keys(self, schema: TableSchema) -> tuple[str, ...]:
+        """Raw columns that say what the facts are about (rule K1), and the bounds of a range."""
+        columns = schema.row_key if self.kind is FactKind.ROW else schema.partition
+        bounds = (names.FROM, names.TO) if self.kind is FactKind.RANGE else ()
+        return tuple(names.identity(c) for c in columns) + bounds
+
+    def shown(self, schema: TableSchema) -> tuple[str, ...]:
+        """Further raw columns that show the key; copies may spell them differently, and the least counts."""
+        columns = schema.row_key if self.kind is FactKind.ROW else schema.partition
+        return tuple(name for c in columns for name in names.shown_as(c) if name != names.identity(c))
+
+
+def places(schema: TableSchema) -> Iterator[Place]:
+    """Yield every place of a table: markers and deletions, then static and regular columns."""
+    deletion = (WRITTEN, DELETED_AT)
+    yield Place(FactKind.ROW, (names.LIVE,), (WRITTEN, RANK))
+    yield Place(FactKind.ROW, (names.DELETED,), deletion)
+    yield Place(FactKind.PARTITION, (names.DELETED,), deletion)
+    if schema.clustering:
+        yield Place(FactKind.RANGE, (names.DELETED,), deletion)
+    for kind, columns in ((FactKind.STATIC, schema.statics), (FactKind.ROW, schema.regulars)):
+        for column in columns:
+            yield from _of_column(kind, column)
+
+
+def _of_column(kind: FactKind, column: Column) -> Iterator[Place]:
+    stored = physical_name(column.name)
+    if not column.type.is_multicell:
+        yield _cells(kind, column, (stored,), column.type)
+        return
+    yield Place(kind, (stored, DELETION), (WRITTEN, DELETED_AT), column=column)
+    if isinstance(column.type, Udt):
+        for name, of_field in column.type.fields:
+            yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
+    else:
+        yield _elements(kind, column, (stored, CELLS))
+
+
+def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: LogicalType, field: str | None = None) -> Place:
+    identity, carried = _value(value)
+    return Place(kind, steps, (WRITTEN, RANK, *identity), carried=carried, column=column, field=field)
+
+
+def _value(kind: LogicalType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields that tell values apart, and the others (rule C3)."""
+    return ((BYTES,), (VALUE,)) if carries_order_bytes(kind) else ((VALUE,), ())
+
+
+def _elements(kind: FactKind, column: Column, steps: tuple[str, ...]) -> Place:
+    path, value = path_type(column.type), element_value_type(column.type)
+    key, spelled = (PATH, ()) if not carries_comparable(path) else (PATH_KEY, (PATH,))
+    if reads_from_bytes(path):
+        spelled = (*spelled, PATH_BYTES)
+    identity, carried = _value(value) if value is not None else ((), ())
+    return Place(kind, steps, (key, WRITTEN, RANK, *identity), spelled, carried, column, is_array=True)

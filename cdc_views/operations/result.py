@@ -1,0 +1,133 @@
+"""`Result`: the rows of a query, as native values, JSON, Arrow, pandas or a notebook's table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cdc_views.model.types import LogicalType
+from cdc_views.rules.codec.jsontext import to_json, to_shown
+from cdc_views.storage.relation import Relation
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of one query.
+
+    Attributes:
+        relation: What the columns mean.
+        columns: User names, in the order asked for.
+        exact: The rows as the engine gave them, losslessly.
+        as_of: Epoch seconds: the clock of rule C4 they were read at.
+        note: What a reader should know, such as that nothing has landed yet; mostly empty.
+        overrides: Friendly types the project file asks for, by column.
+    """
+
+    relation: Relation
+    columns: tuple[str, ...]
+    exact: pa.Table
+    as_of: int
+    note: str = ""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return int(self.exact.num_rows)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield one dict of native values a row (see `cdc_views.model.types`), None for null."""
+        from cdc_views.engines.exact import rows_of
+
+        return iter(rows_of(self.relation, self.columns, self.exact))
+
+    def json_rows(self) -> Iterator[dict[str, str]]:
+        """Yield one dict a row, of the JSON texts that `SELECT JSON` would print."""
+        yield from self._texts(to_json)
+
+    def shown_rows(self) -> Iterator[dict[str, str]]:
+        """Yield `json_rows` as tables and CSV have them: NaN, Infinity and -Infinity are no null, and JSON's null is quoted."""
+        yield from self._texts(to_shown)
+
+    def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
+        kinds = {name: self.relation.schema.column(name).type for name in self.columns}
+        for row in self.rows():
+            yield {name: text(kind, row[name]) for name, kind in kinds.items()}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows with friendly types: timestamps, dates, maps; what would lose digits stays text.
+
+        The value of 0 bytes (`EMPTY`) becomes null. See `cdc_views.storage.friendly`.
+        """
+        from cdc_views.storage.friendly import friendly_table
+
+        return friendly_table(self.relation.schema, self.rows(), columns=self.columns, overrides=self.overrides)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return `to_arrow()` as a DataFrame; every number is exact.
+
+        ==========================================  =====================================================
+        whole numbers, float, double, booleans      nullable Int8 … Int64, Float32, Float64, boolean: a null is `pandas.NA`
+        decimals of a declared size                 object: `decimal.Decimal`, None
+        text, and what is shown as text             object: str, None
+        timestamps                                  datetime64 of ms or µs, with UTC where they are instants
+        date, time                                  datetime64, timedelta64[ns]: Python's hold neither years past 9999 nor ns
+        nested ones of whole numbers or times       Arrow's (`pandas.ArrowDtype`)
+        ==========================================  =====================================================
+
+        Raises:
+            UsageError: pandas is not installed (`pip install 'cdc-views[pandas]'`).
+        """
+        from cdc_views.operations.frames import pandas_frame
+
+        return pandas_frame(self.to_arrow())
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
+
+        Raises:
+            UsageError: Polars is not installed (`pip install polars`).
+        """
+        from cdc_views.operations.frames import polars_frame
+
+        return polars_frame(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Return `to_arrow()` as a relation of DuckDB, of `connection` or of a database in memory of its own.
+
+        Types are those of a view, but a time of a day is a TIME of µs or ns, as DuckDB reads Arrow's.
+        """
+        from cdc_views.operations.frames import duckdb_relation
+
+        return duckdb_relation(self.to_arrow(), connection)
+
+    def to_spark(self, session: SparkSession) -> DataFrame:
+        """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
+
+        Raises:
+            UsageError: PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        """
+        from cdc_views.operations.frames import spark_frame
+
+        return spark_frame(self.to_arrow(), session)
+
+    def _repr_html_(self) -> str:
+        """The first rows as an HTML table: what a notebook shows."""
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        lines = []
+        for index, row in enumerate(self.shown_rows()):
+            if index == _SHOWN_ROWS:
+                break
+            lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")
+        more = f"<p>{len(self):,} rows" + (f", the first {_SHOWN_ROWS} shown</p>" if len(self) > _SHOWN_ROWS else "</p>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"

@@ -1,0 +1,312 @@
+"""Raw retention: events that landed long ago leave the raw table once the state covers them, with a proof first.
+
+The proof is that state and raw show the same rows. Where raw is not whole any more, it is that the raw events change
+nothing of what the state shows. Then one commit drops the rows and records the instant before which raw has gaps; what
+needs the dropped events refuses from there on (`check_raw_is_whole`). An archive is written before that commit, into
+`DIR/<name>/<Delta id of raw>/drop-<number>`; the commit records the number, so a run that was killed leaves a folder
+that the next one writes anew.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.transaction import AddAction, RemoveAction
+
+from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
+from cdc_views.formats.base import SourceLine
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
+from cdc_views.landing.digests import note_commit
+from cdc_views.landing.fact_filter import sifted
+from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.lander import micros
+from cdc_views.landing.purging import active_files
+from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
+from cdc_views.operations.ingest import forgotten_of
+from cdc_views.operations.lateness import state_of
+from cdc_views.plan.compact import LATE
+from cdc_views.project.paths import is_url
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.instants import span_seconds
+from cdc_views.state import materialize, sources_of
+from cdc_views.state.retention_check import dropped_through
+from cdc_views.state.tail import DROPPED, RETENTION
+from cdc_views.state.watermark import cover
+from cdc_views.storage.relation_read import facts_of
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+_DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
+"""Transaction ids: how often rows were dropped since raw was whole, and how many in all."""
+_LANDED = "_landed_at"
+_BEGINNING = 0
+"""An instant before every expiry: a read as of it shows also what has expired since."""
+REFUSED = (
+    "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
+    "`materialize --full`, views of raw alone"
+)
+"""What needs all events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What left the raw table, or would: rows, of so many files; all that landed before `through` (µs)."""
+
+    location: str
+    through: int
+    rows: int
+    files: int
+    archive: str = ""
+
+    def line(self) -> str:
+        """One line for people."""
+        kept = f"; they are in {self.archive}" if self.archive else ""
+        return f"{self.rows:,} raw facts of {self.files:,} files{kept}. What needs them refuses: {REFUSED}"
+
+
+def drop_raw(
+    table: TableContext,
+    *,
+    older_than: str,
+    now: datetime,
+    archive: Path | None = None,
+    dry_run: bool = False,
+    engine: str | None = None,
+    wait: float = 0.0,
+) -> Dropped:
+    """Drop raw facts that landed longer ago than `older_than` (`30d`, `12h`), once the state is proven to cover them.
+
+    Raises:
+        UsageError: There is no state, or `older_than` is no span.
+        CheckFailedError: State and raw do not show the same rows; nothing was dropped.
+        TableLockedError: Another run of the table is going on.
+    """
+    from cdc_views.operations.scheduling import holding, lock_folder
+
+    through = micros(now) - _micros(older_than)
+    _check_can(table)
+    if sources_of(table.raw, table.state_location) is None:
+        raise UsageError(f"{table.name}: has no state that covers its raw events; run `cdc-views materialize` first")
+    if dry_run:
+        rows, files = _old(DeltaTable(table.raw.location), through)
+        return Dropped(table.raw.location, through, rows, files)
+    with holding(lock_folder(table.project, table.config), table=table.name, wait=wait), table.project.engine(engine) as opened:
+        done = _Dropping(table, opened, through, archive, int(now.timestamp())).run()
+    refresh_view(table)
+    return done
+
+
+@dataclass(frozen=True, slots=True)
+class _Dropping:
+    """One call; `through` in µs, `clock` in seconds."""
+
+    table: TableContext
+    engine: Engine
+    through: int
+    archive: Path | None
+    clock: int
+
+    def run(self) -> Dropped:
+        for _ in range(ATTEMPTS):
+            with suppress(ConflictError):
+                return self._attempt()
+        raise TransientError(f"{self.table.raw.location}: other writers keep committing first; run the command again")
+
+    def _attempt(self) -> Dropped:
+        raw, location = self.table.raw, self.table.state_location
+        materialize(self.engine, raw, location)
+        with delta_errors(raw.location):
+            table = DeltaTable(raw.location)
+        cover(raw, location, version=table.version())
+        rows, files = _old(table, self.through)
+        if not rows:
+            return Dropped(raw.location, self.through, 0, 0)
+        self._prove(table, location)
+        folder = self._archived(table)
+        self._remove_other_states()
+        number, gone = recorded(table, _DROPS) or 0, recorded(table, _ROWS) or 0
+        through = max(self.through, recorded(table, DROPPED) or 0)
+        noted = {DROPPED: through, _DROPS: number + 1, _ROWS: gone + rows}
+        rewrite(table, self._kept, mark=RETENTION, transactions=_noted(noted), seen=active_files(table))
+        with suppress(ConflictError):  # what landed meanwhile is the next run's
+            cover(raw, location, version=DeltaTable(raw.location).version())
+        return Dropped(raw.location, through, rows, files, str(folder or ""))
+
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        kept = rows.filter(pc.invert(_is_old(rows, self.through)))
+        return rows if kept.num_rows == rows.num_rows else kept
+
+    def _prove(self, table: DeltaTable, location: str) -> None:
+        """State alone against raw alone, as far as raw is whole, and against both."""
+        state = sources_of(self.table.raw, location)
+        assert state is not None
+        state = replace(state, tail=())
+        files = tuple(sorted(active_files(table)))
+        kept = state.as_runs()
+        both = replace(kept, base=(), plain=(), runs=kept.base + kept.runs, tail=files)
+        others = {"state and raw together": both}
+        if recorded(table, DROPPED) in (None, 0) and not self._is_sole():
+            others["raw"] = replace(Sources(self.table.raw, state.raw_version, is_raw=True), late=self._late())
+        instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
+        for instant in instants:
+            shown = self._read(state, instant)
+            for what, other in others.items():
+                self._check(compare(self.table.relation, shown, self._read(other, instant)), what)
+
+    def _is_sole(self) -> bool:
+        state = state_of(self.table)
+        return state is not None and state.is_sole
+
+    def _late(self) -> tuple[str, ...]:
+        """Files of what landed too late, which raw has as well and nobody sees (rule M2)."""
+        state = state_of(self.table)
+        return () if state is None else tuple(file.path for file in state.of(LATE))
+
+    def _read(self, sources: Sources, instant: int) -> pa.Table:
+        return self.engine.read(Read(self.table.raw, instant, sources=sources))
+
+    def _check(self, found: Comparison, what: str) -> None:
+        if not found.is_equal:
+            raise CheckFailedError(
+                f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} only in "
+                f"the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: `cdc-views rebuild`"
+            )
+
+    def _archived(self, table: DeltaTable) -> Path | None:
+        """Write the rows that are to go; a folder of this number is what a killed run left."""
+        if self.archive is None:
+            return None
+        folder = _folder(self.table, table, self.archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        for file in sorted(active_files(table)):
+            archived = folder / Path(file).name
+            if written(Path(file), archived, lambda rows: rows.filter(_is_old(rows, self.through))):
+                _sync(archived)
+        _sync(folder)
+        return folder
+
+    def _remove_other_states(self) -> None:
+        """A generation that covers less of raw would lose what is dropped."""
+        generations = self.table.generations
+        for number in generations.numbers:
+            if number != generations.current:
+                generations.remove(number)
+
+
+def restore_raw(table: TableContext, archive: Path) -> int:
+    """Put all that was dropped from raw back from its archive, but keys forgotten since; returns how many facts it had.
+
+    Raises `UsageError` where nothing is missing, or the archive does not have all of it.
+    """
+    _check_can(table)
+    with delta_errors(table.raw.location):
+        raw = DeltaTable(table.raw.location)
+    number, gone = recorded(raw, _DROPS) or 0, recorded(raw, _ROWS) or 0
+    if not recorded(raw, DROPPED):
+        raise UsageError(f"{table.raw.location}: no events were dropped from it")
+    folder = _folder(table, raw, archive)
+    files = [file for n in range(1, number + 1) for file in sorted((folder / f"drop-{n}").glob("*.parquet"))]
+    rows = sum(int(pq.read_metadata(file).num_rows) for file in files)
+    if rows != gone:
+        raise UsageError(
+            f"{folder}: has {rows:,} of the {gone:,} facts that were dropped; drop-1 to drop-{number} were expected, whole; "
+            "nothing was done"
+        )
+    forgotten = forgotten_of(table)
+    actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
+    marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
+    with delta_errors(table.raw.location):
+        raw.create_write_transaction(actions, mode="append", schema=raw.schema(), commit_properties=marked)
+        note_commit(raw)
+    return rows
+
+
+def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
+    """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
+    name = f"part-00000-{uuid4()}-c000.zstd.parquet"
+    path = Path(table.raw.location) / name
+
+    def kept(rows: pa.Table) -> pa.Table:
+        facts = facts_of(table.raw.relation, rows)
+        return rows.filter(pa.array([not _is_forgotten(table, fact, forgotten) for fact in facts], pa.bool_()))
+
+    if not forgotten.entries:
+        shutil.copyfile(file, path)
+    elif not written(file, path, kept):
+        return
+    count = int(pq.read_metadata(path).num_rows)
+    yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
+
+
+def _is_forgotten(table: TableContext, fact: Fact, forgotten: Forgotten) -> bool:
+    now = time.time_ns() // 1000
+    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
+
+
+def _old(table: DeltaTable, through: int) -> tuple[int, int]:
+    """How many facts landed before an instant, and in how many files."""
+    counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
+    return sum(counts), sum(count > 0 for count in counts)
+
+
+def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
+    """Never null: a fact without an instant stays."""
+    landed = rows[_LANDED].cast(pa.timestamp("us", tz="UTC"))
+    return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), False)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _folder(table: TableContext, raw: DeltaTable, archive: Path) -> Path:
+    return archive / table.config.slug / str(raw.metadata().id)
+
+
+def _noted(versions: dict[str, int]) -> list[Transaction]:
+    return [Transaction(name, version) for name, version in versions.items()]
+
+
+def _micros(span: str) -> int:
+    return span_seconds(span, option="drop-raw-older-than", example="30d", digits=6) * 1_000_000
+
+
+def _check_can(table: TableContext) -> None:
+    from cdc_views.landing import exists
+    from cdc_views.operations.ingest import NOTHING_LANDED
+    from cdc_views.operations.known_raw import check_known
+
+    if table.is_found or is_url(table.raw.location):
+        raise UnsupportedError(
+            f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",
+            remedy="leave the table out with --select",
+        )
+    check_known(table)
+    if not exists(table.raw):
+        raise UsageError(NOTHING_LANDED.format(name=table.name))
+
+
+__all__ = ["Dropped", "drop_raw", "dropped_through", "restore_raw"]

@@ -1,0 +1,124 @@
+"""What is scheduled: a table, its cron expression, and the folder of its lock and of what was run last."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from cdc_views.model.cron import Cron
+from cdc_views.model.whole_files import write_whole
+from cdc_views.operations.scheduling.lock import holding
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import ProjectContext
+    from cdc_views.project import TableConfig
+
+_LOCKS = "locks"
+_LOCAL = ".cdc-views"
+"""Beside the project file, where the warehouse is no folder: then runs of this machine alone see each other's locks."""
+_COMPLETED = "completed.json"
+
+
+class Outcome(Protocol):
+    """What one run did."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether anything was done: something had landed since, or all was made anew."""
+
+    @property
+    def raw_version(self) -> int | None:
+        """The version of the raw table that state has taken in; None where a raw table has none."""
+
+    @property
+    def facts(self) -> int | None:
+        """How many facts of it were read; None where its log does not say."""
+
+    @property
+    def late(self) -> int:
+        """How many facts of it landed too late and were put into quarantine."""
+
+    def line(self) -> str:
+        """Return one line for people."""
+
+
+class Materializable(Protocol):
+    """A table whose state can be brought up to date: `cdc_views.api.Table`."""
+
+    @property
+    def name(self) -> str:
+        """Full name."""
+
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Outcome:
+        """Bring state up to date."""
+
+
+class Schedulable(Materializable, Protocol):
+    """One of a project: `cdc_views.api.Table`."""
+
+    @property
+    def config(self) -> TableConfig:
+        """Its part of the project file."""
+
+    @property
+    def project(self) -> ProjectContext:
+        """The project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A table with the folder of its lock, and its cron expression if it has one."""
+
+    table: Materializable
+    folder: Path
+    cron: Cron | None = None
+    engine: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The table's full name."""
+        return self.table.name
+
+    def run(self, *, full: bool = False, wait: float = 0.0) -> Outcome:
+        """Bring state up to date while holding the table's lock; raises `TableLockedError` as `holding` does."""
+        with holding(self.folder, table=self.name, wait=wait):
+            return self.table.materialize(full=full, engine=self.engine)
+
+    def run_tick(self, tick: datetime) -> Outcome | None:
+        """Run for `tick` and remember that; None if another scheduler has in the meantime."""
+        with holding(self.folder, table=self.name):
+            done = self.completed()
+            if done is not None and done >= tick:
+                return None
+            outcome = self.table.materialize(engine=self.engine)
+            self.remember(tick)
+            return outcome
+
+    def completed(self) -> datetime | None:
+        """Return the last tick whose run was completed, or when the table was first scheduled; None for neither."""
+        try:
+            text = json.loads((self.folder / _COMPLETED).read_text(encoding="utf-8"))["completed"]
+            return datetime.fromisoformat(text).astimezone(timezone.utc)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def remember(self, tick: datetime) -> None:
+        """Make `tick` what `completed` returns, in one step."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / _COMPLETED, json.dumps({"completed": tick.astimezone(timezone.utc).isoformat()}))
+
+
+def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
+    """Return the folder of a table's lock, which need not be there."""
+    folder = project.root / _LOCAL if project.is_remote else project.warehouse
+    return folder / _LOCKS / config.slug
+
+
+def job_of(table: Schedulable, *, engine: str | None = None) -> Job:
+    """Return the job of a project's table."""
+    expression = table.config.materialize.schedule
+    cron = None if expression is None else Cron(expression)
+    return Job(table, lock_folder(table.project, table.config), cron=cron, engine=engine)

@@ -1,0 +1,154 @@
+"""Running tables by their cron expressions, one run after the other, until told to stop.
+
+A scheduler runs in one process and one table at a time: memory is that of one run, and a stop has one run to wait for.
+Tables that must not wait for each other are given to schedulers of their own; the locks keep those apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from threading import Event
+from typing import Protocol
+
+from cdc_views.errors import TableLockedError
+from cdc_views.model.cron import Cron
+from cdc_views.operations.scheduling.jobs import Job, Outcome
+
+_LONGEST_SLEEP = 30.0
+"""Seconds; then the clock is looked at again, since it may have been set or the machine have slept."""
+
+
+class Clock(Protocol):
+    """Tells the time and lets it pass."""
+
+    def now(self) -> datetime:
+        """Return the instant, with a zone."""
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds, or earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemClock:
+    """The machine's clock; a sleep ends when `stop` is set."""
+
+    stop: Event
+
+    def now(self) -> datetime:
+        """Return the instant, in UTC."""
+        return datetime.fromtimestamp(time.time(), timezone.utc)
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds, or when `stop` is set."""
+        self.stop.wait(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run begins. It is that of `tick`, and stands for all ticks since `since`, which equals `tick` unless some were missed."""
+
+    table: str
+    tick: datetime
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A run has ended well."""
+
+    table: str
+    tick: datetime
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A run has failed; the next tick tries again."""
+
+    table: str
+    tick: datetime
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """There is no run for the ticks from `first` to `last`."""
+
+    table: str
+    first: datetime
+    last: datetime
+    reason: str
+
+
+Happening = Started | Completed | Failed | Skipped
+
+
+def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[Happening]:
+    """Run each table whenever it is due and yield what happens, until `stop` is set; a run is never cut off.
+
+    - A tick that comes while the table's own run is going is skipped.
+    - A table that fell behind (the scheduler was down, or another table's run was long) runs once, not once a tick.
+    - A table that fails is tried again at its next tick, and stops no other.
+    - A tick whose lock somebody else holds is skipped, and so is one that another scheduler has completed.
+
+    Args:
+        jobs: The tables; those without a cron expression are left out. Of two that are due the earlier tick goes
+            first, then the earlier job.
+        clock: Tells the time; its sleep should end when `stop` is set.
+        stop: Ends the schedule after the run at hand.
+    """
+    scheduled = [_Scheduled(job, job.cron, _first_due(job, job.cron, clock.now())) for job in jobs if job.cron is not None]
+    while scheduled and not stop.is_set():
+        next_one = min(scheduled, key=lambda one: one.due)
+        wait = (next_one.due - clock.now()).total_seconds()
+        if wait > 0:
+            clock.sleep(min(wait, _LONGEST_SLEEP))
+        else:
+            yield from next_one.run(clock)
+
+
+@dataclass(slots=True)
+class _Scheduled:
+    """A job and the earliest tick that it has not been run for."""
+
+    job: Job
+    cron: Cron
+    due: datetime
+
+    def run(self, clock: Clock) -> Iterator[Happening]:
+        """Run once, for the latest tick that has come, and move on to the tick after it."""
+        # a clock that is set back between two looks must not take us behind what is due
+        tick = max(self.due, self.cron.latest(clock.now()))
+        yield Started(self.job.name, tick, self.due)
+        happened = _attempt(self.job, tick)
+        ended = clock.now()
+        self.due = self.cron.after(tick)
+        yield happened
+        if self.due < ended:
+            last = self.cron.latest(ended - timedelta(microseconds=1))
+            yield Skipped(self.job.name, self.due, last, "its run was still going")
+            self.due = self.cron.after(last)
+
+
+def _attempt(job: Job, tick: datetime) -> Happening:
+    try:
+        outcome = job.run_tick(tick)
+    except TableLockedError as error:
+        return Skipped(job.name, tick, tick, f"it is being run by {error.holder}")
+    except Exception as error:
+        return Failed(job.name, tick, error)
+    if outcome is None:
+        return Skipped(job.name, tick, tick, "another scheduler has run it")
+    return Completed(job.name, tick, outcome)
+
+
+def _first_due(job: Job, cron: Cron, now: datetime) -> datetime:
+    """The first tick after the last completed one; a table never scheduled before has missed none."""
+    done = job.completed()
+    if done is None:
+        job.remember(now)
+    # one that lies ahead was written by a clock that was wrong
+    return cron.after(now if done is None or done > now else done)

@@ -1,0 +1,92 @@
+"""How each local table stands, by logs alone: what landed, how far the state is, and what is wrong between the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.quarantine import waiting
+from cdc_views.landing.raw_table import is_delta
+from cdc_views.operations.ingest import adapted
+from cdc_views.state.identity import MismatchError
+from cdc_views.state.state_table import checked, open_state
+from cdc_views.state.tail import rows_of, tail_of
+
+if TYPE_CHECKING:
+    from cdc_views.operations.context import TableContext
+
+
+@dataclass(frozen=True, slots=True)
+class TableStanding:
+    """How one table stands. None stands for what is not there or cannot be told.
+
+    Attributes:
+        table: Its name.
+        raw: Where its raw table is.
+        raw_version: Delta's version of it.
+        raw_facts: Facts in it.
+        changed_at: When it was last committed to, ISO 8601 in UTC.
+        quarantined: Events that could not land.
+        state: Where the state is that reads take.
+        state_version: The raw version that it covers.
+        unmerged: Facts that landed since, which each read reduces.
+        problem: Why commands refuse to read the table; empty where none does.
+    """
+
+    table: str
+    raw: str
+    raw_version: int | None = None
+    raw_facts: int | None = None
+    changed_at: str | None = None
+    quarantined: int = 0
+    state: str | None = None
+    state_version: int | None = None
+    unmerged: int | None = None
+    problem: str = ""
+
+
+def standing_of(table: TableContext) -> TableStanding:
+    """Return how a table stands; raises `EngineError` where a log cannot be read."""
+    try:
+        adapted(table)
+        return _found(table)
+    except MismatchError as error:
+        return TableStanding(table.name, table.location, state=_state(table), problem=str(error))
+
+
+def _found(table: TableContext) -> TableStanding:
+    location = table.raw.location
+    if not is_delta(location):
+        return TableStanding(table.name, table.location)
+    with delta_errors(location):
+        raw = DeltaTable(location)
+        facts, changed_at = rows_of(raw), _changed_at(raw)
+    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
+    covers = None if state is None else state.raw_version
+    tail = None if covers is None else tail_of(raw, after=covers)
+    return TableStanding(
+        table.name,
+        table.location,
+        raw.version(),
+        facts,
+        changed_at,
+        waiting(table.raw)[0],
+        _state(table),
+        covers,
+        facts if tail is None or tail.rebuild else tail.rows,
+    )
+
+
+def _state(table: TableContext) -> str | None:
+    location = table.state_location
+    return location if is_delta(location) else None
+
+
+def _changed_at(raw: DeltaTable) -> str | None:
+    (newest,) = raw.history(1) or [{}]
+    millis = newest.get("timestamp")
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,167 @@
+"""Following a raw table: its facts as they land, commit by commit, as JSON texts; no engine, no JVM.
+
+Files are read in the order they were added. What `OPTIMIZE` rewrites is not told again; facts may be told twice where it
+rewrites what was not told yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cdc_views.landing.delta import delta_errors
+from cdc_views.model.schema import Column
+from cdc_views.model.types import LogicalType, Udt
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.jsontext import quote, to_json
+from cdc_views.rules.facts import Bound, Elements, Fact
+from cdc_views.rules.oracle import path_type
+from cdc_views.state.tail import active_files, tail_of
+from cdc_views.storage.relation import Relation, element_value_type
+from cdc_views.storage.relation_read import facts_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from cdc_views.operations.context import TableContext
+
+BEFORE_ALL = -1
+"""The version before the first."""
+_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What landed between two versions of a raw table.
+
+    Attributes:
+        version: The later one.
+        lines: One JSON object a fact, read as they are taken.
+        note: Why some may be missing; empty where none is.
+    """
+
+    version: int
+    lines: Iterator[str]
+    note: str = ""
+
+
+def current_version(table: TableContext) -> int:
+    """Return the raw table's version, `BEFORE_ALL` where nothing has landed."""
+    raw = _opened(table)
+    return BEFORE_ALL if raw is None else raw.version()
+
+
+def landed_after(table: TableContext, version: int) -> Landed:
+    """Return what landed in the table after a version of its raw table."""
+    raw = _opened(table)
+    if raw is None:
+        return Landed(BEFORE_ALL, iter(()))
+    if version == BEFORE_ALL:
+        return Landed(raw.version(), _lines(table.relation, raw, _by_age(raw)))
+    tail = tail_of(raw, after=version)
+    note = f"{table.name}: {tail.rebuild}; what landed meanwhile may be missing here" if tail.rebuild else ""
+    mine = set(tail.files)
+    return Landed(tail.version, _lines(table.relation, raw, (path for path in _by_age(raw) if path in mine)), note)
+
+
+def _opened(table: TableContext) -> DeltaTable | None:
+    from cdc_views.landing import exists, open_raw
+    from cdc_views.operations.ingest import adapted
+
+    adapted(table)
+    return open_raw(table.raw) if exists(table.raw) else None
+
+
+def _by_age(raw: DeltaTable) -> list[str]:
+    """The absolute paths of the files, the oldest first."""
+    with delta_errors(raw.table_uri):
+        actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
+        active = active_files(raw)
+    ages = {unquote(action["path"]): action["modification_time"] for action in actions}
+    return [active[path] for path in sorted(active, key=lambda path: (ages[path], path))]
+
+
+def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterator[str]:
+    for path in files:
+        for rows in _batches(relation, raw, path):
+            for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
+                yield fact_text(relation, fact, landed_at=landed_at)
+
+
+def _batches(relation: Relation, raw: DeltaTable, path: str) -> Iterator[pa.Table]:
+    wanted = set(relation.arrow_schema().names)
+    with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS, columns=[name for name in file.schema_arrow.names if name in wanted]):
+            yield pa.Table.from_batches([batch])
+
+
+def fact_text(relation: Relation, fact: Fact, *, landed_at: datetime | None = None) -> str:
+    """Return a fact as a JSON object; members that say nothing are left out, values as `query` prints them."""
+    schema = relation.schema
+    members: list[tuple[str, str]] = [("table", quote(schema.full_name)), ("kind", quote(fact.kind.value))]
+    key = [*_named(schema.partition, fact.partition), *_named(schema.clustering, fact.clustering)]
+    if key:
+        members.append(("key", _object(key)))
+    members += [("live", _marker(fact.liveness))] if fact.liveness else []
+    members += [("deleted", _deletion(fact.deletion))] if fact.deletion else []
+    members += [(name, _bound(schema.clustering, end)) for name, end in (("from", fact.start), ("to", fact.end)) if end]
+    cells = [(name, _cell(schema.column(name).type, cell)) for name, cell in fact.cells.items()]
+    cells += [(name, _elements(schema.column(name).type, elements)) for name, elements in fact.elements.items()]
+    members += [("cells", _object(cells))] if cells else []
+    origin = fact.origin
+    places = [("node", quote(origin.node)), ("segment", quote(origin.segment)), ("position", str(origin.position))]
+    members.append(("origin", _object(places)))
+    if landed_at is not None:
+        members.append(("landed_at", quote(landed_at.isoformat(timespec="microseconds").replace("+00:00", "Z"))))
+    return _object(members)
+
+
+def _object(members: Iterable[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{quote(name)}: {text}" for name, text in members) + "}"
+
+
+def _named(columns: Iterable[Column], values: Iterable[Any]) -> list[tuple[str, str]]:
+    return [(column.name, to_json(column.type, value)) for column, value in zip(columns, values, strict=False)]
+
+
+def _numbers(**members: int | None) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in members.items() if value is not None]
+
+
+def _marker(liveness: Liveness) -> str:
+    return _object(_numbers(written=liveness.written, ttl=liveness.ttl, expires_at=liveness.expires_at))
+
+
+def _deletion(deletion: Deletion) -> str:
+    return _object(_numbers(written=deletion.written, deleted_at=deletion.deleted_at))
+
+
+def _bound(clustering: Iterable[Column], bound: Bound) -> str:
+    is_inclusive = "true" if bound.inclusive else "false"
+    return _object([("clustering", _object(_named(clustering, bound.prefix))), ("inclusive", is_inclusive)])
+
+
+def _cell(kind: LogicalType | None, cell: Cell) -> str:
+    """One cell; `kind` None for a set's element, which is its path."""
+    members = _numbers(written=cell.written, ttl=cell.ttl, expires_at=cell.expires_at, deleted_at=cell.deleted_at)
+    if kind is not None and cell.deleted_at is None:
+        members.append(("value", to_json(kind, cell.value)))
+    return _object(members)
+
+
+def _elements(kind: LogicalType, elements: Elements) -> str:
+    members = [("deletion", _deletion(elements.deletion))] if elements.deletion else []
+    cells = []
+    for path, cell in elements.cells:
+        if isinstance(kind, Udt):
+            place, value = quote(path), kind.field_type(path)
+        else:
+            place, value = to_json(path_type(kind), path), element_value_type(kind)
+        cells.append(f'{{"path": {place}, {_cell(value, cell)[1:]}')
+    return _object([*members, ("cells", f"[{', '.join(cells)}]")])

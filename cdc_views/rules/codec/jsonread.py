@@ -1,0 +1,258 @@
+"""JSON, as `SELECT JSON` and our wire format write it, into native values."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import struct
+import uuid
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.model.types import (
+    EMPTY,
+    INTEGER_BITS,
+    Kind,
+    ListOf,
+    LogicalType,
+    MapOf,
+    Scalar,
+    SetOf,
+    TupleOf,
+    Udt,
+    VectorOf,
+    is_text,
+)
+from cdc_views.rules.codec.comparable import comparable
+from cdc_views.rules.codec.serialized import java_inet
+from cdc_views.rules.codec.times import parse_date, parse_duration, parse_micros, parse_time
+from cdc_views.rules.codec.wholes import check_exponent, whole_of_decimal
+
+_NOT_A_NUMBER = float("nan")
+_LONG = 4_000
+
+
+def _integer_token(token: str) -> int | float | Decimal:
+    if len(token) > _LONG:  # only what wants a varint makes a whole number of it
+        return Decimal(token)
+    return -0.0 if token == "-0" else int(token)
+
+
+def _decimal_token(token: str) -> Decimal:
+    try:
+        return Decimal(token)
+    except InvalidOperation as error:
+        raise ValueError(f"the exponent of {token[:40]} is beyond all that is read") from error
+
+
+def _refuse_constant(token: str) -> Any:
+    raise ValueError(f"{token} is not JSON")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"member {twice!r} occurs twice in one object")
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_decimal_token, parse_int=_integer_token, parse_constant=_refuse_constant, object_pairs_hook=_unique
+)
+
+
+def parse_json(text: str) -> Any:
+    """Return the parsed document: int, `Decimal`, -0.0, str, bool, None, list, dict; raises `MalformedEventError`."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise MalformedEventError(f"not JSON: {error}") from error
+
+
+def from_json(kind: LogicalType, value: Any) -> Any:
+    """Return the native value of parsed JSON; raises `MalformedEventError`.
+
+    `null` has a native form only for float and double (NaN: JSON has no other way to write one) and, inside
+    tuples and user types, as a missing field. `""` is `EMPTY` where the type is not text.
+    """
+    if value == "" and isinstance(value, str) and not is_text(kind):
+        # a duration of nothing prints as "" as well; its 3 serialized bytes tell them apart where they are given
+        return (0, 0, 0) if kind == Scalar(Kind.DURATION) else EMPTY
+    try:
+        if isinstance(kind, Scalar):
+            return _SCALARS[kind.kind](value)
+        return _nested(kind, value)
+    except MalformedEventError:
+        raise
+    except (ValueError, TypeError, AttributeError, InvalidOperation, OverflowError, struct.error) as error:
+        raise MalformedEventError(f"{json.dumps(value, default=str)[:80]} is not a {kind}: {error}") from error
+
+
+def _nested(kind: LogicalType, value: Any) -> Any:
+    match kind:
+        case ListOf():
+            return tuple(from_json(kind.element, item) for item in _array(value))
+        case SetOf():
+            element = kind.element
+            by_order = {comparable(element, item): item for item in (from_json(element, entry) for entry in _array(value))}
+            return tuple(by_order[key] for key in sorted(by_order))
+        case VectorOf():
+            return tuple(from_json(kind.element, item) for item in _array(value, size=kind.size))
+        case MapOf():
+            entries = [(_map_key(kind.key, k), from_json(kind.value, v)) for k, v in _object(value).items()]
+            return tuple(sorted(entries, key=lambda entry: comparable(kind.key, entry[0])))
+        case TupleOf():
+            items = _array(value)
+            if len(items) > len(kind.fields):
+                raise ValueError(f"{len(items)} fields where the type has {len(kind.fields)}")
+            items = items + [None] * (len(kind.fields) - len(items))
+            return tuple(_field(field, item) for field, item in zip(kind.fields, items, strict=True))
+        case Udt():
+            return _user_type(kind, _object(value))
+    raise TypeError(f"no JSON for {kind!r}")
+
+
+def _field(kind: LogicalType, value: Any) -> Any:
+    return None if value is None else from_json(kind, value)
+
+
+def _user_type(kind: Udt, value: dict[str, Any]) -> tuple[Any, ...]:
+    plain = {_unquoted(name): item for name, item in value.items()}
+    unknown = plain.keys() - {name for name, _ in kind.fields}
+    if unknown:
+        raise ValueError(f"type {kind.name} has no field {sorted(unknown)[0]!r}")
+    return tuple(_field(field, plain.get(name)) for name, field in kind.fields)
+
+
+def _unquoted(name: str) -> str:
+    # SELECT JSON writes a field name that has capitals with its CQL quotes
+    return name[1:-1] if len(name) > 1 and name[0] == name[-1] == '"' else name
+
+
+def _map_key(kind: LogicalType, text: str) -> Any:
+    """A map key is a JSON member name: the text itself, or the JSON text of another type's value."""
+    if isinstance(kind, Scalar) and (kind.kind in _TEXT_TOKENS or text == ""):
+        return from_json(kind, text)
+    return from_json(kind, parse_json(text))
+
+
+def _array(value: Any, *, size: int | None = None) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError("an array was expected")
+    if size is not None and len(value) != size:
+        raise ValueError(f"{len(value)} elements where {size} were expected")
+    return value
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("an object was expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("a string was expected")
+    value.encode()  # a lone surrogate is not text
+    return value
+
+
+def _integer(bits: int | None) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+            raise ValueError("an integer was expected")
+        number = whole_of_decimal(value) if isinstance(value, Decimal) else int(value)
+        if number != value:
+            raise ValueError("an integer was expected")
+        if bits is not None and not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            raise ValueError(f"it does not fit {bits} bits")
+        return number
+
+    return read
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise ValueError("a number was expected")
+    return value
+
+
+def _float32(value: Any) -> float:
+    return float(struct.unpack(">f", struct.pack(">f", _float64(value)))[0])
+
+
+def _float64(value: Any) -> float:
+    return _NOT_A_NUMBER if value is None else float(_number(value))
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false was expected")
+    return value
+
+
+def _blob(value: Any) -> bytes:
+    text = _text(value)
+    if not text.startswith("0x"):
+        raise ValueError("0x and hex digits were expected")
+    return bytes.fromhex(text[2:])
+
+
+def _inet(value: Any) -> str:
+    return java_inet(ipaddress.ip_address(_text(value)))
+
+
+def _uuid(value: Any) -> uuid.UUID:
+    text = _text(value)
+    if len(text) != 36:
+        raise ValueError("a UUID of 36 characters was expected")
+    return uuid.UUID(text)
+
+
+def _timeuuid(value: Any) -> uuid.UUID:
+    found = _uuid(value)
+    if found.version != 1 and found.bytes[6] >> 4 != 1:
+        raise ValueError("a version 1 UUID was expected")
+    return found
+
+
+def _timestamp(value: Any) -> int:
+    return _integer(64)(value) if isinstance(value, int) else parse_micros(_text(value)) // 1000
+
+
+def _micros(value: Any) -> int:
+    return _integer(64)(value) if isinstance(value, int) else parse_micros(_text(value))
+
+
+def _decimal(value: Any) -> Decimal:
+    return check_exponent(Decimal(0) if value == 0 and isinstance(value, float) else Decimal(_number(value)))
+
+
+_TEXT_TOKENS = frozenset(
+    {Kind.TEXT, Kind.ASCII, Kind.BLOB, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DURATION}
+)
+_SCALARS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.ASCII: _text,
+    Kind.TEXT: _text,
+    Kind.JSON: _text,
+    Kind.BLOB: _blob,
+    Kind.BOOLEAN: _boolean,
+    Kind.DATE: lambda value: parse_date(_text(value)),
+    Kind.TIME: lambda value: parse_time(_text(value)),
+    Kind.TIMESTAMP: _timestamp,
+    Kind.DATETIME: _micros,
+    Kind.INSTANT: _micros,
+    Kind.DURATION: lambda value: parse_duration(_text(value)),
+    Kind.DECIMAL: _decimal,
+    Kind.VARINT: _integer(None),
+    Kind.FLOAT: _float32,
+    Kind.DOUBLE: _float64,
+    Kind.UUID: _uuid,
+    Kind.TIMEUUID: _timeuuid,
+    Kind.INET: _inet,
+    **{kind: _integer(bits) for kind, bits in INTEGER_BITS.items()},
+}

@@ -1,0 +1,73 @@
+"""Instants as people give them: epoch seconds, ISO 8601, or a `datetime`."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+
+from cdc_views.errors import UsageError
+from cdc_views.rules.codec.times import parse_micros
+
+_SECONDS = re.compile(r"[+-]?\d+\Z")
+_SPAN = range(-(1 << 42), 253_402_300_800)
+"""To the end of the year 9999: today's milliseconds, read as seconds, are in the year 58,000."""
+
+SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Seconds of each unit that a span may have."""
+
+Instant = int | str | datetime
+"""Epoch seconds, their text or ISO 8601, or a datetime; without a zone it is UTC."""
+
+
+def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
+    """Return whole seconds since the epoch, fractions cut (towards the past).
+
+    Raises:
+        UsageError: It is no instant; `option` names it in the message.
+
+    >>> epoch_seconds("2026-11-21T10:00:00.9+01:00")
+    1795251600
+    """
+    if isinstance(instant, datetime):
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+        return int(aware.timestamp() // 1)
+    try:
+        seconds = _seconds(str(instant).strip())
+    except ValueError as error:
+        raise UsageError(
+            f"{option} is {instant!r}, which is no instant; "
+            "epoch seconds (1795251600) or ISO 8601 (2026-11-21T09:00:00Z) was expected"
+        ) from error
+    if seconds not in _SPAN:
+        raise UsageError(
+            f"{option} is {instant!r}, out of range: after the year 9999 or long before history; "
+            "note that it is in seconds, not milli- or microseconds"
+        )
+    return seconds
+
+
+def epoch_micros(instant: Instant, *, option: str) -> int:
+    """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`."""
+    return epoch_seconds(instant, option=option) * 1_000_000
+
+
+def span_seconds(span: str, *, option: str, example: str, digits: int) -> int:
+    """Return the seconds of a span, `<int>(s|m|h|d)` of at most so many digits.
+
+    Raises:
+        UsageError: It is no span; `option` names it in the message, and `example` is one.
+
+    >>> span_seconds("2h", option="wait", example="1h", digits=6)
+    7200
+    """
+    if not re.match(rf"\d{{1,{digits}}}[smhd]\Z", span):
+        raise UsageError(f"{option} is {span!r}; a whole number and a unit was expected: s, m, h or d, as in {example}")
+    return int(span[:-1]) * SECONDS_OF[span[-1]]
+
+
+def _seconds(text: str) -> int:
+    if _SECONDS.match(text):
+        return int(text)
+    if text.lower().endswith("infinity"):
+        raise ValueError("not finite")
+    return parse_micros(text.replace("t", " ").replace("z", "Z") if text.islower() else text) // 1_000_000

@@ -1,0 +1,245 @@
+"""Avro schemas (`.avsc`) into tables.
+
+A record's fields are the columns; in a Debezium envelope those of `after`. Avro has no keys, so the schema declares
+them, in one of three ways:
+
+* on fields: `{"name": "id", "type": "long", "cdc_views.key": true}`
+* on the record: `"primaryKey": ["id"]` (also `"key"` or `"cdc_views.key"`)
+* by the caller: `key_columns`
+
+Types: unions with null are their other branch; arrays, maps and records are frozen lists, maps and user types;
+enums are text; `fixed` and `bytes` are blobs. Logical types and Connect's names (`connect.name`, `connect.type`)
+decide where they are given; an unknown logical type is its plain type, as the Avro specification wants it.
+
+Source: Apache Avro 1.12, specification, "Logical Types"; Confluent's Avro converter for the `connect.` properties.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+
+from cdc_views.errors import SchemaError, UnsupportedError, did_you_mean
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.connect import Json, JsonObject
+from cdc_views.schemas.connect_types import PLAIN, PRECISION, named_type, number_of, scale_of, table_of_envelope
+
+_PLAIN = {
+    "boolean": Kind.BOOLEAN,
+    "bytes": Kind.BLOB,
+    "double": Kind.DOUBLE,
+    "enum": Kind.TEXT,
+    "fixed": Kind.BLOB,
+    "float": Kind.FLOAT,
+    "int": Kind.INT,
+    "long": Kind.BIGINT,
+    "string": Kind.TEXT,
+}
+_LOGICAL = {
+    ("bytes", "big-decimal"): Kind.DECIMAL,
+    ("bytes", "decimal"): Kind.DECIMAL,
+    ("fixed", "decimal"): Kind.DECIMAL,
+    ("fixed", "duration"): Kind.DURATION,
+    ("fixed", "uuid"): Kind.UUID,
+    ("int", "date"): Kind.DATE,
+    ("int", "time-millis"): Kind.TIME,
+    ("long", "local-timestamp-micros"): Kind.DATETIME,
+    ("long", "local-timestamp-millis"): Kind.DATETIME,
+    ("long", "local-timestamp-nanos"): Kind.DATETIME,
+    ("long", "time-micros"): Kind.TIME,
+    ("long", "timestamp-micros"): Kind.INSTANT,
+    ("long", "timestamp-millis"): Kind.INSTANT,
+    ("long", "timestamp-nanos"): Kind.INSTANT,
+    ("string", "uuid"): Kind.UUID,
+}
+_KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
+
+
+def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
+    """Return the table of each record at the top of an Avro schema (one record, or a union of several).
+
+    Args:
+        text: The schema, JSON.
+        keyspace: The tables' keyspace; by default the last part of the record's namespace.
+        where: The file's name for error messages.
+        key_columns: The key, where the schema does not declare it.
+
+    Raises:
+        SchemaError: The text is not JSON. A record that makes no table is in the catalog's `refused`.
+    """
+    try:
+        document: Json = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"not JSON: {error.msg}", where=where, line=error.lineno, column=error.colno) from error
+    records = [part for part in (document if isinstance(document, list) else [document]) if _is_record(part)]
+    readers = [_Record(part, keyspace=keyspace, where=where, known=records) for part in records]
+    builders = {reader.full_name: partial(reader.schema, key_columns=key_columns) for reader in readers}
+    return build_catalog(builders, where=where, names_keyspaces=False)
+
+
+def _is_record(schema: Json) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "record"
+
+
+def _objects(schema: Json) -> list[JsonObject]:
+    return [part for part in schema if isinstance(part, dict)] if isinstance(schema, list) else []
+
+
+class _Record:
+    """One record that is a table, and the named types seen on the way to its columns."""
+
+    def __init__(self, schema: Json, *, keyspace: str, where: str, known: Sequence[Json]) -> None:
+        self._schema: JsonObject = schema if isinstance(schema, dict) else {}
+        self._where = where
+        self._named: dict[str, JsonObject] = {}
+        for part in known:
+            self._note_names(part, namespace="")
+        name = str(self._schema.get("connect.name") or _qualified(self._schema, namespace=""))
+        database, table = table_of_envelope(name)
+        package, _, last = name.rpartition(".")
+        self._keyspace = database or keyspace or package.rpartition(".")[2]
+        self._table = table or last
+
+    @property
+    def full_name(self) -> str:
+        """`keyspace.table`."""
+        return full_name(self._keyspace, self._table)
+
+    def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
+        """Return the table; key columns first, in the key's order."""
+        row = self._row()
+        fields = {str(field.get("name")): field for field in _objects(row.get("fields"))}
+        key = list(key_columns) or self._key(row, fields=list(fields.values()))
+        for name in key:
+            if name not in fields:
+                hint = did_you_mean(name, fields)
+                raise SchemaError(f"{self.full_name} has no key column {name!r}{hint}", where=self._where)
+        columns = [self._column(fields[name], role=Role.PARTITION) for name in key]
+        columns += [self._column(field, role=Role.REGULAR) for name, field in fields.items() if name not in key]
+        return TableSchema(self._keyspace, self._table, tuple(columns))
+
+    def _column(self, field: JsonObject, *, role: Role) -> Column:
+        kind = self._type(field.get("type"), place=str(field.get("name")), within=())
+        return Column(str(field.get("name")), kind, role)
+
+    def _row(self) -> JsonObject:
+        """Return the record whose fields are the columns: `after` of a Debezium envelope, else the record."""
+        fields = {field.get("name"): field for field in _objects(self._schema.get("fields"))}
+        if not ("after" in fields and "op" in fields):
+            return self._schema
+        row = self._resolved(_not_null(fields["after"].get("type")))
+        return row if isinstance(row, dict) and _is_record(row) else self._schema
+
+    def _key(self, row: JsonObject, *, fields: Sequence[JsonObject]) -> list[str]:
+        for schema in (self._schema, row):
+            for declared in (schema.get(name) for name in _KEY_PROPERTIES):
+                if isinstance(declared, list):
+                    return [str(name) for name in declared]
+        key = [str(field.get("name")) for field in fields if field.get("cdc_views.key") is True]
+        if not key:
+            raise SchemaError(
+                f'{self.full_name}: an Avro schema has no key of its own; add "cdc_views.key": true to each key '
+                'field, or "primaryKey": ["…"] to the record, or name the key columns',
+                where=self._where,
+            )
+        return key
+
+    def _type(self, schema: Json, *, place: str, within: tuple[str, ...]) -> LogicalType:
+        match self._resolved(_not_null(schema)):
+            case str(name):
+                return self._plain({"type": name}, place=place)
+            case dict(written):
+                return self._written(written, place=place, within=within)
+            case list():
+                raise UnsupportedError(
+                    f"{self.full_name}: field {place!r} is a union of several types",
+                    remedy='only unions of "null" and one type can be columns: split the field',
+                )
+        raise self._error(f"field {place!r} has no type")
+
+    def _written(self, schema: JsonObject, *, place: str, within: tuple[str, ...]) -> LogicalType:
+        told = schema.get("connect.parameters")
+        parameters = {**schema, PRECISION: schema.get("precision"), **(told if isinstance(told, dict) else {})}
+        named = named_type(str(schema.get("connect.name") or ""), parameters=parameters)
+        if named is not None:
+            return named
+        match schema:
+            case {"type": "array", "items": items}:
+                return ListOf(self._type(items, place=place, within=within))
+            case {"type": "map", "values": values}:
+                return MapOf(Scalar(Kind.TEXT), self._type(values, place=place, within=within))
+            case {"type": "record"}:
+                return self._udt(schema, place=place, within=within)
+            case {"type": dict() | list() as inner}:
+                return self._type(inner, place=place, within=within)
+        return self._plain(schema, place=place)
+
+    def _udt(self, schema: JsonObject, *, place: str, within: tuple[str, ...]) -> Udt:
+        name = str(schema.get("name"))
+        if name in within:
+            raise UnsupportedError(
+                f"{self.full_name}: record {name!r} in field {place!r} contains itself",
+                remedy="a column has a finite type: store the nested value as bytes or JSON text",
+            )
+        fields = tuple(
+            (
+                str(field.get("name")),
+                self._type(field.get("type"), place=f"{place}.{field.get('name')}", within=(*within, name)),
+            )
+            for field in _objects(schema.get("fields"))
+        )
+        return Udt(self._keyspace, name.rpartition(".")[2], fields)
+
+    def _plain(self, schema: JsonObject, *, place: str) -> LogicalType:
+        plain = str(schema.get("type"))
+        connect = PLAIN.get(str(schema.get("connect.type") or ""))
+        kind = _LOGICAL.get((plain, str(schema.get("logicalType") or ""))) or connect or _PLAIN.get(plain)
+        if kind is None:
+            raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
+        # the specification makes a decimal without a scale one of scale 0
+        if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
+            return Scalar(kind, scale_of(schema) or 0, number_of(schema, "precision"))
+        return Scalar(kind)
+
+    def _resolved(self, schema: Json) -> Json:
+        """Return what a name stands for; a name without a namespace also finds the only type that ends in it."""
+        if not isinstance(schema, str) or schema in _PLAIN:
+            return schema
+        if schema in self._named:
+            return self._named[schema]
+        same = [named for name, named in self._named.items() if name.endswith(f".{schema}")]
+        return same[0] if len(same) == 1 else schema
+
+    def _note_names(self, schema: Json, *, namespace: str) -> None:
+        """Remember every record, enum and fixed inside `schema` by its full name."""
+        for part in schema if isinstance(schema, list) else [schema]:
+            if not isinstance(part, dict):
+                continue
+            inner = str(part.get("namespace") or namespace)
+            if part.get("type") in ("record", "enum", "fixed"):
+                self._named[_qualified(part, namespace=namespace)] = part
+            for field in _objects(part.get("fields")):
+                self._note_names(field.get("type"), namespace=inner)
+            for child in ("items", "values", "type"):
+                if isinstance(part.get(child), dict | list):
+                    self._note_names(part[child], namespace=inner)
+
+    def _error(self, message: str) -> SchemaError:
+        return SchemaError(f"{self.full_name}: {message}", where=self._where)
+
+
+def _qualified(schema: JsonObject, *, namespace: str) -> str:
+    name = str(schema.get("name") or "")
+    space = str(schema.get("namespace") or namespace)
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _not_null(schema: Json) -> Json:
+    """Return the other branch of a union with null, or `schema` itself."""
+    if not isinstance(schema, list):
+        return schema
+    branches = [branch for branch in schema if branch not in ("null", {"type": "null"})]
+    return branches[0] if len(branches) == 1 else branches

@@ -1,0 +1,187 @@
+"""Kafka Connect schemas, as the JSON converter writes them with `schemas.enable`, into tables.
+
+Read are, from a JSON file or each line of a JSON-lines file: a value's schema (`{"type": "struct", "fields": …}`), a
+value with its schema (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are those
+of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`; a Connect
+schema tells neither clustering order nor static columns, so every key column is a partition key column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from cdc_views.errors import SchemaError, did_you_mean
+from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.connect_types import PLAIN, named_type, table_of_envelope
+
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+JsonObject: TypeAlias = dict[str, Json]
+
+_CELL_FIELDS = {"value", "deletion_ts", "set"}
+_RANGE_FIELDS = {"_range_start", "_range_end"}
+
+
+def read_connect(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
+    """Return the tables whose Connect schemas `text` holds; of several schemas of one table the last counts.
+
+    Args:
+        text: JSON, or one JSON value a line.
+        keyspace: The keyspace of a table whose schema has no qualified name.
+        where: The file's name for error messages.
+        key_columns: The key, where the file has no key schema.
+
+    Raises:
+        SchemaError: The text is not JSON. A schema that makes no table is in the catalog's `refused`.
+    """
+    messages: dict[str, _Message] = {}
+    for document in _documents(text, where=where):
+        message = _message(document, keyspace=keyspace, where=where)
+        if message is not None:
+            messages[full_name(message.keyspace, message.table)] = message
+    builders = {name: partial(message.schema, key_columns=key_columns) for name, message in messages.items()}
+    return build_catalog(builders, where=where)
+
+
+def is_connect(document: Json) -> bool:
+    """Whether parsed JSON is one of the forms `read_connect` reads."""
+    if not isinstance(document, dict):
+        return False
+    if document.get("type") == "struct" or {"schema", "payload"} <= document.keys():
+        return True
+    return is_connect(document.get("value"))
+
+
+def _documents(text: str, *, where: str) -> Iterator[Json]:
+    try:
+        yield json.loads(text)
+        return
+    except json.JSONDecodeError as error:
+        if error.msg != "Extra data":
+            raise SchemaError(f"not JSON: {error.msg}", where=where, line=error.lineno, column=error.colno) from error
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            yield json.loads(line or "null")
+        except json.JSONDecodeError as error:
+            raise SchemaError(f"not JSON: {error.msg}", where=where, line=number, column=error.colno) from error
+
+
+def _schema_of(document: Json) -> JsonObject:
+    """Return the struct schema in a bare schema or in `{schema, payload}`; empty when there is none."""
+    if not isinstance(document, dict):
+        return {}
+    if isinstance(document.get("schema"), dict):
+        return _schema_of(document["schema"])
+    return document if document.get("type") == "struct" else {}
+
+
+def _message(document: Json, *, keyspace: str, where: str) -> _Message | None:
+    if not isinstance(document, dict):
+        return None
+    has_value = "value" in document and "type" not in document
+    value = document["value"] if has_value else document
+    schema = _schema_of(value)
+    if not schema or _is_housekeeping(str(schema.get("name") or "")):
+        return None
+    found = table_of_envelope(str(schema.get("name", "")))
+    source = _source(value)
+    place = source or (found if all(found) else (keyspace, str(schema.get("name") or "value").rpartition(".")[2]))
+    return _Message(place, value=schema, key=_schema_of(document.get("key")) if has_value else {}, where=where)
+
+
+def _is_housekeeping(name: str) -> bool:
+    """Whether a value is of Debezium's own topics: schema changes, heartbeats, transactions."""
+    return name.startswith("io.debezium.connector.") and not name.endswith((".Envelope", ".Value"))
+
+
+def _source(value: Json) -> tuple[str, str] | None:
+    """Return the keyspace and table that an event's payload names, exact where a schema's name is made Avro-safe."""
+    match value:
+        case {"payload": {"source": {"keyspace": str(keyspace), "table": str(table)}}}:
+            return keyspace, table
+        case {"payload": {"source": {"schema": str(keyspace), "table": str(table)}}}:
+            return keyspace, table
+        case {"payload": {"source": {"db": str(keyspace), "table": str(table)}}}:
+            return keyspace, table
+    return None
+
+
+class _Message:
+    """One message's schemas."""
+
+    def __init__(self, place: tuple[str, str], *, value: JsonObject, key: JsonObject, where: str) -> None:
+        self.keyspace, self.table = place
+        self._value, self._key, self._where = value, key, where
+        self._is_cassandra = "io.debezium.connector.cassandra" in str(value.get("name"))
+
+    def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
+        """Return the table; key columns first, in the key's order."""
+        fields = {str(field["field"]): field for field in _fields(self._row())}
+        key = list(key_columns) or [str(field["field"]) for field in _fields(self._key)]
+        name = full_name(self.keyspace, self.table)
+        if not key:
+            raise SchemaError(
+                f"{name}: the schema does not tell the key; give the key's schema as well, in one object "
+                '{"key": …, "value": …}, or name the key columns',
+                where=self._where,
+            )
+        for column in key:
+            if column not in fields:
+                raise SchemaError(f"{name} has no key column {column!r}{did_you_mean(column, fields)}", where=self._where)
+        others = [column for column in fields if column not in key]
+        columns = [Column(column, self._column_type(fields[column]), Role.PARTITION) for column in key]
+        columns += [Column(column, self._column_type(fields[column])) for column in others]
+        return TableSchema(self.keyspace, self.table, tuple(columns))
+
+    def _row(self) -> JsonObject:
+        """Return the struct whose fields are the table's columns."""
+        envelope = {str(field.get("field")): field for field in _fields(self._value)}
+        if "after" in envelope and "op" in envelope:
+            after = envelope["after"]
+            kept = [field for field in _fields(after) if not _is_range(field)]
+            return {**after, "fields": list(kept)}
+        return self._value
+
+    def _column_type(self, field: JsonObject) -> LogicalType:
+        cell = {str(part.get("field")): part for part in _fields(field)}
+        if field.get("name") == "cell_value" and cell.keys() == _CELL_FIELDS:
+            return self._type(cell["value"])
+        return self._type(field)
+
+    def _type(self, schema: JsonObject) -> LogicalType:
+        name = str(schema.get("name") or "")
+        named = named_type(name, parameters=schema.get("parameters"), is_cassandra=self._is_cassandra)
+        if named is not None:
+            return named
+        match schema:
+            case {"type": "array", "items": dict(items)}:
+                return ListOf(self._type(items))
+            case {"type": "map", "keys": dict(keys), "values": dict(values)}:
+                return MapOf(self._type(keys), self._type(values))
+            case {"type": "struct"}:
+                return self._struct(schema, name=name)
+            case {"type": str(plain)} if plain in PLAIN:
+                return Scalar(PLAIN[plain])
+        raise SchemaError(
+            f"{full_name(self.keyspace, self.table)}: a Connect schema of type {schema.get('type')!r} is not known; "
+            f"expected struct, array, map, {', '.join(PLAIN)}",
+            where=self._where,
+        )
+
+    def _struct(self, schema: JsonObject, *, name: str) -> Udt:
+        keyspace, _, last = name.rpartition(".")
+        fields = tuple((str(field["field"]), self._type(field)) for field in _fields(schema))
+        return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
+
+
+def _fields(schema: Mapping[str, Json]) -> list[JsonObject]:
+    fields = schema.get("fields")
+    return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+
+
+def _is_range(field: JsonObject) -> bool:
+    return field.get("field") in _RANGE_FIELDS and field.get("name") == field.get("field")

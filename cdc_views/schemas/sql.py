@@ -1,0 +1,223 @@
+"""SQL DDL of Postgres, MySQL and MariaDB into tables.
+
+sqlglot splits the text into tokens; what a table is made of is read here, because sqlglot's parser gives up a whole
+CREATE TABLE for one type it does not know (MariaDB's `inet6`). CREATE, ALTER, RENAME and DROP TABLE are applied in
+order, other statements are skipped. The keyspace of a table is its schema (Postgres) or database (MySQL).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from cdc_views.model.schema import TableSchema
+from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.sql_alter import apply_action
+from cdc_views.schemas.sql_columns import read_column
+from cdc_views.schemas.sql_key import read_key_columns
+from cdc_views.schemas.sql_lexer import tokenize
+from cdc_views.schemas.sql_types import SqlType, logical_type
+from cdc_views.schemas.table_draft import DraftColumn, TableDraft
+from cdc_views.schemas.tokens import Cursor, Token
+
+_COMMENTS_AND_STRINGS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
+_MYSQL_MARKS = re.compile(
+    r"`|\b(?:auto_increment|unsigned|zerofill|datetime|tinyint|mediumint|(?:tiny|medium|long)(?:text|blob)"
+    r"|engine\s*=|charset|on\s+update\s+current_timestamp|year|modify|(?:enum|set)\s*\()",
+    re.IGNORECASE,
+)
+_POSTGRES_MARKS = re.compile(
+    r"::|\[\s*\]|\$\$|\b(?:bytea|jsonb|timestamptz|timetz|(?:big|small)?serial|with(?:out)?\s+time\s+zone|only|owner\s+to"
+    r"|character\s+varying|tsvector|search_path|replica\s+identity|float8|int8|interval|inet)\b",
+    re.IGNORECASE,
+)
+_NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
+_TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
+_MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
+
+
+def guess_dialect(text: str) -> str:
+    """Return `mysql` where the text shows more of MySQL's and MariaDB's words than of Postgres's, else `postgres`."""
+    bare = _COMMENTS_AND_STRINGS.sub(" ", text)
+    return "mysql" if len(_MYSQL_MARKS.findall(bare)) > len(_POSTGRES_MARKS.findall(bare)) else "postgres"
+
+
+def read_sql(text: str, *, keyspace: str = "", where: str = "", dialect: str = "") -> Catalog:
+    """Return the tables of SQL DDL.
+
+    Args:
+        text: Any number of statements.
+        keyspace: The schema or database of unqualified names before `USE` or `SET search_path`.
+        where: The file's name for error messages.
+        dialect: `postgres` or `mysql` (MariaDB too); guessed from the text when empty.
+
+    Raises:
+        SchemaError: A CREATE or ALTER TABLE cannot be read. A table without a key is in the catalog's `refused`.
+    """
+    dialect = dialect or guess_dialect(text)
+    cursor = Cursor(tokenize(text, dialect=dialect, where=where), where=where, folds_case=dialect == "postgres")
+    return _Reader(cursor, keyspace=keyspace, dialect=dialect).read()
+
+
+class _Reader:
+    """The state of a database's tables while statements are applied."""
+
+    def __init__(self, cursor: Cursor, *, keyspace: str, dialect: str) -> None:
+        self._cursor, self._keyspace, self._dialect = cursor, keyspace, dialect
+        self._parts = _MYSQL_TABLE_PARTS if dialect == "mysql" else _TABLE_PARTS
+        self._tables: dict[str, TableDraft[SqlType]] = {}
+
+    def read(self) -> Catalog:
+        """Apply every statement and return the tables."""
+        while not self._cursor.at_end:
+            self._statement()
+            self._cursor.skip_until(";")
+            self._cursor.accept_symbol(";")
+        builders = {name: partial(self._finish, draft) for name, draft in self._tables.items()}
+        return build_catalog(builders, where=self._cursor.where)
+
+    def _finish(self, draft: TableDraft[SqlType]) -> TableSchema:
+        return draft.finish(partial(logical_type, dialect=self._dialect))
+
+    def _statement(self) -> None:
+        cursor = self._cursor
+        if cursor.accept("create"):
+            self._create()
+        elif cursor.accept("alter", "table"):
+            self._alter()
+        elif cursor.accept("drop", "table"):
+            self._drop()
+        elif cursor.accept("rename", "table"):
+            self._rename()
+        elif cursor.accept("use"):
+            self._keyspace = cursor.name("a database's name")
+        elif cursor.accept("set", "search_path"):
+            self._search_path()
+
+    def _search_path(self) -> None:
+        cursor = self._cursor
+        if not cursor.accept("to"):
+            cursor.accept_symbol("=")
+        token = cursor.token
+        if not cursor.at_end and token.text:
+            self._keyspace = cursor.advance().text
+
+    def _create(self) -> None:
+        cursor = self._cursor
+        replaces = cursor.accept("or", "replace")
+        while any(cursor.accept(word) for word in ("temporary", "temp", "unlogged", "global", "local", "foreign")):
+            pass
+        if not cursor.accept("table"):
+            return
+        if_not_exists = cursor.accept("if", "not", "exists")
+        start = cursor.token
+        keyspace, name = self._qualified()
+        if cursor.sees("partition", "of"):
+            return  # its rows are read through the parent
+        known = self._tables.get(full_name(keyspace, name))
+        if known is not None and not replaces:
+            if not if_not_exists:
+                known.refuse("created a second time; keep one CREATE TABLE", at=start)
+            return
+        draft: TableDraft[SqlType] = TableDraft(
+            keyspace,
+            name,
+            cursor.where,
+            readded_advice=_NOT_ADDED_TWICE,
+            ignores_case=self._dialect == "mysql",
+        )
+        self._tables[draft.full_name] = draft
+        self._body(draft, start=start)
+
+    def _qualified(self) -> tuple[str, str]:
+        """Read a table's name and return its keyspace and name; a catalog in front of them is left out."""
+        names = [self._cursor.name("a table's name")]
+        while self._cursor.accept_symbol("."):
+            names.append(self._cursor.name("a table's name"))
+        return (names[-2] if len(names) > 1 else self._keyspace), names[-1]
+
+    def _body(self, draft: TableDraft[SqlType], *, start: Token) -> None:
+        cursor = self._cursor
+        if cursor.accept("like"):
+            self._copy(draft, start=start)
+            return
+        if not cursor.accept_symbol("("):
+            draft.refuse("CREATE TABLE without columns; write the columns out", at=start)
+            return
+        while not cursor.sees_symbol(")"):
+            self._element(draft)
+            if not cursor.accept_symbol(","):
+                break
+        cursor.expect_symbol(")")
+
+    def _element(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        start = cursor.token
+        if cursor.accept("like"):
+            self._copy(draft, start=start)
+        elif any(cursor.sees(word) for word in self._parts) or cursor.sees("period", "for"):
+            key = read_key_columns(cursor)
+            if key:
+                draft.partition = list(key)
+        else:
+            column = read_column(cursor)
+            draft.add(DraftColumn(column.name, column.type), at=column.start)
+            if column.is_key:
+                draft.partition.append(column.name)
+
+    def _copy(self, draft: TableDraft[SqlType], *, start: Token) -> None:
+        source = self._known(*self._qualified())
+        if source is None:
+            draft.refuse("LIKE names a table that the file does not create before", at=start)
+        else:
+            draft.columns = {**draft.columns, **source.columns}
+            draft.partition = list(source.partition)
+        self._cursor.skip_until(",", ")", ";")
+
+    def _known(self, keyspace: str, name: str) -> TableDraft[SqlType] | None:
+        """Return the table meant; an unqualified name also means the file's only table of that name."""
+        found = self._tables.get(full_name(keyspace, name))
+        if found is not None or keyspace != self._keyspace:
+            return found
+        same = [draft for draft in self._tables.values() if draft.name == name]
+        return same[0] if len(same) == 1 else None
+
+    def _alter(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        cursor.accept("only")
+        start = cursor.token
+        keyspace, name = self._qualified()
+        cursor.accept_symbol("*")
+        draft = self._known(keyspace, name)
+        if draft is None:
+            draft = TableDraft(keyspace, name, cursor.where)
+            draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=start)
+            self._tables[draft.full_name] = draft
+        before = draft.full_name
+        apply_action(cursor, draft)
+        while cursor.accept_symbol(","):
+            apply_action(cursor, draft)
+        self._tables = {draft.full_name if name == before else name: table for name, table in self._tables.items()}
+
+    def _drop(self) -> None:
+        self._cursor.accept("if", "exists")
+        while True:
+            draft = self._known(*self._qualified())
+            if draft is not None:
+                del self._tables[draft.full_name]
+            if not self._cursor.accept_symbol(","):
+                break
+
+    def _rename(self) -> None:
+        cursor = self._cursor
+        while True:
+            draft = self._known(*self._qualified())
+            cursor.expect("to")
+            keyspace, name = self._qualified()
+            if draft is not None:
+                del self._tables[draft.full_name]
+                draft.keyspace, draft.name = keyspace, name
+                self._tables[draft.full_name] = draft
+            if not cursor.accept_symbol(","):
+                break

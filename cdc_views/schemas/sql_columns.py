@@ -1,0 +1,107 @@
+"""One column definition of SQL DDL: its name, its type, and whether it is the key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc_views.schemas.sql_types import SqlType
+from cdc_views.schemas.tokens import Cursor, Token, TokenKind
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """A column as DDL writes it."""
+
+    start: Token
+    name: str
+    type: SqlType
+    is_key: bool
+
+
+_TWO_WORDS = (
+    ("double", "precision"),
+    ("bit", "varying"),
+    ("character", "varying"),
+    ("char", "varying"),
+    ("char", "byte"),
+    ("national", "character"),
+    ("national", "char"),
+    ("national", "varchar"),
+    ("long", "varchar"),
+    ("long", "varbinary"),
+)
+_LONG = {"long varbinary": "blob", "long varchar": "text"}
+
+
+def read_column(cursor: Cursor) -> ColumnText:
+    """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
+
+    Raises:
+        SchemaError: No column's name and type come next.
+    """
+    start = cursor.token
+    name = cursor.name("a column's name")
+    kind = read_type(cursor)
+    is_key = False
+    while not (cursor.at_end or any(cursor.sees_symbol(symbol) for symbol in (",", ")", ";"))):
+        # MySQL reads a bare KEY after a column as PRIMARY KEY
+        if cursor.accept("primary", "key") or (cursor.sees("key") and not is_key):
+            is_key = True
+            cursor.accept("key")
+        elif not (cursor.accept("unique", "key") or cursor.accept("references")):
+            cursor.skip_group()
+    return ColumnText(start, name, kind, is_key)
+
+
+def read_type(cursor: Cursor) -> SqlType:
+    """Read a type, with its arguments, array brackets, `UNSIGNED` and `WITH TIME ZONE`.
+
+    Raises:
+        SchemaError: No type comes next.
+    """
+    name = _type_name(cursor)
+    arguments = _arguments(cursor)
+    is_unsigned = has_zone = False
+    while True:
+        if cursor.accept("unsigned") or cursor.accept("zerofill"):
+            is_unsigned = True  # ZEROFILL implies it
+        elif cursor.accept("with", "time", "zone"):
+            has_zone = True
+        elif not (cursor.accept("without", "time", "zone") or cursor.accept("signed")):
+            break
+    return SqlType(name, arguments, is_unsigned, has_zone, dimensions=_dimensions(cursor))
+
+
+def _type_name(cursor: Cursor) -> str:
+    for words in _TWO_WORDS:
+        if cursor.accept(*words):
+            joined = " ".join(words)
+            return _LONG.get(joined, joined)
+    name = cursor.name("the column's type")
+    while cursor.accept_symbol("."):  # pg_catalog.int4, public.mood
+        name = cursor.name("the column's type")
+    return name.lower()
+
+
+def _arguments(cursor: Cursor) -> tuple[str, ...]:
+    if not cursor.accept_symbol("("):
+        return ()
+    found: list[str] = []
+    sign = ""
+    while not (cursor.at_end or cursor.sees_symbol(")")):
+        token = cursor.advance()
+        if token.kind is not TokenKind.SYMBOL:
+            found.append(sign + token.text)
+        sign = "-" if token.kind is TokenKind.SYMBOL and token.text == "-" else ""  # numeric(5, -2)
+    cursor.expect_symbol(")")
+    return tuple(found)
+
+
+def _dimensions(cursor: Cursor) -> int:
+    dimensions = 0
+    if cursor.accept("array"):  # `int ARRAY[4]` is one dimension
+        dimensions = 0 if cursor.sees_symbol("[") else 1
+    while cursor.sees_symbol("["):
+        cursor.skip_group()
+        dimensions += 1
+    return dimensions

@@ -1,0 +1,156 @@
+"""Table schemas written by hand, in YAML or JSON::
+
+    keyspace: shop                      # default: the project's
+    table: orders                       # or `name:`, which may be keyspace.table
+    types:                              # user types, in any order
+      addr: {street: text, zip: int}
+    columns:                            # CQL type text; also datetime, instant, json and decimal(12,4)
+      tenant: text
+      placed: {type: timestamp, order: desc}
+      country: {type: text, role: static}
+      total: decimal
+      ship_to: frozen<addr>
+    primary_key: [[tenant], placed]     # as in CQL: (partition columns…), clustering columns…
+    dropped:                            # columns dropped in the past (rule W6), at in microseconds
+      - {name: old, at: 1700000000000000, type: text}
+
+Instead of `primary_key`: `partition_key: [tenant]` and `clustering_key: [placed]`, or `role: partition` and
+`role: clustering` on columns, in key order. Several tables: a list `tables:` of such mappings; `keyspace` and `types`
+beside it are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdc_views.errors import did_you_mean
+from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
+from cdc_views.model.types import LogicalType
+from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.cql import read_type_text
+from cdc_views.schemas.cql_types import TypeScope
+from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.yaml_nodes import Place, compose
+
+_TABLE_KEYS = {
+    "keyspace",
+    "table",
+    "name",
+    "columns",
+    "primary_key",
+    "partition_key",
+    "clustering_key",
+    "types",
+    "dropped",
+}
+_KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)
+
+Types = dict[tuple[str, str], tuple[tuple[str, WrittenType], ...]]
+
+
+def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
+    """Return the tables of a YAML (or JSON) schema in the form above.
+
+    Args:
+        text: The document.
+        keyspace: The keyspace of tables that name none.
+        where: The file's name for error messages.
+
+    Raises:
+        SchemaError: The text is not YAML, or no mapping with `columns` or `tables`. What is wrong with one table is
+            in the catalog's `refused`; its message names the line.
+    """
+    root = compose(text, where=where)
+    if "tables" not in root:
+        tables = [_Table(root, keyspace=keyspace, shared={})]
+    else:
+        root.allow({"keyspace", "types", "tables"})
+        shared_keyspace = root.text("keyspace", default=keyspace)
+        shared = _types(root, keyspace=shared_keyspace)
+        tables = [_Table(part, keyspace=shared_keyspace, shared=shared) for part in root.child("tables").items()]
+    return build_catalog({table.full_name: table.schema for table in tables}, where=where)
+
+
+def _types(place: Place, *, keyspace: str) -> Types:
+    types = place.child("types").mapping() if "types" in place else {}
+    return {
+        (keyspace, name): tuple((field, _written(kind)) for field, kind in fields.mapping().items())
+        for name, fields in types.items()
+    }
+
+
+def _written(place: Place) -> WrittenType:
+    line, column = place.start
+    return read_type_text(place.as_text("a type"), where=place.where, line=line, column=column)
+
+
+class _Table:
+    """One table's mapping."""
+
+    def __init__(self, place: Place, *, keyspace: str, shared: Types) -> None:
+        self._place, self._shared = place, shared
+        name = place.text("table" if "table" in place else "name", default="")
+        if not name:
+            raise place.error("the table has no name; expected `table: …`")
+        own, dot, last = name.partition(".")
+        self._keyspace = place.text("keyspace", default=own if dot else keyspace)
+        self._name = last if dot else name
+
+    @property
+    def full_name(self) -> str:
+        """`keyspace.table`."""
+        return full_name(self._keyspace, self._name)
+
+    def schema(self) -> TableSchema:
+        """Return the table; key columns first, in key order."""
+        self._place.allow(_TABLE_KEYS)
+        written = self._shared | _types(self._place, keyspace=self._keyspace)
+        scope = TypeScope(self._keyspace, written=written, where=self._place.where, allows_relational=True)
+        columns = {name: _column(place, name=name, scope=scope) for name, place in self._place.child("columns").mapping().items()}
+        ordered = [column for role in _KEY_ROLES for column in self._key(role, columns=columns)]
+        ordered += [column for name, column in columns.items() if name not in {key.name for key in ordered}]
+        dropped = self._place.child("dropped").items() if "dropped" in self._place else []
+        return TableSchema(self._keyspace, self._name, tuple(ordered), tuple(_dropped(place, scope=scope) for place in dropped))
+
+    def _key(self, role: Role, *, columns: Mapping[str, Column]) -> list[Column]:
+        """Return the key columns of one role, from whichever of the three ways the table uses."""
+        if "primary_key" in self._place:
+            names = self._primary_key()[_KEY_ROLES.index(role)]
+        elif "partition_key" in self._place:
+            listed = f"{role.value}_key"
+            names = self._place.child(listed).one_or_more() if listed in self._place else []
+        else:
+            return [column for column in columns.values() if column.role is role]
+        return [self._key_column(name, role=role, columns=columns) for name in names]
+
+    def _primary_key(self) -> tuple[list[Place], list[Place]]:
+        parts = self._place.child("primary_key").one_or_more()
+        return (parts[0].one_or_more() if parts else []), parts[1:]
+
+    def _key_column(self, place: Place, *, role: Role, columns: Mapping[str, Column]) -> Column:
+        name = place.as_text("a key column's name")
+        if name not in columns:
+            raise place.error(f"{self.full_name} has no key column {name!r}{did_you_mean(name, columns)}")
+        declared = columns[name]
+        if declared.role not in (Role.REGULAR, role):
+            raise place.error(f"column {name!r} has `role: {declared.role.value}`, but the key says {role.value}")
+        return Column(name, declared.type, role, declared.descending)
+
+
+def _column(place: Place, *, name: str, scope: TypeScope) -> Column:
+    if place.is_scalar:
+        return Column(name, scope.resolve(_written(place)))
+    place.allow({"type", "role", "order"})
+    role = place.choice("role", among={role.value: role for role in Role}, default=Role.REGULAR)
+    descending = place.choice("order", among={"asc": False, "desc": True}, default=False)
+    return Column(name, _type(place, scope=scope), role, descending)
+
+
+def _type(place: Place, *, scope: TypeScope) -> LogicalType:
+    return scope.resolve(_written(place.child("type")))
+
+
+def _dropped(place: Place, *, scope: TypeScope) -> DroppedColumn:
+    place.allow({"name", "at", "type"})
+    kind = _type(place, scope=scope) if "type" in place else None
+    return DroppedColumn(place.text("name"), place.child("at").as_integer("the drop's time in microseconds"), kind)

@@ -1,0 +1,104 @@
+"""Which files of a state a condition on the partition key can reach."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from cdc_views.engines.base import Sources
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.conditions import Condition
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column, TableSchema
+from cdc_views.plan.compact import is_bytes
+from cdc_views.plan.where import on_partition, parse_where
+from cdc_views.rules.codec.physical import arrow_type
+from cdc_views.state.state_table import StateTable
+from cdc_views.storage.relation import Relation
+
+
+def digest(*texts: str) -> str:
+    """Return the binary digest of a partition key whose columns have these texts; what `plan.expr.Bucket` computes.
+
+    >>> digest("3", "x")[:4]
+    '1100'
+    """
+    return hashlib.md5("|".join(texts).encode(), usedforsecurity=False).hexdigest().translate(_PARITY)
+
+
+_PARITY = str.maketrans("0123456789abcdef", "01" * 8)
+"""Each hex digit's last bit."""
+
+
+def of_whole_table(relation: Relation) -> list[str]:
+    """Return the digest that facts about the whole table lie under, which have no key; empty where a table cannot have them."""
+    return [digest()] if relation.order is WriteOrder.LOG_POSITION else []
+
+
+def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
+    """Return `sources` without the state's files that a condition in DuckDB's SQL rules out.
+
+    Facts about the whole table have no key and are always read, where a table can have them.
+    """
+    relation = sources.raw.relation
+    key = one_partition(relation.shown, where)
+    if key is None:
+        return sources
+    wanted = [digest(*key), *of_whole_table(relation)]
+    files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
+    kept = {file.path for file in files}
+    return only(sources, lambda path: path in kept)
+
+
+def only(sources: Sources, keeps: Callable[[str], bool]) -> Sources:
+    """Return `sources` with those files of the state that `keeps` says; the raw table's stay."""
+
+    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path for path in paths if keeps(path))
+
+    return replace(
+        sources,
+        base=kept(sources.base),
+        plain=kept(sources.plain),
+        overlay=kept(sources.overlay),
+        overlay_plain=kept(sources.overlay_plain),
+        runs=kept(sources.runs),
+        covered="",
+    )
+
+
+def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
+    """Return the texts of the only partition key that the condition lets through; None where it names none.
+
+    Only `column = literal` counts, of columns whose stored form is the literal: whole numbers, and texts.
+    """
+    condition = on_partition(schema, parse_where(schema, Condition(where)))
+    if condition is None or any(is_bytes(column) for column in schema.partition):
+        return None
+    found = dict(_equalities(condition.tree.unnest()))
+    texts = [_stored_text(column, found.get(physical_name(column.name))) for column in schema.partition]
+    return None if None in texts else tuple(text for text in texts if text is not None)
+
+
+def _stored_text(column: Column, literal: exp.Literal | None) -> str | None:
+    """The text of the stored value that equals the literal; None where SQL would convert one of the two first."""
+    if literal is None:
+        return None
+    stored = arrow_type(column.type)
+    if pa.types.is_integer(stored):
+        return str(int(literal.name)) if literal.is_int else None
+    return str(literal.name) if pa.types.is_string(stored) and literal.is_string else None
+
+
+def _equalities(tree: exp.Expression) -> Iterator[tuple[str, exp.Literal]]:
+    for conjunct in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        equality = conjunct.unnest()
+        if not isinstance(equality, exp.EQ):
+            continue
+        for column, value in ((equality.left, equality.right), (equality.right, equality.left)):
+            if isinstance(column, exp.Column) and isinstance(value, exp.Literal):
+                yield column.name, value

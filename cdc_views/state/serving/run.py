@@ -1,0 +1,186 @@
+"""Bring a serving table up to date with its state: the buckets in which something landed or expired, and no others.
+
+A run never reads what the table holds. It asks the raw events that landed since which partitions they are about, and
+Delta's log which buckets hold a row that expired; of those buckets it computes the rows anew from the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine, Sources
+from cdc_views.engines.serving import ServingWrite
+from cdc_views.errors import UsageError
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.plan import names
+from cdc_views.plan.compact import PART
+from cdc_views.plan.serving import touched_buckets
+from cdc_views.rules.facts import FactKind
+from cdc_views.state.buckets import digest, only
+from cdc_views.state.run import at_rest, digits_for
+from cdc_views.state.serving.table import (
+    OURS,
+    Note,
+    ServingTable,
+    create_serving,
+    open_serving,
+    setting_of,
+    transaction_name,
+)
+from cdc_views.state.state_table import StateTable, checked, id_of, open_state
+from cdc_views.state.tail import tail_of
+from cdc_views.state.taking import why_changed
+from cdc_views.storage.relation import RawTable
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one call did to a serving table.
+
+    Attributes:
+        is_new: Whether anything was written.
+        raw_version: The version of the raw table that the rows show.
+        clock: Epoch seconds that the rows written last were evaluated at.
+        rows: Rows in the table now.
+        buckets: How many buckets were written; 0 where the whole table was.
+        why: Why the whole table was; empty where it was not.
+    """
+
+    is_new: bool
+    raw_version: int
+    clock: int
+    rows: int
+    buckets: int = 0
+    why: str = ""
+
+    def line(self) -> str:
+        """One line for people."""
+        if not self.is_new:
+            return f"serving table is up to date: {self.rows:,} rows"
+        what = f"written ({self.why})" if self.why else f"brought up to date in {self.buckets:,} buckets"
+        return f"serving table {what}: {self.rows:,} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """What to write: some buckets, or everything and why."""
+
+    parts: tuple[str, ...] = ()
+    why: str = ""
+
+
+def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int, full: bool = False) -> Served:
+    """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
+
+    Args:
+        engine: What computes rows.
+        raw: The raw table of the state.
+        state: Location of the state, which is there.
+        location: Where the serving table is, or is to be.
+        now: The clock of rule C4, epoch seconds. A table never goes back in time: an earlier one counts as the last.
+        full: Write all of it, whatever is there.
+
+    Raises:
+        UsageError: There is no state, or something else is at `location`.
+        ConflictError: Other runs kept committing first.
+    """
+    create_serving(location, raw.relation)
+    for _ in range(ATTEMPTS):
+        try:
+            return _attempt(engine, raw, state, location, now=now, full=full)
+        except ConflictError:
+            continue
+    raise ConflictError(f"{location}: other runs keep committing first; run the command again")
+
+
+def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
+    with delta_errors(raw.location):
+        table = DeltaTable(raw.location)
+    state = checked(open_state(state_location, raw.relation, raw=table), table)
+    if state is None or state.mark is None:
+        raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
+    state_id = id_of(state.location)
+    serving = open_serving(location, raw.relation, state_id=state_id)
+    note = _note(serving, raw, state_id, now=now)
+    finest = digits_for(sum(file.rows for file in state.files))
+    due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
+    if not due.parts and not due.why:
+        assert serving.raw_version is not None
+        return Served(False, serving.raw_version, note.clock, serving.rows)
+    if due.why:
+        note = replace(note, digits=finest)
+    is_again = serving.mark is not None and serving.mark.version >= state.mark.version
+    mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
+    write = ServingWrite(
+        of_buckets(at_rest(raw, state), state, due.parts),
+        note.clock,
+        location,
+        serving.version,
+        note.digits,
+        due.parts,
+        (transaction_name(state_id), mark.number),
+        note.text(),
+    )
+    engine.write_serving(write)
+    rows = open_serving(location, raw.relation, state_id=state_id).rows
+    return Served(True, state.mark.version, note.clock, rows, len(due.parts), due.why)
+
+
+def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
+    """What a commit of now would say."""
+    clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
+    return Note(clock, setting_of(raw.relation), state_id, digits)
+
+
+def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
+    """What landed since the serving table's version of raw, or has expired since it was written."""
+    if serving.raw_version is None:
+        return _Due(why="it held nothing of this state")
+    if why := why_changed(serving.location, serving.version, ours=OURS):
+        return _Due(why=why)
+    if serving.note is None:
+        return _Due(why="nobody knows as of when it is")
+    if serving.note.state != note.state:
+        # a mark of this state is in the log, from before another one was served: `rebuild --back`
+        return _Due(why="the state is another one")
+    if serving.note.setting != note.setting:
+        return _Due(why="the schema, or what columns are shown as, changed")
+    if finest > serving.note.digits:
+        return _Due(why="it grew and gets more buckets")
+    tail = tail_of(table, after=serving.raw_version)
+    if tail.rebuild:
+        return _Due(why=tail.rebuild)
+    landed = _landed(engine, Sources(raw, tail.version, tail=tail.files), digits=note.digits)
+    if landed is None:
+        return _Due(why="the table was truncated")
+    return _Due(tuple(sorted(landed | serving.expired(note.clock))))
+
+
+def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
+    """The buckets that events since are about; None for all of them."""
+    if not tail.tail:
+        return set()
+    found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
+    if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
+        return None
+    return set(found.column(PART).to_pylist())
+
+
+def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
+    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it.
+
+    Facts about the whole table have no key and are always read.
+    """
+    if not parts:
+        return sources
+    wanted = {part[1:] for part in parts}
+    begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
+    kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
+    return only(sources, lambda path: path in kept)
+
+
+def _begins(text: str, wanted: set[str]) -> bool:
+    """Whether a bucket's digits begin those of a file that is split more finely."""
+    return any(text[:size] in wanted for size in range(len(text) + 1))

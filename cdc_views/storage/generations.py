@@ -1,0 +1,79 @@
+"""The generations of a table's state: folders 1, 2, … and a file that says which one is read.
+
+Switching replaces that file by a rename, which is atomic: a reader sees one generation or the other, and the one before
+stays until `maintain` takes it away.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc_views.errors import EngineError, UsageError
+from cdc_views.model.whole_files import write_whole
+
+_CURRENT = "current"
+_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """Those of one table, in the folder `root`."""
+
+    root: Path
+
+    @property
+    def current(self) -> int:
+        """The generation that is read; the first where nothing was switched."""
+        file = self.root / _CURRENT
+        if not file.exists():
+            return _FIRST
+        text = file.read_text("ascii", errors="replace").strip()
+        if not text.isdigit():
+            known = self.numbers
+            remedy = f"write {known[-1]} into it" if known else "delete it"
+            raise EngineError(f"{file}: holds {text!r}; the number of a generation was expected, one of {known}; {remedy}")
+        return int(text)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The generations that are there."""
+        return sorted(int(path.name) for path in self.root.iterdir() if path.name.isdigit()) if self.root.is_dir() else []
+
+    def location(self, number: int) -> str:
+        """Return where a generation is, or is to be."""
+        return str(self.root / str(number))
+
+    @property
+    def following(self) -> int:
+        """A number that no generation has."""
+        return max([self.current, *self.numbers]) + 1
+
+    def before(self, is_built: Callable[[str], bool]) -> int | None:
+        """Return the newest complete generation before the current one; None where there is none.
+
+        `is_built` says of a location whether the generation there is complete: a run that was killed leaves one that is not.
+        """
+        earlier = [number for number in self.numbers if number < self.current and is_built(self.location(number))]
+        return earlier[-1] if earlier else None
+
+    def previous(self, is_built: Callable[[str], bool]) -> int:
+        """Return what `before` does; raises `UsageError` where there is none."""
+        number = self.before(is_built)
+        if number is None:
+            raise UsageError(f"{self.root}: there is no generation before {self.current} to go back to that was completed")
+        return number
+
+    def switch(self, number: int) -> None:
+        """Make a generation the one that is read."""
+        if number not in self.numbers:
+            raise UsageError(f"{self.root}: there is no generation {number}; there are {self.numbers}")
+        write_whole(self.root / _CURRENT, f"{number}\n")
+
+    def remove(self, number: int) -> None:
+        """Delete a generation; never the current one."""
+        if number == self.current:
+            raise UsageError(f"{self.root}: generation {number} is the one that is read")
+        shutil.rmtree(self.location(number))

@@ -1,0 +1,171 @@
+"""Facts back from the rows of a raw table: the inverse of `Relation.rows`, and the filter that finds a key's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.schema import Column, Role
+from cdc_views.model.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
+from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
+from cdc_views.rules.codec.comparable import comparable, partition_identity
+from cdc_views.rules.codec.from_sort_key import uncomparable
+from cdc_views.rules.codec.physical import from_physical, to_physical
+from cdc_views.rules.codec.serialized import deserialize, serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
+from cdc_views.rules.oracle import path_type
+from cdc_views.storage.relation import Relation, element_value_type
+
+Record = Mapping[str, Any]
+"""A row of the raw table, or a struct in it, as Arrow gives it to Python."""
+
+
+def facts_of(relation: Relation, table: pa.Table) -> Iterator[Fact]:
+    """Yield the fact of each row, in order; columns that `table` lacks are absent from every fact."""
+    for batch in table.to_batches(max_chunksize=10_000):
+        for record in batch.to_pylist():
+            yield _fact(relation, record)
+
+
+def rows_filter(relation: Relation, partition: tuple[Any, ...], *, clustering: tuple[Any, ...] | None) -> ds.Expression:
+    """Return the condition on raw rows that can bear on one row: its own, its partition's, and truncates.
+
+    `clustering` None: no rows, only what is about the whole partition.
+    """
+    schema = relation.schema
+    kind = ds.field(KIND)
+    mine = _all_equal(schema.partition, partition)
+    of_partition = kind.isin([FactKind.PARTITION.value, FactKind.STATIC.value, FactKind.RANGE.value])
+    if clustering is not None:
+        of_partition = of_partition | ((kind == FactKind.ROW.value) & _all_equal(schema.clustering, clustering))
+    return (kind == FactKind.TABLE.value) | (mine & of_partition)
+
+
+def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expression:
+    """Return the condition on raw rows that can bear on a partition or any of its rows: its own, and truncates."""
+    return (ds.field(KIND) == FactKind.TABLE.value) | _all_equal(relation.schema.partition, partition)
+
+
+def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
+    condition = ds.scalar(True)
+    for column, value in zip(columns, values, strict=True):
+        condition = condition & _equal(column, value)
+    return condition
+
+
+def _equal(column: Column, value: Any) -> ds.Expression:
+    if carries_comparable(column.type):
+        identity = partition_identity if column.role is Role.PARTITION else comparable
+        return ds.field(key_name(column.name)) == identity(column.type, value)
+    stored = ds.field(physical_name(column.name))
+    physical = to_physical(column.type, value)
+    return stored.is_null() if physical is None else stored == physical
+
+
+def _fact(relation: Relation, record: Record) -> Fact:
+    schema, kind = relation.schema, FactKind(record[KIND])
+    simple, elements = _columns(relation, record)
+    start, end = record.get("_from"), record.get("_to")
+    return Fact(
+        kind,
+        () if kind is FactKind.TABLE else key_of(schema.partition, record),
+        clustering=key_of(schema.clustering, record) if kind is FactKind.ROW else (),
+        liveness=_liveness(record["_live"]),
+        deletion=_deletion(record["_deleted"]),
+        start=None if start is None else bound_of(relation, start),
+        end=None if end is None else bound_of(relation, end),
+        cells=simple,
+        elements=elements,
+        origin=_origin(record["_origin"]),
+    )
+
+
+def _origin(stored: Record | None) -> Origin:
+    """Where a fact was read; a state does not keep that."""
+    return Origin() if stored is None else Origin(**{name: stored[name] for name in ("node", "segment", "position")})
+
+
+def key_of(columns: tuple[Column, ...], record: Record) -> tuple[Any, ...]:
+    """Return the native values of key columns."""
+    return tuple(
+        deserialize(column.type, record[bytes_name(column.name)])
+        if reads_from_bytes(column.type)
+        else _native(column.type, record[physical_name(column.name)])
+        for column in columns
+    )
+
+
+def _native(kind: LogicalType, stored: Any) -> Any:
+    """A value that is there: stored null is the value of 0 bytes."""
+    return EMPTY if stored is None else from_physical(kind, stored)
+
+
+def _columns(relation: Relation, record: Record) -> tuple[dict[str, Cell], dict[str, Elements]]:
+    simple: dict[str, Cell] = {}
+    elements: dict[str, Elements] = {}
+    for column in relation.schema.statics + relation.schema.regulars:
+        stored = record.get(physical_name(column.name))
+        if stored is None:
+            continue
+        if column.type.is_multicell:
+            elements[column.name] = _elements(column.type, stored)
+        else:
+            simple[column.name] = _cell(column.type, stored)
+    return simple, elements
+
+
+def _elements(kind: LogicalType, stored: Record) -> Elements:
+    cells: list[tuple[Any, Cell]] = []
+    if isinstance(kind, Udt):
+        fields = stored["cells"] or {}
+        present = [(name, field, fields.get(physical_name(name))) for name, field in kind.fields]
+        cells = [(name, _cell(field, cell)) for name, field, cell in present if cell is not None]
+    else:
+        path, value = path_type(kind), element_value_type(kind)
+        cells = [(path_of(path, cell), _cell(value, cell)) for cell in stored["cells"] or ()]
+    return Elements(_deletion(stored["deletion"]), tuple(cells))
+
+
+def path_of(kind: LogicalType, cell: Record) -> Any:
+    """Return the native path of an element, whose paths are of `kind`."""
+    return deserialize(kind, cell["path_bytes"]) if reads_from_bytes(kind) else _native(kind, cell["path"])
+
+
+def _cell(kind: LogicalType | None, stored: Record) -> Cell:
+    """One cell; `kind` is None for a set's elements, which carry no value."""
+    ttl, expires_at, deleted_at = unrank(stored["rank"])
+    written = int(stored["written"])
+    if deleted_at is not None:
+        return Cell(written, deleted_at=deleted_at)
+    if kind is None:
+        return Cell(written, b"", b"", ttl, expires_at)
+    if carries_order_bytes(kind):
+        given = bytes(stored["bytes"] or b"")
+        return Cell(written, deserialize(kind, given), given, ttl, expires_at)
+    value = _native(kind, stored["value"])
+    return Cell(written, value, serialize(kind, value), ttl, expires_at)
+
+
+def _liveness(stored: Record | None) -> Liveness | None:
+    if stored is None:
+        return None
+    ttl, expires_at, _ = unrank(stored["rank"])
+    return Liveness(int(stored["written"]), ttl, expires_at)
+
+
+def _deletion(stored: Record | None) -> Deletion | None:
+    return None if stored is None else Deletion(int(stored["written"]), stored["at"])
+
+
+def bound_of(relation: Relation, stored: Record) -> Bound:
+    """Return one end of a range."""
+    prefix = []
+    for column in relation.schema.clustering[: stored["size"]]:
+        value = stored[physical_name(column.name)]
+        decoded = uncomparable(column.type, value) if carries_comparable(column.type) else _native(column.type, value)
+        prefix.append(decoded)
+    return Bound(tuple(prefix), stored["inclusive"])
