@@ -47,7 +47,16 @@ COMMITS = (
 """Where a run makes something last: it is killed before or after one of these."""
 
 
-for _lazy in ("applying", "history", "maintaining", "materializing", "rebuilding", "retention", "ingest", "landing.streams"):
+for _lazy in (
+    "operations.applying",
+    "operations.history",
+    "operations.maintaining",
+    "operations.materializing",
+    "operations.rebuilding",
+    "operations.retention",
+    "operations.ingest",
+    "landing.streams",
+):
     # one that is first imported while a function is replaced would keep the replacement
     importlib.import_module(f"cdc_views.{_lazy}")
 
