@@ -16,7 +16,7 @@ from strategies.bigquery_project import RemoteProject, is_asked_for, remote_proj
 from strategies.histories import NOW
 from strategies.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by
 
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact

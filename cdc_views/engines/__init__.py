@@ -19,7 +19,7 @@ def open_engine(name: str, *, warehouse: Path) -> Engine:
     Raises `ConfigError` for an unknown name, `UnsupportedError` for one that is not there yet or not installed.
     """
     if name == "duckdb":
-        from cdc_views.engines.duckdb import DuckDbEngine
+        from cdc_views.engines.duckdb.engine import DuckDbEngine
 
         return DuckDbEngine(warehouse / "views.duckdb")
     if name == "bigquery":

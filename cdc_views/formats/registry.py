@@ -8,10 +8,10 @@ from typing import Any
 from cdc_views.errors import ConfigError, did_you_mean
 from cdc_views.formats.base import RawFormat
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.formats.connect_hints import Binary, Decimals, Unit
-from cdc_views.formats.debezium import Debezium
-from cdc_views.formats.debezium_cassandra import DebeziumCassandra
-from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.connect.hints import Binary, Decimals, Unit
+from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
+from cdc_views.formats.key_value.format import KeyValue
 
 FORMATS: dict[str, RawFormat] = {
     found.name: found for found in (CassandraMutation(), DebeziumCassandra(), Debezium(), KeyValue())

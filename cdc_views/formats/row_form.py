@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc_views.formats.connect_hints import Decimals, Hints
+from cdc_views.formats.connect.hints import Decimals, Hints
 from cdc_views.formats.forms import EventForm, Look, Slot
 from cdc_views.model.schema import Column
 from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar

@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.formats.connect_hints import MARKS, Unit, is_unavailable
-from cdc_views.formats.connect_times import stated_unit
-from cdc_views.formats.connect_values import native
+from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
+from cdc_views.formats.connect.times import stated_unit
+from cdc_views.formats.connect.values import native
 from cdc_views.formats.forms import Look
 from cdc_views.formats.row_form import ColumnSlot
 from cdc_views.model.types import Kind, carries_order_bytes

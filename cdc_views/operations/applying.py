@@ -61,7 +61,7 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
 
         return warehouse(dialect).view_sql(table.project.config, definition)
     if dialect == "duckdb" and definition.sources is not None:
-        from cdc_views.engines.duckdb import view_statement
+        from cdc_views.engines.duckdb.engine import view_statement
 
         return view_statement(definition)
     check_raw_is_whole(table, what="a view of raw alone")
@@ -119,7 +119,7 @@ def _remote_dataset(table: TableContext) -> str:
 def _source(raw: RawTable, dialect: str) -> str:
     """What stands after FROM: the raw table as that dialect names a Delta table, where it can by its path."""
     if dialect == "duckdb":
-        from cdc_views.engines.duckdb import raw_sql
+        from cdc_views.engines.duckdb.engine import raw_sql
 
         if exists(raw) and open_raw(raw).file_uris():
             return raw_sql(raw)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
-from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import MapOf

@@ -72,7 +72,7 @@ PURGED, LATE = "g", "too_late"
 """What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
 COVERED, COVERS = "t_", "_covers"
 """How the `_part` begins, right after the overlay's, that says in its column which rows of the base the overlay stands in
-for; what follows tells the files of that base. No facts: see `engines.duckdb_covered`."""
+for; what follows tells the files of that base. No facts: see `engines.duckdb.covered`."""
 FEWER_DIGITS = 4
 """By how many digits the base's other facts are split less than its plain rows: they are fewer."""
 

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_views.formats.connect_hints import Binary, Decimals
+from cdc_views.formats.connect.hints import Binary, Decimals
 from cdc_views.model.cron import Cron
 from cdc_views.model.overrides import parse_override
 from cdc_views.model.severity import Severity

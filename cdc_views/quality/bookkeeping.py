@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from cdc_views.engines.duckdb_types import is_same_type
+from cdc_views.engines.duckdb.types import is_same_type
 from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
 from cdc_views.model.severity import Severity

@@ -13,7 +13,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 
-from cdc_views.engines.duckdb_tables import from_clause, from_row_groups
+from cdc_views.engines.duckdb.tables import from_clause, from_row_groups
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.quality.sampling import Sample, facts_from
 from cdc_views.rules.facts import Fact

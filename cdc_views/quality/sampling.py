@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.engines.duckdb_state import snapshot_of_files
-from cdc_views.engines.duckdb_tables import REGISTERED, from_clause
-from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.duckdb.state import snapshot_of_files
+from cdc_views.engines.duckdb.tables import REGISTERED, from_clause
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.model.naming import physical_name

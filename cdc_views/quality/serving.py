@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import MOST_PLACES, Check

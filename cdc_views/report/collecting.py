@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import exists, open_raw

@@ -30,11 +30,11 @@ def read_text(text: str, *, path: Path, keyspace: str, key_columns: Sequence[str
     """
     suffix, where = path.suffix.lower(), str(path)
     if suffix == ".cql" or (suffix in _DDL and looks_like_cql(text)):
-        from cdc_views.schemas.cql import read_cql
+        from cdc_views.schemas.cql.reader import read_cql
 
         return read_cql(text, keyspace=keyspace, where=where)
     if suffix in _DDL:
-        from cdc_views.schemas.sql import read_sql
+        from cdc_views.schemas.sql.reader import read_sql
 
         return read_sql(text, keyspace=keyspace, where=where)
     if suffix == ".avsc":

@@ -27,8 +27,8 @@ from cdc_views.errors import did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.cql import read_type_text
-from cdc_views.schemas.cql_types import TypeScope
+from cdc_views.schemas.cql.reader import read_type_text
+from cdc_views.schemas.cql.types import TypeScope
 from cdc_views.schemas.written_types import WrittenType
 from cdc_views.schemas.yaml_nodes import Place, compose
 

@@ -15,7 +15,7 @@ from cdc_views.model.types import Kind, Scalar, carries_comparable, carries_orde
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.codec.physical import arrow_type
 from cdc_views.rules.codec.serialized import serialize
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 MEANINGS = {

@@ -38,7 +38,7 @@ from watching import memory_mib  # noqa: E402
 
 from cdc_views.cli.producing import targets_of  # noqa: E402
 from cdc_views.landing.targets import ProducerOrder  # noqa: E402
-from cdc_views.schemas.cql import read_cql  # noqa: E402
+from cdc_views.schemas.cql.reader import read_cql  # noqa: E402
 from cdc_views.storage.relation import Relation  # noqa: E402
 
 SEGMENT = 5400

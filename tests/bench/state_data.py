@@ -17,8 +17,8 @@ from generate import MACRO, NOW, SCHEMA, cells_sql
 
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, Read
-from cdc_views.engines.duckdb_state import snapshot_of_sources
-from cdc_views.engines.duckdb_tables import asked, from_clause, tables_of
+from cdc_views.engines.duckdb.state import snapshot_of_sources
+from cdc_views.engines.duckdb.tables import asked, from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
@@ -182,7 +182,7 @@ def small_results(engine: Engine, *, size: str = "16m") -> Iterator[None]:
 def open_engine(name: str, folder: Path) -> Engine:
     """Return an engine on two cores."""
     if name == "duckdb":
-        from cdc_views.engines.duckdb import DuckDbEngine
+        from cdc_views.engines.duckdb.engine import DuckDbEngine
 
         engine = DuckDbEngine()
         engine.connection.execute("SET threads = 2")

@@ -12,7 +12,7 @@ from command_line import CommandLine, write_project
 
 from cdc_views.model.naming import RenamedField, held_name, physical_name, renamed_field
 from cdc_views.model.types import Udt
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 TYPE = "CREATE TYPE ks.addr (street text, zip int);\n"
 TABLE = "CREATE TABLE ks.t (k int PRIMARY KEY, a addr, f frozen<addr>, m map<int, frozen<addr>>);\n"

@@ -13,7 +13,7 @@ from strategies.serving import assert_serves, served
 from strategies.tiers import often
 
 from cdc_views import Project
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 
 pytestmark = pytest.mark.heavy
 

@@ -20,7 +20,7 @@ from cdc_views.api import Project  # noqa: E402
 from cdc_views.errors import MalformedEventError  # noqa: E402
 from cdc_views.formats.base import SourceLine  # noqa: E402
 from cdc_views.formats.cassandra_mutation import CassandraMutation  # noqa: E402
-from cdc_views.schemas.cql import read_cql  # noqa: E402
+from cdc_views.schemas.cql.reader import read_cql  # noqa: E402
 
 
 def test_the_committed_pages_are_what_the_code_gives() -> None:

@@ -24,7 +24,7 @@ from cdc_views.sql.dialects.catalog import DIALECTS
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
-    from cdc_views.engines.duckdb import DuckDbEngine
+    from cdc_views.engines.duckdb.engine import DuckDbEngine
 
 STRATEGY = {"redshift": "window"}
 

@@ -31,7 +31,7 @@ from cdc_producers.source import Emitted
 
 from cdc_views.errors import UsageError
 from cdc_views.landing import Position
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 NAME, STREAM = "shop.orders", "cassandra:host"
 TABLE = NodeTable("shop", "orders", UUID(int=7), True, logged=Logged(100, 100, 50))

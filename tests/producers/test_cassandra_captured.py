@@ -23,7 +23,7 @@ from producing import Producer, eventually
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.storage.relation import Relation
 
 pytestmark = pytest.mark.heavy

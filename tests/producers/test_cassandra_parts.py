@@ -21,7 +21,7 @@ from cdc_producers.metrics import Health, Metrics
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas import read_schema
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 CQL = """\
 CREATE TYPE shop.addr (street text);

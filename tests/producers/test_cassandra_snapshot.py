@@ -35,7 +35,7 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 TOKENS = st.integers(FIRST_TOKEN, LAST_TOKEN)
 PLACES = st.builds(Place, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))

@@ -22,8 +22,8 @@ from kafka_avro import avro_schema, avro_value, framed
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.debezium import Debezium
-from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 from cdc_views.schemas import read_schema

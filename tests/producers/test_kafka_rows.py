@@ -19,9 +19,9 @@ from test_kafka_messages import Sent, recorded, text
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.formats.debezium import Debezium
-from cdc_views.formats.debezium_cassandra import DebeziumCassandra
-from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
+from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, TupleOf
 from cdc_views.rules.facts import Fact

@@ -23,7 +23,7 @@ from mariadb_tables import DDL, canonical
 
 from cdc_views.errors import EngineError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium.format import Debezium
 from cdc_views.landing import EventBlock
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.codec.jsontext import to_json

@@ -15,7 +15,7 @@ from cdc_producers.source import Emitted
 
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.formats.base import SourceLine
-from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium.format import Debezium
 from cdc_views.landing import EventBlock
 from cdc_views.rules.facts import Fact
 

@@ -9,8 +9,8 @@ import pytest
 from cdc_producers.postgres.arrays import parse_array
 from cdc_producers.postgres.values import TypeFacts, encoder
 
-from cdc_views.formats.connect_hints import Hints
-from cdc_views.formats.connect_values import native
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.formats.connect.values import native
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import parse_json
 

@@ -20,7 +20,7 @@ from strategies.timeline import written_by
 from strategies.values import GREATEST, LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.exact import rows_of
 from cdc_views.formats.base import WriteOrder, order_key
 from cdc_views.model.types import EMPTY

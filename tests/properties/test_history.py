@@ -17,7 +17,7 @@ from strategies.timeline import Told, read_versions, told, true_versions, writte
 from strategies.values import LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.operations.history import Version
 from cdc_views.plan import history as plan
 from cdc_views.plan.expr import Expr, Lit, Over, Window

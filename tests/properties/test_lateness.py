@@ -20,7 +20,7 @@ from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from strategies.tiers import often
 
 from cdc_views.engines.base import Engine
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import WriteOrder
 from cdc_views.rules.facts import Fact
 from cdc_views.state import run

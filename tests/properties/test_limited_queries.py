@@ -22,7 +22,7 @@ from strategies.reading import SEED, Row, land
 from strategies.schemas import BIGINT, INT, TEXT, Subject, table
 
 from cdc_views.engines.base import Read, Sources, ViewDefinition
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.exact import rows_of
 from cdc_views.formats.base import WriteOrder
 from cdc_views.rules.cells import Cell, Deletion, Liveness

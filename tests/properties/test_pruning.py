@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from cdc_views.engines.base import Read
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.exact import rows_of
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar

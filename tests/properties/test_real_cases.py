@@ -21,7 +21,7 @@ from strategies.reading import SEED, STRATEGIES, land, read_rows
 from strategies.timeline import read_versions, told, true_versions
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import SourceLine, WriteOrder
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.model.schema import TableSchema

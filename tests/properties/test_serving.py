@@ -19,7 +19,7 @@ from strategies.writing import Writer
 from test_state import LOOKED_UP, UNSHARED, Growing, small_tables
 
 from cdc_views.engines.base import Engine
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import DroppedColumn
 from cdc_views.state import materialize, run

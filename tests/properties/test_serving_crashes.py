@@ -21,7 +21,7 @@ from strategies.serving import assert_serves
 from test_state_crashes import KILLS, TABLE, Live
 
 from cdc_views import Project
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 
 pytestmark = pytest.mark.heavy
 _RUN = "import sys; from cdc_views import Project; Project.load(sys.argv[1]).table(sys.argv[2]).materialize()"

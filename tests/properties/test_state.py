@@ -21,7 +21,7 @@ from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Sub
 from strategies.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable, Sources
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.codec.serialized import serialize

@@ -12,7 +12,7 @@ from strategies.histories import NOW
 from strategies.overlays import ROWS, Kept, row
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
-from cdc_views.engines.duckdb import DuckDbEngine, view_statement
+from cdc_views.engines.duckdb.engine import DuckDbEngine, view_statement
 from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.plan.compact import COVERED, COVERS, PART
 from cdc_views.quality.counting import counts

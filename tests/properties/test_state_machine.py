@@ -21,7 +21,7 @@ from strategies.serving import assert_serves
 from test_serving import Kept
 from test_state import UNSHARED
 
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.landing.delta import recorded
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize, run, sources_of

@@ -18,7 +18,7 @@ from strategies.writing import cell
 from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.landing.delta import ConflictError
 from cdc_views.model.types import EMPTY, ListOf
 from cdc_views.rules.cells import Liveness

@@ -12,7 +12,7 @@ from strategies.overlays import ROWS, Kept, row
 from strategies.reading import read_rows
 
 from cdc_views.engines.base import Read
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.state import run

@@ -13,7 +13,7 @@ from strategies.schemas import DECIMAL, INT, Subject, table
 from test_state import UNSHARED, Growing, merge_next, small_tables
 
 from cdc_views.engines.base import Engine, Read
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize

@@ -17,7 +17,7 @@ from strategies.reading import SEED, different_cases, land, read_rows, same_rows
 from strategies.schemas import BIGINT, INT, TEXT, Subject, table
 
 from cdc_views.engines.base import RawTable
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.model.types import SetOf
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.serialized import serialize

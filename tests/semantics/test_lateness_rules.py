@@ -17,7 +17,7 @@ from strategies.tiers import often
 from strategies.writing import OPEN, Writer
 
 from cdc_views.engines.base import Engine, StateWrite
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import EngineError
 from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry
 from cdc_views.plan.compact import LATE, PURGED
@@ -238,7 +238,7 @@ def test_a_run_that_fails_before_its_commit_is_done_again(
         raise EngineError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cdc_views.engines.duckdb_state.write_deltalake", killed)
+        patch.setattr("cdc_views.engines.duckdb.state.write_deltalake", killed)
         with pytest.raises(EngineError, match="killed"):
             aging.materialize(duckdb_engine)
     assert DeltaTable(aging.location).version() == version

@@ -15,7 +15,7 @@ from strategies.schemas import INT, NARROW, SUBJECTS, Subject, table
 from strategies.writing import Writer
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
-from cdc_views.engines.duckdb import DuckDbEngine
+from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.storage.relation import Relation

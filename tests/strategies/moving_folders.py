@@ -37,7 +37,7 @@ RAW, WAREHOUSE, STATE, RECORD = "raw", "warehouse", "warehouse/state", "warehous
 FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
     "cdc_views.landing.committing.append",
-    "cdc_views.engines.duckdb_state.write_deltalake",
+    "cdc_views.engines.duckdb.state.write_deltalake",
     "cdc_views.state.state_table.append",
     "cdc_views.state.newest_write_bound.append",
     "cdc_views.state.watermark.append",

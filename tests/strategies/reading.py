@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
-from cdc_views.engines.duckdb import DuckDbEngine, from_clause
+from cdc_views.engines.duckdb.engine import DuckDbEngine, from_clause
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.model.schema import TableSchema

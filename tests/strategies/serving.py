@@ -9,8 +9,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.expr import col
 from cdc_views.plan.nodes import Select

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 import sqlglot
 
-from cdc_views.engines.duckdb_connections import connect_locked
+from cdc_views.engines.duckdb.connections import connect_locked
 from cdc_views.errors import UsageError
 from cdc_views.model.conditions import Condition
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
 from cdc_views.quality.conditions import condition_of
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 SOURCE = Path(__file__).parents[2]
 FOUND = "('pw','VARCHAR','hunter2','hunter2',1,null,null,null,null,null,1,null)"

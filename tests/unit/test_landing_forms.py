@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from strategies.debezium_texts import Texts, schema
 
 from cdc_views.formats.base import SourceLine
-from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.forms import without_values
 from cdc_views.landing import Position, StreamEvent, StreamLander, formed, land, quarantine_location, tokens
 from cdc_views.landing.forgotten import Entry, Forgotten

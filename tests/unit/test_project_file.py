@@ -10,7 +10,7 @@ import yaml
 
 from cdc_views.engines.base import Strategy
 from cdc_views.errors import ConfigError
-from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
 from cdc_views.project import (
     EngineName,

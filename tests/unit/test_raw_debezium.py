@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.debezium import Debezium
+from cdc_views.formats.debezium.format import Debezium
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 from cdc_views.rules.codec.jsonread import from_json

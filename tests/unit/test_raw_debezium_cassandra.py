@@ -12,7 +12,7 @@ import pytest
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import SourceLine, Verdict
-from cdc_views.formats.debezium_cassandra import DebeziumCassandra
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness

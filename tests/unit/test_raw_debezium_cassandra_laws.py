@@ -13,7 +13,7 @@ from test_raw_debezium_cassandra import KV, NOW, SAMPLES, D, decode, event_of, s
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine
-from cdc_views.formats.debezium_cassandra import DebeziumCassandra
+from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdc_views.errors import ConfigError, MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.formats.registry import FORMATS, raw_format
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, MapOf, Scalar, SetOf

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cdc_views.errors import SchemaError, UnsupportedError
 from cdc_views.model.schema import DroppedColumn, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, Scalar, Udt
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.schemas.table_draft import NEVER_SHOWS
 
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"

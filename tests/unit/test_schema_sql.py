@@ -9,7 +9,7 @@ import pytest
 from cdc_views.errors import SchemaError
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, ListOf, Scalar
-from cdc_views.schemas.sql import guess_dialect, read_sql
+from cdc_views.schemas.sql.reader import guess_dialect, read_sql
 
 SCHEMAS = Path(__file__).parent.parent / "data" / "schemas"
 

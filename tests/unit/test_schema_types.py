@@ -20,7 +20,7 @@ from cdc_views.model.types import (
     children,
 )
 from cdc_views.schemas import parse_type
-from cdc_views.schemas.cql_types import NATIVE_KINDS
+from cdc_views.schemas.cql.types import NATIVE_KINDS
 
 INT, TEXT, FLOAT = Scalar(Kind.INT), Scalar(Kind.TEXT), Scalar(Kind.FLOAT)
 ADDR = Udt("shop", "addr", (("street", TEXT), ("zip", INT)))

@@ -15,7 +15,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.model.schema import TableSchema
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.duckdb.types import type_text
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 
 _VECTOR_ELEMENTS = {pa.float32(): "float32", pa.float64(): "float64"}

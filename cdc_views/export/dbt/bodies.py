@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from cdc_views.engines.duckdb_types import type_text
+from cdc_views.engines.duckdb.types import type_text
 from cdc_views.export.dbt.jinja import filled, free_word
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cdc_views.engines.duckdb_types import quoted
+from cdc_views.engines.duckdb.types import quoted
 from cdc_views.errors import UnsupportedError
 from cdc_views.export.describing import ROLES, compares_as_keys, grain, never_null
 from cdc_views.model.conditions import Condition

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.formats.key_value import KeyValue
+from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, contains
 

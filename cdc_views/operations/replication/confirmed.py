@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from deltalake import write_deltalake
 
-from cdc_views.engines.duckdb_types import quoted, type_text
+from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.landing import create_raw
 from cdc_views.landing.delta import delta_errors
 from cdc_views.operations.replication.counting import Reader

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from cdc_views.engines.duckdb import DuckDbEngine
-from cdc_views.engines.duckdb_tables import from_clause
+from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.engines.duckdb.tables import from_clause
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.operations.replication.places import Place, places
 from cdc_views.operations.replication.report import NodeReport, ReplicaReport, Standing

@@ -19,7 +19,7 @@ from cdc_views.errors import SchemaError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import LogicalType, Udt
-from cdc_views.schemas.cql import read_cql
+from cdc_views.schemas.cql.reader import read_cql
 
 _CQL = (".cql", ".ddl")
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_views.errors import MalformedEventError, did_you_mean
-from cdc_views.formats.debezium_notices import is_notice
+from cdc_views.formats.debezium.notices import is_notice
 from cdc_views.rules.codec.jsonread import parse_json
 
 _HEADER = "x-debezium-__"

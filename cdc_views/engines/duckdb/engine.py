@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
-from cdc_views.engines.duckdb_connections import connect, connect_locked, files_of
-from cdc_views.engines.duckdb_serving import write_serving
-from cdc_views.engines.duckdb_state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb_tables import REGISTERED, asked, from_clause, tables_of
+from cdc_views.engines.duckdb.connections import connect, connect_locked, files_of
+from cdc_views.engines.duckdb.serving import write_serving
+from cdc_views.engines.duckdb.state import snapshot_of_sources, write_state
+from cdc_views.engines.duckdb.tables import REGISTERED, asked, from_clause, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError

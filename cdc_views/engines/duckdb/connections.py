@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import duckdb
 
 from cdc_views.engines.base import Sources
-from cdc_views.engines.duckdb_types import literal
+from cdc_views.engines.duckdb.types import literal
 from cdc_views.errors import EngineError
 
 IN_MEMORY = ":memory:"

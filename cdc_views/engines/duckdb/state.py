@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.duckdb_covered import with_covered
-from cdc_views.engines.duckdb_types import is_same_type, quoted, type_text
+from cdc_views.engines.duckdb.covered import with_covered
+from cdc_views.engines.duckdb.types import is_same_type, quoted, type_text
 from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by

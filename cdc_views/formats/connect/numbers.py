@@ -9,8 +9,8 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.formats.connect_hints import Binary, Decimals, Hints
-from cdc_views.formats.connect_times import whole_number
+from cdc_views.formats.connect.hints import Binary, Decimals, Hints
+from cdc_views.formats.connect.times import whole_number
 from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 

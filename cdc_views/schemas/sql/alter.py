@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from cdc_views.schemas.sql_columns import ColumnText, read_column, read_type
-from cdc_views.schemas.sql_key import read_key_columns
-from cdc_views.schemas.sql_types import SqlType
+from cdc_views.schemas.sql.columns import ColumnText, read_column, read_type
+from cdc_views.schemas.sql.key import read_key_columns
+from cdc_views.schemas.sql.types import SqlType
 from cdc_views.schemas.table_draft import DraftColumn, TableDraft
 from cdc_views.schemas.tokens import Cursor
 

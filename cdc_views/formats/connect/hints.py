@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from cdc_views.formats.connect_record import ConnectType
+from cdc_views.formats.connect.record import ConnectType
 from cdc_views.model.types import Kind, LogicalType
 
 

@@ -11,9 +11,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.formats.connect_hints import Hints
-from cdc_views.formats.connect_numbers import blob_value, decimal_value, float_value, integer_value, plain_decimal
-from cdc_views.formats.connect_times import date_days, duration_parts, instant_micros, time_nanos
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.formats.connect.numbers import blob_value, decimal_value, float_value, integer_value, plain_decimal
+from cdc_views.formats.connect.times import date_days, duration_parts, instant_micros, time_nanos
 from cdc_views.model.types import (
     INTEGER_BITS,
     Kind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdc_views.schemas.cql_statements import (
+from cdc_views.schemas.cql.statements import (
     AddColumns,
     AddFields,
     ChangeColumnType,
@@ -26,7 +26,7 @@ from cdc_views.schemas.cql_statements import (
     Statement,
     UseKeyspace,
 )
-from cdc_views.schemas.cql_types import read_type
+from cdc_views.schemas.cql.types import read_type
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 from cdc_views.schemas.written_types import WrittenType
 

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from cdc_views.engines.duckdb_types import quoted, type_text
+from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.formats.connect_hints import Binary, Hints
-from cdc_views.formats.connect_record import mapping, member, string
-from cdc_views.formats.connect_values import named
+from cdc_views.formats.connect.hints import Binary, Hints
+from cdc_views.formats.connect.record import mapping, member, string
+from cdc_views.formats.connect.values import named
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.codec.jsonread import from_json, parse_json

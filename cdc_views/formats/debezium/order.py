@@ -7,7 +7,7 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine, order_key
-from cdc_views.formats.connect_record import Record, integer, member, string
+from cdc_views.formats.connect.record import Record, integer, member, string
 
 POSTGRES = frozenset({"postgresql"})
 MYSQL = frozenset({"mysql", "mariadb"})

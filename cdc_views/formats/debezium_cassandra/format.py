@@ -12,9 +12,9 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine
-from cdc_views.formats.connect_hints import Hints, Unit
-from cdc_views.formats.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
-from cdc_views.formats.connect_rows import (
+from cdc_views.formats.connect.hints import Hints, Unit
+from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
+from cdc_views.formats.connect.rows import (
     HintsOf,
     Stamp,
     element_cells,
@@ -25,9 +25,9 @@ from cdc_views.formats.connect_rows import (
     read_key,
     simple_cell,
 )
-from cdc_views.formats.debezium_cassandra_fidelity import cassandra_fidelity
-from cdc_views.formats.debezium_cassandra_shape import Image, read_bound, read_image
-from cdc_views.formats.debezium_notices import is_notice
+from cdc_views.formats.debezium.notices import is_notice
+from cdc_views.formats.debezium_cassandra.fidelity import cassandra_fidelity
+from cdc_views.formats.debezium_cassandra.shape import Image, read_bound, read_image
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind
 from cdc_views.rules.cells import TTL_BITS, Cell, Deletion, Liveness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdc_views.schemas.sql_types import SqlType
+from cdc_views.schemas.sql.types import SqlType
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_views.formats.connect_record import Record
-from cdc_views.formats.connect_rows import HintsOf
-from cdc_views.formats.debezium_form import STREAMED
-from cdc_views.formats.debezium_form_parts import (
+from cdc_views.formats.connect.record import Record
+from cdc_views.formats.connect.rows import HintsOf
+from cdc_views.formats.debezium.form import STREAMED
+from cdc_views.formats.debezium.form_parts import (
     Found,
     NoFormError,
     around,
@@ -22,7 +22,7 @@ from cdc_views.formats.debezium_form_parts import (
     slot_at,
     slots_of,
 )
-from cdc_views.formats.debezium_notices import is_told_by_values, split_metadata
+from cdc_views.formats.debezium.notices import is_told_by_values, split_metadata
 from cdc_views.formats.forms import JsonPath, Look, Slot, Unread, learned
 from cdc_views.formats.row_form import LogPosition, RowForm
 from cdc_views.model.schema import Column, TableSchema

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources
-from cdc_views.engines.duckdb_covered import uncovered
-from cdc_views.engines.duckdb_state import parts_of_sources, snapshot_of_files
-from cdc_views.engines.duckdb_types import is_same_type, literal, quoted, type_text
+from cdc_views.engines.duckdb.covered import uncovered
+from cdc_views.engines.duckdb.state import parts_of_sources, snapshot_of_files
+from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.engines.state_plan import in_time
 from cdc_views.plan.build import Ask

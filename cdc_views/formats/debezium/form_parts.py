@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cdc_views.formats.connect_record import Record
-from cdc_views.formats.connect_rows import HintsOf
+from cdc_views.formats.connect.record import Record
+from cdc_views.formats.connect.rows import HintsOf
 from cdc_views.formats.forms import JsonPath, Look, Slot, Unread
 from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, look_of
 from cdc_views.model.schema import Column, TableSchema

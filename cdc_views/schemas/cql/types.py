@@ -20,7 +20,7 @@ from cdc_views.model.types import (
     Udt,
     VectorOf,
 )
-from cdc_views.schemas.marshal import read_marshal
+from cdc_views.schemas.cql.marshal import read_marshal
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 from cdc_views.schemas.written_types import WrittenType
 

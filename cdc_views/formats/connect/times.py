@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.formats.connect_hints import Hints, Unit
+from cdc_views.formats.connect.hints import Hints, Unit
 from cdc_views.model.types import Kind
 from cdc_views.rules.codec.times import NANOS_A_SECOND, PG_INFINITY, parse_date, parse_duration, parse_micros, parse_time
 from cdc_views.rules.codec.wholes import whole_of_decimal

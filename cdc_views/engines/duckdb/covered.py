@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from cdc_views.engines.base import Sources, StateWrite
-from cdc_views.engines.duckdb_types import literal, quoted
+from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.engines.state_plan import covered_part, name_in_state
 from cdc_views.plan import names
 from cdc_views.plan.compact import COVERS, PART

@@ -14,9 +14,9 @@ from cdc_views.model.naming import renamed_field
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType, Udt
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.cql_lexer import tokenize
-from cdc_views.schemas.cql_parser import parse_statements
-from cdc_views.schemas.cql_statements import (
+from cdc_views.schemas.cql.lexer import tokenize
+from cdc_views.schemas.cql.parser import parse_statements
+from cdc_views.schemas.cql.statements import (
     AddColumns,
     AddFields,
     ChangeColumnType,
@@ -34,7 +34,7 @@ from cdc_views.schemas.cql_statements import (
     Statement,
     UseKeyspace,
 )
-from cdc_views.schemas.cql_types import TypeScope, read_type
+from cdc_views.schemas.cql.types import TypeScope, read_type
 from cdc_views.schemas.table_draft import DraftColumn, TableDraft
 from cdc_views.schemas.tokens import Cursor
 from cdc_views.schemas.written_types import WrittenType

@@ -7,14 +7,14 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, WriteOrder
-from cdc_views.formats.connect_hints import Binary, Decimals, Hints, Unit
-from cdc_views.formats.connect_record import ConnectType, Record, integer, mapping, member, read_record, string
-from cdc_views.formats.connect_rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
-from cdc_views.formats.debezium_fidelity import debezium_fidelity
-from cdc_views.formats.debezium_flat_form import Rows, Tombstones
-from cdc_views.formats.debezium_form import Envelopes
-from cdc_views.formats.debezium_form_parts import NoFormError
-from cdc_views.formats.debezium_notices import (
+from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
+from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
+from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
+from cdc_views.formats.debezium.fidelity import debezium_fidelity
+from cdc_views.formats.debezium.flat_form import Rows, Tombstones
+from cdc_views.formats.debezium.form import Envelopes
+from cdc_views.formats.debezium.form_parts import NoFormError
+from cdc_views.formats.debezium.notices import (
     check_row_table,
     check_source_table,
     check_topic,
@@ -22,7 +22,7 @@ from cdc_views.formats.debezium_notices import (
     is_notice,
     split_metadata,
 )
-from cdc_views.formats.debezium_order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
+from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
 from cdc_views.formats.row_form import RowForm
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind

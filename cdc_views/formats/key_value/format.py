@@ -6,11 +6,11 @@ from typing import Any
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import Fidelity, RawFormat, SourceLine, Verdict, WriteOrder
-from cdc_views.formats.connect_hints import Hints
-from cdc_views.formats.connect_record import ConnectType, Record, mapping, read_line
-from cdc_views.formats.connect_rows import HintsOf, Stamp, key_object, read_key, read_row
-from cdc_views.formats.debezium_order import arrival_order
-from cdc_views.formats.key_value_unions import plain_row
+from cdc_views.formats.connect.hints import Hints
+from cdc_views.formats.connect.record import ConnectType, Record, mapping, read_line
+from cdc_views.formats.connect.rows import HintsOf, Stamp, key_object, read_key, read_row
+from cdc_views.formats.debezium.order import arrival_order
+from cdc_views.formats.key_value.unions import plain_row
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.rules.cells import Deletion, Liveness

@@ -1,0 +1,1 @@
+"""DuckDB: reads, views, states and serving tables."""

@@ -1,0 +1,1 @@
+"""Kafka Connect's values, as Debezium writes them."""

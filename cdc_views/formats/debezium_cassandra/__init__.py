@@ -1,0 +1,1 @@
+"""Debezium's change events of Cassandra."""

@@ -1,0 +1,1 @@
+"""CQL: CREATE TABLE, ALTER and CREATE TYPE statements, and the types they name."""

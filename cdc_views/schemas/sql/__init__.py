@@ -1,0 +1,1 @@
+"""SQL DDL of PostgreSQL and MySQL, and the types it names."""
