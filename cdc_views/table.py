@@ -106,9 +106,9 @@ class Table(TableContext):
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
-        from cdc_views.operations.querying import Asked, query_table
+        from cdc_views.operations.querying import Query, query_table
 
-        asked = Asked(as_of, where, tuple(columns), limit, strategy, landed_as_of, written_as_of)
+        asked = Query(as_of, where, tuple(columns), limit, strategy, landed_as_of, written_as_of)
         return query_table(self, asked, engine=engine, raw_only=raw_only, confirmed=confirmed)
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:

@@ -98,9 +98,7 @@ def _write_folder(out: Path, tables: Sequence[Table], *, dialect: str, strategy:
 
 
 def _write_view(out: Path, table: Table, *, text: str) -> None:
-    from cdc_views.project import default_raw_table
-
-    _write(out, out / f"{default_raw_table(table.name).removeprefix('raw/')}.sql", text=text)
+    _write(out, out / f"{table.config.slug}.sql", text=text)
 
 
 def _write(out: Path, file: Path, *, text: str) -> None:

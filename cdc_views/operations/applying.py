@@ -20,7 +20,6 @@ from cdc_views.model.strategy import Strategy
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.operations.reading import strategy_of
-from cdc_views.project.paths import default_raw_table
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def _planned(table: TableContext) -> str:
 
 
 def _applied_file(table: TableContext) -> Path:
-    return table.project.warehouse / _APPLIED / f"{default_raw_table(table.name).removeprefix('raw/')}.sql"
+    return table.project.warehouse / _APPLIED / f"{table.config.slug}.sql"
 
 
 def _extent(raw: RawTable) -> tuple[int | None, int, int]:

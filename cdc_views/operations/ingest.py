@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
@@ -28,8 +29,9 @@ def adapted(table: TableContext) -> Adaptation | None:
 
     Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
     """
-    check_known(table)
-    return adapted_as_it_is(table)
+    with naming_damage(table):
+        check_known(table)
+        return adapted_as_it_is(table)
 
 
 def adapted_as_it_is(table: TableContext) -> Adaptation | None:

@@ -22,7 +22,7 @@ from cdc_views.rules.instants import Instant, epoch_seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Query:
     """What `Table.query` was asked for, as the caller gave it."""
 
     as_of: Instant | None = None
@@ -35,7 +35,7 @@ class Asked:
 
 
 def query_table(
-    table: TableContext, asked: Asked, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False
+    table: TableContext, asked: Query, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False
 ) -> Result:
     """Return the rows of the merged table; see `Table.query`."""
     where, as_of = asked.where, asked.as_of
@@ -68,4 +68,4 @@ def explain_row(
         return explain(open_raw(table.raw), table.relation, key=key, column=column, now=clock)
 
 
-__all__ = ["Asked", "explain_row", "query_table"]
+__all__ = ["Query", "explain_row", "query_table"]

@@ -26,7 +26,7 @@ from cdc_views.model.severity import Severity
 from cdc_views.model.strategy import Strategy
 from cdc_views.project.bigquery import BigQueryConfig, split_place
 from cdc_views.project.parts import Name, Part
-from cdc_views.project.paths import default_raw_table, split_name
+from cdc_views.project.paths import default_raw_table, slug_of, split_name
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
@@ -239,8 +239,8 @@ class TableConfig(Part):
 
     @property
     def slug(self) -> str:
-        """The name as one of a file or folder, as `default_raw_table` encodes it; no two tables share one."""
-        return default_raw_table(self.name).removeprefix("raw/")
+        """The name as one of a file or folder; see `paths.slug_of`."""
+        return slug_of(self.name)
 
     @property
     def raw_table(self) -> str:

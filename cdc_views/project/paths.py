@@ -28,7 +28,12 @@ def default_raw_table(name: str) -> str:
     >>> default_raw_table("shop.orders"), default_raw_table("shop.order_items"), default_raw_table("ks.Orders")
     ('raw/shop_orders', 'raw/shop_order__items', 'raw/ks_-4frders')
     """
-    return "raw/" + "_".join(_encoded_part(part) for part in name.split("."))
+    return f"raw/{slug_of(name)}"
+
+
+def slug_of(name: str) -> str:
+    """Return a table's name as one of a file or folder, as `default_raw_table` encodes it; no two names share one."""
+    return "_".join(_encoded_part(part) for part in name.split("."))
 
 
 def _encoded_part(part: str) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
 from cdc_views.operations.frames import pandas_rows
-from cdc_views.operations.querying import Asked, query_table
+from cdc_views.operations.querying import Query, query_table
 from cdc_views.quality.checks import Report
 from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
@@ -166,7 +166,7 @@ class _Run:
         why = "are in BigQuery" if self.table.project.is_remote else ""
         rows = None
         if not why:
-            asked = Asked(as_of=self.report.as_of, limit=self.options.most_rows + 1)
+            asked = Query(as_of=self.report.as_of, limit=self.options.most_rows + 1)
             rows = query_table(self.table, asked, engine=self.report.engine).to_arrow()
             why = f"are more than {self.options.most_rows:,}" if rows.num_rows > self.options.most_rows else ""
         if why and stored_expectations(self.folder, self.custom):

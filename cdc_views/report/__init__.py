@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
+from cdc_views.operations.damage import naming_damage
 from cdc_views.report.collecting import RECENT, Asked, collect
-from cdc_views.report.model import RunReport
+from cdc_views.report.model import RunReport, TableReport
 from cdc_views.report.results import read_results
 from cdc_views.report.site import pages_of, write_site
 from cdc_views.rules.instants import Instant, epoch_seconds
@@ -63,7 +64,10 @@ def report_of(
         has_values=with_values,
         results=None if results is None else read_results(results),
     )
-    told = tuple(collect(table, asked) for table in tables or project.tables)
+    told: list[TableReport] = []
+    for table in tables or project.tables:
+        with naming_damage(table):
+            told.append(collect(table, asked))
     return RunReport(
         project=project.config.name,
         version=version("cdc-views"),
@@ -72,5 +76,5 @@ def report_of(
         as_of=asked.as_of,
         tests_from="" if results is None else results.name,
         has_values=with_values,
-        tables=told,
+        tables=tuple(told),
     )

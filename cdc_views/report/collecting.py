@@ -17,11 +17,10 @@ from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verd
 from cdc_views.operations.fidelity import fidelity_of
 from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
-from cdc_views.operations.querying import Asked as Query
-from cdc_views.operations.querying import explain_row, query_table
+from cdc_views.operations.querying import Query, explain_row, query_table
 from cdc_views.operations.replication import expected_of, replicas
 from cdc_views.plan.compact import LATE
-from cdc_views.project.paths import default_raw_table
+from cdc_views.project.paths import slug_of
 from cdc_views.quality.bookkeeping import ages
 from cdc_views.quality.checks import Check
 from cdc_views.quality.validating import validate_table
@@ -102,7 +101,7 @@ def page_of(name: str) -> str:
     >>> page_of("shop.orders"), page_of("index")
     ('shop_orders.html', 'table-index.html')
     """
-    stem = default_raw_table(name).removeprefix("raw/")
+    stem = slug_of(name)
     return f"{'table-index' if stem == 'index' else stem}.html"
 
 

@@ -155,6 +155,13 @@ def test_the_api_names_it_too(cli: CommandLine) -> None:
     assert (found.value.table, found.value.file.suffix) == (TABLE, ".parquet")
 
 
+def test_a_report_by_the_api_names_it_too(cli: CommandLine) -> None:
+    _noise(_largest("raw/shop_orders"))
+    with pytest.raises(DamagedFileError, match="the raw table is damaged") as found:
+        Project.load("cdc_views.yml").report("site")
+    assert (found.value.table, found.value.file.suffix) == (TABLE, ".parquet")
+
+
 def test_a_whole_table_is_not_blamed(cli: CommandLine) -> None:
     assert "damaged" not in cli("query", TABLE, "--where", "nope = 1").err
     Path("views.duckdb").mkdir()
