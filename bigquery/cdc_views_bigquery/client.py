@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from cdc_views.model.extras import needs
-from cdc_views.project.bigquery import BigQueryConfig
 from cdc_views.rules.instants import span_seconds
+from cdc_views_bigquery.config import BigQueryConfig
 from cdc_views_bigquery.limits import check_authorized
 from cdc_views_bigquery.storable import check_storable
 from cdc_views_bigquery.telling import told
@@ -220,9 +220,7 @@ class Connection:
     def _retry(self) -> Any:
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-        return DEFAULT_RETRY.with_timeout(
-            float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6))
-        )
+        return DEFAULT_RETRY.with_timeout(float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6)))
 
     def _job(
         self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True, is_script: bool = False

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from cdc_views.engines.warehouses import Cost, Load, Measured
 from cdc_views.model.naming import physical_name
-from cdc_views.project.bigquery import BigQueryConfig
 from cdc_views.storage.relation import Relation
+from cdc_views_bigquery.config import BigQueryConfig
 from cdc_views_bigquery.ddl import raw_fields
 from cdc_views_bigquery.money import LEAST_BILLED, TIB, storage
 from cdc_views_bigquery.types import Field

@@ -13,10 +13,10 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.plan.build import Ask
 from cdc_views.plan.choose import choose
-from cdc_views.project.bigquery import BigQueryConfig, Granularity, Place
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
+from cdc_views_bigquery.config import BigQueryConfig, Granularity, Place
 from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
 from cdc_views_bigquery.merging import limits
 from cdc_views_bigquery.merging.columns import check_shown
@@ -126,9 +126,7 @@ def raw_table(target: Target, config: BigQueryConfig) -> Statement:
         table=_line(relation.schema.full_name),
         layout=LAYOUT_VERSION,
         name=reference(target.raw),
-        columns=[
-            {"name": quoted(f.name), "type": f.text, "description": text_literal(described[f.name])} for f in found
-        ],
+        columns=[{"name": quoted(f.name), "type": f.text, "description": text_literal(described[f.name])} for f in found],
         partition=partition_of(config.partition_by),
         cluster=[quoted(name) for name in cluster_of(relation, found)],
         description=text_literal(raw_description(relation)),
@@ -158,7 +156,7 @@ def cluster_of(relation: Relation, found: Fields) -> list[str]:
     """Return the columns that a raw table is clustered by: the key's, as far as BigQuery can."""
     kinds = {f.name: f for f in found}
     keys = [physical_name(column.name) for column in relation.schema.row_key]
-    return [key for key in keys if kinds[key].kind in CLUSTERABLE and not kinds[key].repeats][:limits.CLUSTERED]
+    return [key for key in keys if kinds[key].kind in CLUSTERABLE and not kinds[key].repeats][: limits.CLUSTERED]
 
 
 def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS) -> str:

@@ -14,7 +14,6 @@ from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.warehouses import (
-    SCHEME,
     Estimate,
     Sampled,
     Standing,
@@ -29,13 +28,13 @@ from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
 from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
 from cdc_views_bigquery.found import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
@@ -86,9 +85,7 @@ class BigQueryEngine:
         target = Target(read.raw.relation, full_name(read.raw), "", read.strategy.value)
         is_pretty = len(read.raw.relation.schema.columns) < MOST_ALIGNED
         with not_too_deep(target):
-            text = query_sql(
-                ask_of(read), dialect_name=DIALECT, strategy=target.strategy, table=table, is_pretty=is_pretty
-            )
+            text = query_sql(ask_of(read), dialect_name=DIALECT, strategy=target.strategy, table=table, is_pretty=is_pretty)
         check_statement(text, what=f"the query of {read.raw.relation.schema.full_name}")
         return text
 

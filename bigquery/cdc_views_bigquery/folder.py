@@ -7,10 +7,10 @@ from contextlib import suppress
 from functools import partial
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.project.bigquery import BigQueryConfig
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views_bigquery import ddl
+from cdc_views_bigquery.config import BigQueryConfig
 from cdc_views_bigquery.ddl import Kind, Statement, Target
 from cdc_views_bigquery.merging import Merging, run_script, setup_script
 

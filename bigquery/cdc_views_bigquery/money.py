@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.project.bigquery import BigQueryConfig
+from cdc_views_bigquery.config import BigQueryConfig
 
 TIB, GIB = 1024**4, 1024**3
 LEAST_BILLED = 10 * 1024**2

@@ -14,14 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun, StateStanding
+from cdc_views.engines.warehouses import StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing.lander import micros
 from cdc_views.plan.purge import PURGED_KIND
-from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.rules.instants import span_seconds
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
 from cdc_views_bigquery.ddl import raw_fields
 from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns

@@ -44,16 +44,15 @@ def land(
     A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
     """
     from cdc_views.api import Project
+    from cdc_views.formats.registry import format_names
     from cdc_views.operations.ingest import land_files
-    from cdc_views.project import RawFormatName
 
     check_format(format)
     check_selected(table, select)
-    known = [member.value for member in RawFormatName]
-    if format_name not in known:
-        raise UsageError(f"there is no raw format {format_name!r}{did_you_mean(format_name, known)}")
+    if format_name not in format_names():
+        raise UsageError(f"there is no raw format {format_name!r}{did_you_mean(format_name, format_names())}")
     target = Project.load(project).table(table)
-    declared = target.config.raw.format.value
+    declared = target.config.raw.format
     if declared != format_name:
         raise UsageError(f"{project}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
     with shown_progress() as progress:

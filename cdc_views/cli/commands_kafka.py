@@ -99,4 +99,4 @@ def _topics_of(project: Path, tables: list[str], given: list[str]) -> dict[str, 
     for name, config in configs.items():
         if name not in topics.values():
             topics.update(dict.fromkeys(config.raw.topics, name))
-    return {"topics": topics, "formats": {name: config.raw.format.value for name, config in configs.items()}}
+    return {"topics": topics, "formats": {name: config.raw.format for name, config in configs.items()}}

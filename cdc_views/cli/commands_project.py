@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,14 +70,19 @@ def generate(
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.api import Project
-    from cdc_views.engines.warehouses import is_warehouse
+    from cdc_views.operations.applying import sql_folder
+    from cdc_views.operations.reading import strategy_of
 
     check_format(format)
     # all texts before the first is written: a table that fails leaves nothing behind
     tables = Project.load(project).select(select or ())
-    if out is not None and is_warehouse(dialect or tables[0].project.config.engine.value):
-        _write_folder(out, tables, dialect=dialect or tables[0].project.config.engine.value, strategy=strategy)
-        return
+    if out is not None:
+        chosen = None if strategy is None else strategy_of(tables[0], strategy)
+        files = sql_folder(tables, dialect or tables[0].project.config.engine, strategy=chosen)
+        for path, text in (files or {}).items():
+            _write(out, out / path, text=text)
+        if files is not None:
+            return
     texts = [(table, table.sql(dialect, strategy=strategy)) for table in tables]
     warn_of_quarantine(*tables)
     for table, text in texts:
@@ -86,15 +90,6 @@ def generate(
             print(text.rstrip("\n") + "\n")
         else:
             _write_view(out, table, text=text)
-
-
-def _write_folder(out: Path, tables: Sequence[Table], *, dialect: str, strategy: str | None) -> None:
-    from cdc_views.operations.applying import sql_folder
-    from cdc_views.operations.reading import strategy_of
-
-    files = sql_folder(tables, dialect, strategy=None if strategy is None else strategy_of(tables[0], strategy))
-    for path, text in files.items():
-        _write(out, out / path, text=text)
 
 
 def _write_view(out: Path, table: Table, *, text: str) -> None:
@@ -146,6 +141,6 @@ def apply(
     for table in loaded.select(select or ()):
         state = "applied" if table.apply(engine=engine) else "waits for the first landing"
         view = f"{table.config.keyspace}.{table.config.view_name}"
-        records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine.value, "state": state})
+        records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine, "state": state})
         warn_of_quarantine(table)
     print_rows(_APPLY_COLUMNS, as_json_rows(records), format=format)

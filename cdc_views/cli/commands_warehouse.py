@@ -15,7 +15,7 @@ from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
     from cdc_views.api import Project
-    from cdc_views.engines.warehouses import Load, Measured, StateStanding
+    from cdc_views.engines.warehouses import Load, Measured, StateStanding, WarehousePlugin
     from cdc_views.table import Table
 
 _COLUMNS = (
@@ -95,7 +95,7 @@ def cost(
     """Print what a month costs in BigQuery: reading a view of raw, a state and what landed since, or a serving table."""
     from cdc_views.api import Project
     from cdc_views.cli.cost_plot import cost_plot
-    from cdc_views.engines.warehouses import Load, warehouse
+    from cdc_views.engines.warehouses import Load
     from cdc_views.operations.applying import taken_away
 
     check_format(format)
@@ -103,7 +103,8 @@ def cost(
     load = Load(rows, facts, facts_per_day, queries_per_day, runs_per_day, text_bytes, share)
     measured = None if offline or not found.project.is_remote else _measured(found)
     _check_known(load, measured)
-    place, config, view = warehouse("bigquery"), found.project.config, taken_away(found)
+    place, config = _priced(found), found.project.config
+    view = taken_away(found, place)
     costs = place.costs(config, view, load, measured)
     records = [{name: _shown(getattr(way, name)) for name in _COSTS} for way in costs]
     print_rows(_COSTS, as_json_rows(records), format=format)
@@ -114,6 +115,20 @@ def cost(
         except OSError as error:
             raise UsageError(f"--plot {plot}: cannot be written ({error.strerror})") from error
         log.info(f"wrote {plot}")
+
+
+def _priced(table: Table) -> WarehousePlugin:
+    """The project's warehouse, or the only one that is installed, which the project may move to."""
+    from cdc_views.engines.plugin import engines_that
+    from cdc_views.engines.warehouses import warehouse_plugin
+
+    if table.project.is_remote:
+        return table.project.warehouse_plugin
+    known = engines_that(lambda plugin: plugin.keeps_tables)
+    found = warehouse_plugin(known[0]) if len(known) == 1 else None
+    if found is None:
+        raise UsageError(f"{len(known)} warehouses are installed ({', '.join(known)}); name one as `engine:` in the project file")
+    return found
 
 
 def _check_known(load: Load, measured: Measured | None) -> None:

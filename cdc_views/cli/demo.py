@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from cdc_views.api import Project, Table
-from cdc_views.engines import open_engine
 from cdc_views.engines.base import Engine, Read
+from cdc_views.engines.plugin import open_engine
 from cdc_views.errors import CheckFailedError, SourceFileError
 from cdc_views.operations.result import Result
 from cdc_views.rules.codec.jsontext import quote
@@ -110,10 +110,10 @@ def _say(text: str = "") -> None:
 
 @contextmanager
 def _engines(project: Project) -> Iterator[list[Engine]]:
-    duck = open_engine("duckdb", warehouse=project.warehouse)
+    duck = open_engine("duckdb", project.config, folder=project.warehouse)
     _say("\nstarting Spark (the first time fetches Java and the Delta jars if the machine has none) ...")
     start = time.perf_counter()
-    spark = open_engine("spark", warehouse=project.warehouse)
+    spark = open_engine("spark", project.config, folder=project.warehouse)
     _say(f"  Spark is up after {time.perf_counter() - start:.1f} s")
     try:
         yield [duck, spark]

@@ -129,9 +129,9 @@ class ProjectTarget:
         project = Project.load(self.project_file)
         table = project.table(self.name)
         check_lands(table)
-        if self.format_name not in (None, table.config.raw.format.value):
+        if self.format_name not in (None, table.config.raw.format):
             raise ConfigError(
-                f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format.value}}}`; "
+                f"{self.project_file}: {self.name} has `raw: {{format: {table.config.raw.format}}}`; "
                 f"this source's events are {self.format_name}"
             )
         table.schema  # noqa: B018  (a schema file that cannot be read is told of now)
@@ -172,7 +172,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
     """Return the tables to land into, checked: those named, else all of that raw format (None: of any)."""
     project = Project.load(project_file)
-    chosen = [t.name for t in project.select(names) if names or format_name in (None, t.config.raw.format.value)]
+    chosen = [t.name for t in project.select(names) if names or format_name in (None, t.config.raw.format)]
     if not chosen:
         raise ConfigError(f"{project_file}: has no table with `raw: {{format: {format_name}}}`, which this source's events are")
     targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]

@@ -1,20 +1,16 @@
-"""The seam to a warehouse that keeps raw tables itself, and not as Delta tables of this machine.
-
-A package offers one through the entry point group `cdc_views.warehouses`.
-"""
+"""The seam to a warehouse: an engine that keeps raw tables, states and views itself, and not as Delta tables of a folder."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
-from cdc_views.errors import UnsupportedError
+from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
 from cdc_views.formats.base import RawFormat
-from cdc_views.model.extras import load
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
@@ -26,9 +22,6 @@ if TYPE_CHECKING:
     from cdc_views.landing.external import Adaptation
     from cdc_views.landing.external.sinks import SinkColumns
     from cdc_views.project import ProjectConfig
-
-SCHEME = "bigquery://"
-"""What the location of a raw table in BigQuery starts with; its full name follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,40 +260,47 @@ class WarehouseEngine(Engine, Protocol):
         """
 
 
-class Warehouse(Protocol):
-    """What a package offers: an engine, and statements as text."""
+class WarehousePlugin(EnginePlugin):
+    """An engine that keeps the raw tables itself: what can be said of its places, and statements as text."""
 
-    def open(self, config: ProjectConfig) -> WarehouseEngine:
-        """Return an engine; nothing is sent before its first use."""
+    keeps_tables = True
+    place: ClassVar[str]
+    """What a project file says under `warehouse:`, for remedies; as `project.dataset`."""
 
-    def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str:
-        """Return the statement that creates the view."""
+    @abstractmethod
+    def open(self, config: ProjectConfig, *, folder: Path) -> WarehouseEngine:
+        """See `EnginePlugin.open`."""
 
+    @abstractmethod
+    def raw_location(self, config: ProjectConfig, name: str) -> str:
+        """Return the location, a URL, of the raw table that a project file calls `name`."""
+
+    @abstractmethod
+    def location_beside(self, keyspace: str, name: str) -> str:
+        """Return the location of a raw table in a project that does not use the warehouse yet."""
+
+    @abstractmethod
+    def view_schema(self, config: ProjectConfig) -> str:
+        """Return the full name of the namespace that the project's views live in."""
+
+    @abstractmethod
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         """Return what each way of reading the table costs; `measured` None: by the schema alone."""
 
+    @abstractmethod
     def folder(
         self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
     ) -> Mapping[str, str]:
         """Return files, path → text, of statements that make everything without this tool, and keep the views' `states`."""
 
 
-def is_warehouse(name: str) -> bool:
-    """Whether an installed package offers a warehouse of that name."""
-    return name in {entry.name for entry in entry_points(group="cdc_views.warehouses")}
-
-
-def warehouse(name: str) -> Warehouse:
-    """Return what the installed package of that name offers; raises `UnsupportedError` where there is none."""
-    for entry in entry_points(group="cdc_views.warehouses"):
-        if entry.name == name:
-            found: Warehouse = load(entry, what=f"engine {name}", extra=name)
-            return found
-    raise UnsupportedError(f"engine {name} is not installed", remedy=f"pip install 'cdc-views[{name}]'")
+def warehouse_plugin(name: str) -> WarehousePlugin | None:
+    """Return the warehouse of that name; None where no engine of that name is installed, or it keeps no tables."""
+    found = engine_plugin(name) if name in engine_names() else None
+    return found if isinstance(found, WarehousePlugin) else None
 
 
 __all__ = [
-    "SCHEME",
     "Cost",
     "Estimate",
     "Lands",
@@ -311,8 +311,7 @@ __all__ = [
     "StateRun",
     "StateStanding",
     "ViewChange",
-    "Warehouse",
     "WarehouseEngine",
-    "is_warehouse",
-    "warehouse",
+    "WarehousePlugin",
+    "warehouse_plugin",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.row_form import RowForm
+from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 
@@ -68,15 +69,37 @@ class Fidelity:
     case: str = ""
 
 
+class FormatOptions(ConfigPart):
+    """What a project file says of one format under `raw: {options: …}`; each format has a model of its own."""
+
+    def columns(self) -> Mapping[str, Iterable[str]]:
+        """Return the options that name columns of the table, and which; a name that the table lacks is refused."""
+        return {}
+
+
 class RawFormat(ABC):
     """One raw format. Stateless: an event decodes to the same facts whatever came before it."""
 
     name: ClassVar[str]
+    options: ClassVar[type[FormatOptions] | None] = None
+    """What the project file may say under `raw: {options: …}`; None: nothing."""
+    is_positioned: ClassVar[bool] = False
+    """Whether an event says where it stood in its source's log, so that a copy of it need not say where it stood in a topic."""
     order: ClassVar[WriteOrder] = WriteOrder.MICROS
     carries_node: ClassVar[bool] = False
     """Whether an event's origin names the replica that it was read on, so that copies can be counted."""
     has_forms: ClassVar[bool] = False
     """Whether `row_form` knows any, so that reading many events at once is worth it."""
+
+    @property
+    def scaled(self) -> frozenset[str]:
+        """Columns whose decimals have as many digits after the point as the project file says."""
+        return frozenset()
+
+    @classmethod
+    def configured(cls, options: Any) -> RawFormat:
+        """Return the format as `options`, an instance of `cls.options`, configures it."""
+        return cls()
 
     @abstractmethod
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:

@@ -27,6 +27,7 @@ class CassandraMutation(RawFormat):
     """The exact format: every cell with its own write time, expiry and bytes, every deletion with its scope."""
 
     name = "cassandra-mutation"
+    is_positioned = True
     carries_node = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:

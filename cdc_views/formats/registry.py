@@ -1,44 +1,44 @@
-"""Raw formats by the name that project files and the command line use."""
+"""Raw formats by the name that project files and the command line use; packages add them by entry points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from functools import cache
 
 from cdc_views.errors import ConfigError, did_you_mean
-from cdc_views.formats.base import RawFormat
-from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.formats.connect.hints import Binary, Decimals, Unit
-from cdc_views.formats.debezium.format import Debezium
-from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
-from cdc_views.formats.key_value.format import KeyValue
-
-FORMATS: dict[str, RawFormat] = {
-    found.name: found for found in (CassandraMutation(), DebeziumCassandra(), Debezium(), KeyValue())
-}
-"""Every raw format, in the order they are listed to users."""
+from cdc_views.formats.base import FormatOptions, RawFormat
+from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 
 
-def raw_format(name: str, options: Mapping[str, Any] | None = None) -> RawFormat:
-    """Return the format called `name`.
+def format_names() -> tuple[str, ...]:
+    """Return the names of all raw formats that are installed."""
+    return plugin_names(PluginGroup.FORMAT)
 
-    Args:
-        name: A key of `FORMATS`.
-        options: What the project file says under `raw: {options: …}`: for `debezium` any of `scales`, `units`,
-            `binary` and `decimals`, as JSON values.
 
-    Raises:
-        ConfigError: There is no such format, or it takes no options.
+def raw_format(name: str, options: FormatOptions | None = None) -> RawFormat:
+    """Return the format called `name`; `options` is what the project file says under `raw: {options: …}`, None for nothing.
+
+    Raises `ConfigError` where there is no such format, or it takes no such options.
     """
-    if name not in FORMATS:
-        raise ConfigError(f"there is no raw format {name!r}{did_you_mean(name, FORMATS)}")
-    if not options:
-        return FORMATS[name]
-    if name != Debezium.name:
-        raise ConfigError(f"raw format {name} takes no options; {Debezium.name} does")
-    return Debezium(
-        scales=options.get("scales"),
-        units={column: Unit[unit.upper()] for column, unit in options.get("units", {}).items()},
-        binary=Binary(options["binary"]) if "binary" in options else None,
-        decimals=Decimals(options["decimals"]) if "decimals" in options else None,
-    )
+    if options is None:
+        return _plain(name)
+    found = format_class(name)
+    if found.options is None or not isinstance(options, found.options):
+        raise ConfigError(f"raw format {name} takes no options of {type(options).__name__}")
+    return found.configured(options)
+
+
+def format_class(name: str) -> type[RawFormat]:
+    """Return the class of the format called `name`; raises `ConfigError` with a suggestion where there is none."""
+    known = format_names()
+    if name not in known:
+        raise ConfigError(f"there is no raw format {name!r}{did_you_mean(name, known)}")
+    found: type[RawFormat] = load_plugin(PluginGroup.FORMAT, name)
+    return found
+
+
+@cache
+def _plain(name: str) -> RawFormat:
+    return format_class(name)()
+
+
+__all__ = ["format_class", "format_names", "raw_format"]

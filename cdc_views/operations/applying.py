@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.plugin import engine_plugin
 from cdc_views.errors import ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
 from cdc_views.model.strategy import Strategy
@@ -23,7 +24,8 @@ from cdc_views.operations.reading import strategy_of
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Estimate
+    from cdc_views.engines.plugin import EnginePlugin
+    from cdc_views.engines.warehouses import Estimate, WarehousePlugin
     from cdc_views.operations.context import TableContext
 
 _APPLIED = "_cdc_views/applied"
@@ -55,44 +57,48 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     from cdc_views.sql import ViewSql, generate
 
     definition = definition_of(table, strategy=strategy)
-    if table.project.is_remote and dialect == table.project.config.engine.value:
-        from cdc_views.engines.warehouses import warehouse
-
-        return warehouse(dialect).view_sql(table.project.config, definition)
-    if dialect == "duckdb" and definition.sources is not None:
-        from cdc_views.engines.duckdb.engine import view_statement
-
-        return view_statement(definition)
+    engine = _engine_of(dialect)
+    if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
+        return text
     check_raw_is_whole(table, what="a view of raw alone")
     view = ViewSql(definition.schema, definition.name)
-    source = _source(table.raw, dialect)
+    source = Path(table.raw.location).name if engine is None else engine.table_sql(table.raw)
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
 
 
-def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str]:
+def _engine_of(dialect_name: str) -> EnginePlugin | None:
+    """The engine that runs SQL of a dialect; None where none of the installed ones does."""
+    from cdc_views.engines.plugin import engine_names, engine_plugin
+    from cdc_views.sql.dialects import dialect_class
+
+    name = dialect_class(dialect_name).engine_name or dialect_name
+    return engine_plugin(name) if name in engine_names() else None
+
+
+def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
     """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
 
-    Of a project whose raw tables are on this machine, raw tables go beside a keyspace's views, in a dataset of their own.
+    None where the dialect is no warehouse's. Of a project whose raw tables are on this machine, raw tables go beside a
+    keyspace's views, in a dataset of their own.
     """
-    from cdc_views.engines.warehouses import warehouse
+    from cdc_views.engines.warehouses import warehouse_plugin
     from cdc_views.operations.warehouse_state import state_definition
 
-    definitions = [taken_away(table, strategy=strategy or table.config.view.strategy) for table in tables]
+    if (plugin := warehouse_plugin(dialect)) is None:
+        return None
+    definitions = [taken_away(table, plugin, strategy=strategy or table.config.view.strategy) for table in tables]
     states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
-    return dict(warehouse(dialect).folder(tables[0].project.config, definitions, states))
+    return dict(plugin.folder(tables[0].project.config, definitions, states))
 
 
-def taken_away(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
+def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Strategy | None = None) -> ViewDefinition:
     """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
-    from cdc_views.engines.warehouses import SCHEME
-
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         return definition_of(table, strategy=strategy)
-    dataset = table.config.keyspace or table.project.config.name
-    name = table.config.slug
-    raw = RawTable(f"{SCHEME}{dataset}_raw.{name}", table.relation)
-    return ViewDefinition(dataset, table.config.view_name, raw, strategy)
+    keyspace = table.config.keyspace or table.project.config.name
+    raw = RawTable(warehouse.location_beside(keyspace, table.config.slug), table.relation)
+    return ViewDefinition(keyspace, table.config.view_name, raw, strategy)
 
 
 def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
@@ -101,37 +107,16 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
 
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
-        dataset, state = _remote_dataset(table), table.config.slug
-        return ViewDefinition(dataset, table.config.view_name, table.raw, strategy, state=state)
+        schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
+        return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
 
     return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
-
-
-def _remote_dataset(table: TableContext) -> str:
-    """Full name of the dataset that views of a project live in."""
-    from cdc_views.project.bigquery import place_of
-
-    place = place_of(table.project.config.warehouse, table.project.config.bigquery)
-    return place.dataset(place.views)
-
-
-def _source(raw: RawTable, dialect: str) -> str:
-    """What stands after FROM: the raw table as that dialect names a Delta table, where it can by its path."""
-    if dialect == "duckdb":
-        from cdc_views.engines.duckdb.engine import raw_sql
-
-        if exists(raw) and open_raw(raw).file_uris():
-            return raw_sql(raw)
-        return "delta_scan('" + raw.location.replace("'", "''") + "')"
-    if dialect in ("spark", "databricks"):
-        return "delta.`" + raw.location.replace("`", "``") + "`"
-    return Path(raw.location).name
 
 
 def apply_table(table: TableContext, *, engine: str | None) -> str:
     """Create or replace the table's view and return the statement; an empty raw table is created if there is none.
 
-    DuckDB's view of a raw table without files waits for the first landing (see `Table.refresh`): the statement is empty.
+    A view that names files waits for the first landing where the raw table has none (`Table.refresh`): the statement is empty.
     """
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
@@ -141,9 +126,10 @@ def apply_table(table: TableContext, *, engine: str | None) -> str:
     remember(table)
     definition = definition_of(table, strategy=table.config.view.strategy)
     with table.project.engine(engine) as opened:
-        if opened.name != "duckdb":
+        names_files = engine_plugin(opened.name).views_name_files
+        if not names_files:
             check_raw_is_whole(table, what="a view of raw alone")
-        waits = opened.name == "duckdb" and not raw.file_uris()
+        waits = names_files and not raw.file_uris()
         statement = "" if waits else opened.apply(definition)
     record = _applied_file(table)
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -182,7 +168,7 @@ def _plan_remote(table: TableContext) -> TablePlan:
 
 
 def _planned(table: TableContext) -> str:
-    return view_sql(table, table.project.config.engine.value, strategy=table.config.view.strategy)
+    return view_sql(table, table.project.config.engine, strategy=table.config.view.strategy)
 
 
 def _applied_file(table: TableContext) -> Path:
@@ -202,7 +188,7 @@ def _extent(raw: RawTable) -> tuple[int | None, int, int]:
 def print_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
     """Return the statement that creates the view, by default in the dialect of the project's engine."""
     adapted(table)
-    return view_sql(table, dialect or table.project.config.engine.value, strategy=strategy_of(table, strategy))
+    return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
 
 
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:
@@ -214,7 +200,7 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
 
 def refresh_view(table: TableContext) -> bool:
     """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one."""
-    is_stale = table.project.config.engine.value == "duckdb" and was_applied(table)
+    is_stale = table.project.engine_plugin.views_name_files and was_applied(table)
     if is_stale:
         apply_view(table)
     return is_stale

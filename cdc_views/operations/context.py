@@ -17,7 +17,8 @@ from cdc_views.storage.generations import Generations
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
-    from cdc_views.engines.warehouses import WarehouseEngine
+    from cdc_views.engines.plugin import EnginePlugin
+    from cdc_views.engines.warehouses import WarehouseEngine, WarehousePlugin
     from cdc_views.formats.base import RawFormat
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
@@ -55,22 +56,47 @@ class ProjectContext:
         return folder
 
     def check_raw_tables_are_local(self) -> None:
-        """Raise `UnsupportedError` where raw tables are in BigQuery, for what only works with Delta tables."""
+        """Raise `UnsupportedError` where raw tables are in a warehouse, for what only works with Delta tables."""
+        from cdc_views.engines.plugin import engines_that
+
         if self.is_remote:
+            others = " or ".join(engines_that(lambda plugin: not plugin.keeps_tables))
+            name, title = self.engine_plugin.name, self.engine_plugin.title
             raise UnsupportedError(
-                f"{self.file}: with `engine: bigquery` raw tables live in BigQuery, and this works on Delta tables alone",
-                remedy="use engine duckdb or spark for it; docs/bigquery.md lists what runs in BigQuery",
+                f"{self.file}: with `engine: {name}` raw tables live in {title}, and this works on Delta tables alone",
+                remedy=f"use engine {others} for it; docs/{name}.md lists what runs in {title}",
             )
+
+    @cached_property
+    def engine_plugin(self) -> EnginePlugin:
+        """What is declared of the project's engine."""
+        from cdc_views.engines.plugin import engine_plugin
+
+        return engine_plugin(self.config.engine)
 
     @property
     def is_remote(self) -> bool:
         """Whether raw tables, views and state are in a warehouse that is not on this machine."""
-        return self.config.engine.value == "bigquery"
+        return self.engine_plugin.keeps_tables
+
+    @property
+    def warehouse_plugin(self) -> WarehousePlugin:
+        """What is declared of the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
+        from cdc_views.engines.plugin import engines_that
+        from cdc_views.engines.warehouses import WarehousePlugin
+
+        if not isinstance(self.engine_plugin, WarehousePlugin):
+            others = " or ".join(engines_that(lambda plugin: plugin.keeps_tables))
+            raise UnsupportedError(
+                f"{self.file}: this is of engine {others}, and the project's is {self.config.engine}",
+                remedy=f"set `engine: {others}`, and `warehouse:` to a place in it",
+            )
+        return self.engine_plugin
 
     @contextmanager
     def engine(self, name: str | None = None) -> Iterator[Engine]:
         """Open an engine, by default the project's; closed at the end."""
-        engine = self._opened(self.config.engine.value if name is None else name)
+        engine = self._opened(self.config.engine if name is None else name)
         try:
             yield engine
         finally:
@@ -79,30 +105,28 @@ class ProjectContext:
     @contextmanager
     def remote(self) -> Iterator[WarehouseEngine]:
         """Open the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
-        from cdc_views.engines.warehouses import warehouse
-
-        if not self.is_remote:
-            raise UnsupportedError(
-                f"{self.file}: this is of engine bigquery, and the project's is {self.config.engine.value}",
-                remedy="set `engine: bigquery` and `warehouse: project.dataset`",
-            )
-        engine = warehouse(self.config.engine.value).open(self.config)
+        engine = self.warehouse_plugin.open(self.config, folder=self.root)
         try:
             yield engine
         finally:
             engine.close()
 
     def _opened(self, name: str) -> Engine:
-        from cdc_views.engines import ENGINES, open_engine
-        from cdc_views.engines.warehouses import warehouse
+        from cdc_views.engines.plugin import engine_plugin, open_engine
+        from cdc_views.engines.warehouses import WarehousePlugin
 
-        if self.is_remote and name == self.config.engine.value:
-            return warehouse(name).open(self.config)
-        if self.is_remote and name in ENGINES:
+        plugin = engine_plugin(name)
+        if self.is_remote and name != self.config.engine:
             raise UnsupportedError(
-                f"{self.file}: the raw tables are in BigQuery, which engine {name} does not read", remedy="leave --engine out"
+                f"{self.file}: the raw tables are in {self.engine_plugin.title}, which engine {name} does not read",
+                remedy="leave --engine out",
             )
-        return open_engine(name, warehouse=self.root if self.is_remote else self.warehouse)
+        if isinstance(plugin, WarehousePlugin) and not self.is_remote:
+            raise UnsupportedError(
+                f"engine {name} reads raw tables that are in {plugin.title}, and this project's are not",
+                remedy=f"set `engine: {name}` and `warehouse: {plugin.place}` in the project file",
+            )
+        return open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse)
 
 
 @dataclass(frozen=True)
@@ -141,9 +165,9 @@ class TableContext:
         from cdc_views.formats.registry import raw_format
 
         options = self.config.raw.options
-        for option, columns in (("scales", options.scales), ("units", options.units)):
+        for option, columns in () if options is None else options.columns().items():
             self.check_columns(f"raw.options.{option}", columns)
-        return raw_format(self.config.raw.format.value, options.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+        return raw_format(self.config.raw.format, options)
 
     @property
     def relation(self) -> Relation:
@@ -175,7 +199,7 @@ class TableContext:
         from cdc_views.project.paths import is_url
 
         if self.project.is_remote:
-            return self._remote(self.config.raw_table)
+            return self.project.warehouse_plugin.raw_location(self.project.config, self.config.raw_table)
         path = self.config.raw_table
         return path if is_url(path) else self._local(str(self.project.root / path))
 
@@ -188,10 +212,11 @@ class TableContext:
             return RawTable(self.location, self.relation)
         name = self.config.slug
         if self.project.is_remote:
-            if (derived := self._remote(name)) == self.location:
+            derived = self.project.warehouse_plugin.raw_location(self.project.config, name)
+            if derived == self.location:
                 raise ConfigError(
                     f"{self.project.file}: {self.name}: `raw.table` names {derived.partition('://')[2]}, where cdc-views keeps "
-                    "what it derives; name the table that events land in, or another `bigquery.raw_dataset`"
+                    "what it derives; name the table that events land in"
                 )
             return RawTable(derived, self.relation)
         return RawTable(self._local(str(self.project.warehouse / _DERIVED / name / name)), self.relation)
@@ -217,14 +242,6 @@ class TableContext:
     def forgotten_file(self) -> Path:
         """The file of its forgotten keys."""
         return self.project.warehouse / _FORGOTTEN / f"{self.config.slug}.jsonl"
-
-    def _remote(self, name: str) -> str:
-        """Where BigQuery has the raw table of that name."""
-        from cdc_views.engines.warehouses import SCHEME
-        from cdc_views.project.bigquery import place_of
-
-        config = self.project.config
-        return SCHEME + place_of(config.warehouse, config.bigquery).raw_table(name)
 
     def _local(self, path: str, *, what: str = "raw table") -> str:
         from cdc_views.project.paths import unfit_letter

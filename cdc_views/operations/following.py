@@ -9,13 +9,16 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
+from cdc_views.engines.plugin import engine_plugin, engines_that
+from cdc_views.engines.streaming import Followed
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.scheduling import Job, Outcome, lock_folder
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
+    from cdc_views.engines.streaming import StreamingEngine
     from cdc_views.operations.context import TableContext
     from cdc_views.state import Materialization
 
@@ -27,16 +30,6 @@ LOCK_WAIT = 600.0
 
 Told = Callable[[str, Outcome], None]
 """Called with a table's name and what a run of it did."""
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """A table whose stream is looked at: its raw table, the folder of the stream's checkpoint, what to run."""
-
-    name: str
-    location: str
-    checkpoint: str
-    run: Callable[[], None]
 
 
 def interval_of(trigger: str) -> str | None:
@@ -60,7 +53,7 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
         tables: Tables of one project.
         trigger: `available-now`: until all that has landed is taken in. Or an interval, at most once in which a table
             is run.
-        engine: `spark`; default: the project's engine.
+        engine: One with streams; default: the project's engine.
         stop: Ends it after the run at hand.
         told: Called after each run that changed something, and after each table's first.
 
@@ -72,13 +65,15 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
     chosen, interval = list(tables), interval_of(trigger)
     if not chosen:
         return
-    name = engine or chosen[0].project.config.engine.value
-    if name != "spark":
-        raise UnsupportedError(f"--trigger is Spark's, and the engine is {name}", remedy="add --engine spark, or use --schedule")
+    name = engine or chosen[0].project.config.engine
+    if not engine_plugin(name).streams:
+        others = " or ".join(engines_that(lambda plugin: plugin.streams))
+        raise UnsupportedError(
+            f"--trigger needs an engine with streams, and {name} has none", remedy=f"add --engine {others}, or use --schedule"
+        )
     with chosen[0].project.engine(name) as opened:
         followed = [_followed(table, opened, told) for table in chosen]
-        follow: Any = opened
-        follow.follow(followed, interval=interval, stop=stop)
+        cast("StreamingEngine", opened).follow(followed, interval=interval, stop=stop)
 
 
 def _followed(table: TableContext, engine: Engine, told: Told) -> Followed:
@@ -115,4 +110,4 @@ class _OnEngine:
         return materialize_on(self.engine, self.table, full=full)
 
 
-__all__ = ["AVAILABLE_NOW", "Followed", "follow_tables", "interval_of"]
+__all__ = ["AVAILABLE_NOW", "follow_tables", "interval_of"]

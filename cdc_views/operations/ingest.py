@@ -49,7 +49,7 @@ def _adapted_remotely(table: TableContext) -> Adaptation:
     from cdc_views.landing.external.sinks import SinkColumns
 
     raw = table.config.raw
-    names = SinkColumns(raw.kafka_key, raw.kafka_data, frozenset(raw.options.scales))
+    names = SinkColumns(raw.kafka_key, raw.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         return warehouse.adapt(
             table.location, table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)

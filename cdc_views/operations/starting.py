@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc_views.errors import ConfigError, SchemaError, UsageError, did_you_mean
+from cdc_views.formats.cassandra_mutation import CassandraMutation
+from cdc_views.formats.debezium.format import Debezium
+from cdc_views.formats.key_value.format import KeyValue
+from cdc_views.formats.registry import format_names
 from cdc_views.model.schema import TableSchema
-from cdc_views.project import RawFormatName, load_project, new_project
+from cdc_views.project import load_project, new_project
 
-_FORMAT_OF = {".cql": RawFormatName.CASSANDRA_MUTATION, ".sql": RawFormatName.DEBEZIUM}
+_FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 """How events read that come from the kind of database a schema file is of; for the others key-value."""
 
 
@@ -52,7 +56,7 @@ def start_project(
     relative = Path(os.path.relpath(source.absolute(), file.absolute().parent)).as_posix()
     _write(file, new_project(project, schema=relative, tables=tables, raw_format=chosen))
     load_project(file, environment={})  # what we write must be what we read
-    return StartedProject(file, tables, chosen.value)
+    return StartedProject(file, tables, chosen)
 
 
 def _selected(found: Mapping[str, TableSchema], only: Sequence[str], source: Path) -> tuple[str, ...]:
@@ -65,13 +69,12 @@ def _selected(found: Mapping[str, TableSchema], only: Sequence[str], source: Pat
     return tuple(name for name in names if not only or name in only)
 
 
-def _raw_format(name: str | None, source: Path) -> RawFormatName:
+def _raw_format(name: str | None, source: Path) -> str:
     if name is None:
-        return _FORMAT_OF.get(source.suffix.lower(), RawFormatName.KEY_VALUE)
-    known = [member.value for member in RawFormatName]
-    if name not in known:
-        raise UsageError(f"there is no raw format {name!r}{did_you_mean(name, known)}")
-    return RawFormatName(name)
+        return _FORMAT_OF.get(source.suffix.lower(), KeyValue.name)
+    if name not in format_names():
+        raise UsageError(f"there is no raw format {name!r}{did_you_mean(name, format_names())}")
+    return name
 
 
 def _write(file: Path, text: str) -> None:

@@ -43,9 +43,9 @@ def materialize_remote(
     from cdc_views.state import Materialization
 
     if now is not None:
-        name = table.project.config.engine.value
+        name = table.project.config.engine
         raise UnsupportedError(f"{table.name}: its state is kept by {name}, whose own clock decides", remedy="leave `now` out")
-    if engine not in (None, table.project.config.engine.value):
+    if engine not in (None, table.project.config.engine):
         with table.project.engine(engine):  # raises: the raw table is not on this machine
             pass
     if not dry_run:
@@ -101,7 +101,6 @@ def remote_sources(table: TableContext, raw: RawTable, options: Mapping[str, Any
     A state that lacks a column of the schema file is not read until the next run has given it that.
     """
     from cdc_views.engines.base import Sources
-    from cdc_views.engines.warehouses import SCHEME
 
     if options["landed_as_of"] is not None or options["written_as_of"] is not None:
         return None
@@ -111,7 +110,8 @@ def remote_sources(table: TableContext, raw: RawTable, options: Mapping[str, Any
         return None
     if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
         return None
-    return Sources(replace(raw, location=f"{SCHEME}{standing.facts}"), 0, state=standing.name)
+    facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
+    return Sources(replace(raw, location=facts), 0, state=standing.name)
 
 
 __all__ = ["materialize_remote", "remote_sources", "state_definition"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from cdc_views.project.loading import DEFAULT_FILE, load_project, project_json_schema
 from cdc_views.project.models import (
-    EngineName,
     FidelityConfig,
     Layout,
     MaterializeConfig,
     ProjectConfig,
     RawConfig,
-    RawFormatName,
     TableConfig,
     ViewConfig,
 )
@@ -19,13 +17,11 @@ from cdc_views.project.paths import default_raw_table, split_name
 
 __all__ = [
     "DEFAULT_FILE",
-    "EngineName",
     "FidelityConfig",
     "Layout",
     "MaterializeConfig",
     "ProjectConfig",
     "RawConfig",
-    "RawFormatName",
     "TableConfig",
     "ViewConfig",
     "default_raw_table",

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, create_model
 
 from cdc_views.errors import ConfigError, did_you_mean
-from cdc_views.project.models import ProjectConfig
+from cdc_views.formats.registry import format_class
+from cdc_views.model.config_part import ConfigPart
+from cdc_views.model.plugins import PluginGroup, plugin_names
+from cdc_views.project.engines import project_engine
+from cdc_views.project.models import ProjectConfig, RawConfig
 from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
 
 DEFAULT_FILE = "cdc_views.yml"
@@ -35,14 +39,40 @@ def load_project(path: Path, *, environment: Mapping[str, str] | None = None) ->
     if not isinstance(marked.document, dict):
         raise ConfigError(f"{path}:1: is no project file; keys name, engine, warehouse and tables were expected")
     try:
-        return ProjectConfig.model_validate(marked.document)
+        return _model_of(marked.document).model_validate(marked.document)
     except ValidationError as error:
         raise ConfigError(_messages(error.errors(), marked, path)) from error
 
 
+def _model_of(document: Mapping[Any, Any]) -> type[ProjectConfig]:
+    """The model of a project file: with the key of its engine, and those of other engines, which are refused by name."""
+    known = plugin_names(PluginGroup.ENGINE)
+    return project_model(tuple(name for name in known if name == document.get("engine") or name in document))
+
+
+@cache
+def project_model(engines: tuple[str, ...]) -> type[ProjectConfig]:
+    """Return `ProjectConfig` with one more field for each of these engines that has options, called as the engine."""
+    models = {name: model for name in engines if (model := project_engine(name).options) is not None}
+    fields: dict[str, Any] = {
+        name: (
+            Annotated[model, AfterValidator(_only_of_its_engine)],
+            Field(default=model(), description=f"How engine {name} is used; of this engine only."),
+        )
+        for name, model in models.items()
+    }
+    return create_model("ProjectConfig", __base__=ProjectConfig, __doc__=ProjectConfig.__doc__, **fields)
+
+
+def _only_of_its_engine(value: ConfigPart, info: ValidationInfo) -> ConfigPart:
+    if (chosen := info.data.get("engine")) not in (None, info.field_name):
+        raise ValueError(f"`{info.field_name}` goes with engine {info.field_name}, not with {chosen}")
+    return value
+
+
 def project_json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a project file, for editors."""
-    schema = ProjectConfig.model_json_schema(by_alias=True)
+    schema = project_model(plugin_names(PluginGroup.ENGINE)).model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "cdc_views.yml"}
 
 
@@ -63,20 +93,21 @@ def _place(problem: Any) -> tuple[str | int, ...]:
 
 def _message(problem: Any, marked: MarkedYaml, path: Path) -> str:
     place = _place(problem)
-    return f"{path}:{marked.line(place)}: {_told(problem, place, partial(marked.without_secrets, path=place))}"
+    wrong = _wrong(problem, place, marked.document, hidden=partial(marked.without_secrets, path=place))
+    return f"{path}:{marked.line(place)}: {wrong}"
 
 
-def _told(problem: Any, place: tuple[str | int, ...], hidden: Callable[[str], str]) -> str:
+def _wrong(problem: Any, place: tuple[str | int, ...], document: Any, *, hidden: Callable[[str], str]) -> str:
     """What is wrong; whatever quotes the file goes through `hidden`."""
     dotted, found = _dotted(place), hidden(repr(problem["input"]))
     match problem["type"]:
         case "extra_forbidden":
-            known = _known_keys(place)
+            known = _known_keys(place, document)
             return f"unknown key {place[-1]!r}{_under(place[:-1])}{did_you_mean(str(place[-1]), known)}"
         case "missing":
             return f"key {place[-1]!r} is missing{_under(place[:-1])}"
         case "enum":
-            known = _enum_values(place)
+            known = problem["ctx"].get("known") or _enum_values(place, document)
             return f"{dotted} is {found}, which there is not{did_you_mean(str(problem['input']), known)}"
         case "value_error":
             named = f"{dotted} is {found}; " if isinstance(problem["input"], str) else ""
@@ -110,18 +141,20 @@ def _under(place: tuple[str | int, ...]) -> str:
     return f" in {_dotted(place)}" if place else ""
 
 
-def _field_type(place: tuple[str | int, ...]) -> Any:
-    """The declared type of the value at `place`, seen through optionals and tuples."""
-    found: Any = ProjectConfig
+def _field_type(place: tuple[str | int, ...], document: Any) -> Any:
+    """The declared type of the value at `place`, seen through optionals and tuples; `document` names engine and format."""
+    found: Any = _model_of(document)
     for part in place:
         if isinstance(part, int):
             found = get_args(found)[0]
-            continue
-        if get_origin(found) is dict:
+        elif get_origin(found) is dict:
             found = get_args(found)[1]
-            continue
-        fields = {field.alias or name: field for name, field in found.model_fields.items()}
-        found = _without_none(fields[part].annotation)
+        elif found is RawConfig and part == "options":
+            found = format_class(document["format"]).options
+        else:
+            fields = {field.alias or name: field for name, field in found.model_fields.items()}
+            found = _without_none(fields[part].annotation)
+        document = document[part] if isinstance(part, int) or part in document else None
     return found
 
 
@@ -130,11 +163,11 @@ def _without_none(annotation: Any) -> Any:
     return options[0] if type(None) in get_args(annotation) else annotation
 
 
-def _known_keys(place: tuple[str | int, ...]) -> list[str]:
-    model = _field_type(place[:-1])
+def _known_keys(place: tuple[str | int, ...], document: Any) -> list[str]:
+    model = _field_type(place[:-1], document)
     assert issubclass(model, BaseModel)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _enum_values(place: tuple[str | int, ...]) -> list[str]:
-    return [member.value for member in _field_type(place)]
+def _enum_values(place: tuple[str | int, ...], document: Any) -> list[str]:
+    return [member.value for member in _field_type(place, document)]

@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    SerializeAsAny,
     StrictBool,
     StrictInt,
     StrictStr,
@@ -19,34 +20,18 @@ from pydantic import (
     model_validator,
 )
 
-from cdc_views.formats.connect.hints import Binary, Decimals
+from cdc_views.formats.base import FormatOptions
+from cdc_views.formats.registry import format_class
+from cdc_views.model.config_part import ConfigPart, Name
 from cdc_views.model.cron import Cron
 from cdc_views.model.overrides import parse_override
 from cdc_views.model.severity import Severity
 from cdc_views.model.strategy import Strategy
-from cdc_views.project.bigquery import BigQueryConfig, split_place
-from cdc_views.project.parts import Name, Part
+from cdc_views.project.engines import EngineName, FormatName, any_format_options, project_engine
 from cdc_views.project.paths import default_raw_table, slug_of, split_name
 
 _LATENESS = re.compile(r"\d+[smhd]\Z")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
-
-
-class EngineName(str, Enum):
-    """Where views and state live."""
-
-    SPARK = "spark"
-    DUCKDB = "duckdb"
-    BIGQUERY = "bigquery"
-
-
-class RawFormatName(str, Enum):
-    """How an event of a raw table reads."""
-
-    CASSANDRA_MUTATION = "cassandra-mutation"
-    DEBEZIUM_CASSANDRA = "debezium-cassandra"
-    DEBEZIUM = "debezium"
-    KEY_VALUE = "key-value"
 
 
 class Layout(str, Enum):
@@ -72,29 +57,10 @@ def _override(value: str) -> str:
     return value
 
 
-class TimeUnit(str, Enum):
-    """What the numbers of a time or date-time count."""
-
-    MILLIS = "millis"
-    MICROS = "micros"
-    NANOS = "nanos"
-
-
-class RawOptions(Part):
-    """What only the configuration of a Debezium connector says; not needed for events with schemas."""
-
-    scales: dict[Name, Annotated[int, Field(strict=True)]] = Field(
-        default_factory=dict, description="Column and its digits after the point, where the schema file has them not."
-    )
-    units: dict[Name, TimeUnit] = Field(default_factory=dict, description="Column and what its numbers of time count.")
-    binary: Binary | None = Field(default=None, description="How bytes are written: binary.handling.mode.")
-    decimals: Decimals | None = Field(default=None, description="How decimals are written: decimal.handling.mode.")
-
-
-class RawConfig(Part):
+class RawConfig(ConfigPart):
     """The raw table of one table."""
 
-    format: RawFormatName = Field(description="How an event of the raw table reads.")
+    format: FormatName = Field(description="How an event of the raw table reads.")
     layout: Layout = Field(
         default=Layout.CANONICAL, description="`canonical`: what `land` writes; `as-found`: somebody else lands it."
     )
@@ -102,7 +68,9 @@ class RawConfig(Part):
     topics: tuple[Name, ...] = Field(
         default=(), description="Kafka topics that `produce kafka` lands; default: the one that is named, or ends, as the table."
     )
-    options: RawOptions = Field(default=RawOptions(), description="How the connector was configured; of format debezium only.")
+    options: SerializeAsAny[FormatOptions] | None = Field(
+        default=None, description="How the events were written, in the words of their format; most formats take none."
+    )
     kafka_key: Name = Field(
         default="kafkaKey", description="Column of a record's key, as Connect's BigQuery sink has it (kafkaKeyFieldName)."
     )
@@ -116,16 +84,19 @@ class RawConfig(Part):
             raise ValueError("layout as-found needs `table`, the Delta table (its path) or BigQuery table that others land")
         return self
 
-    @field_validator("options", mode="before")
+    @field_validator("options", mode="plain", json_schema_input_type=any_format_options())
     @classmethod
-    def _only_where_they_mean_something(cls, value: Any, info: ValidationInfo) -> Any:
-        found = info.data.get("format")
-        if value and found is not None and found is not RawFormatName.DEBEZIUM:
-            raise ValueError(f"format {found.value} takes no options; only debezium does")
-        return value
+    def _of_the_format(cls, value: Any, info: ValidationInfo) -> FormatOptions | None:
+        format_name = info.data.get("format")
+        if value is None or format_name is None:
+            return None
+        model = format_class(format_name).options
+        if model is None:
+            raise ValueError(f"format {format_name} takes no options")
+        return model.model_validate(value)
 
 
-class ViewConfig(Part):
+class ViewConfig(ConfigPart):
     """The view of one table."""
 
     name: Name | None = Field(default=None, description="The view's name; by default the table's.")
@@ -138,7 +109,7 @@ def _folder(value: str) -> str:
     return value
 
 
-class ServingConfig(Part):
+class ServingConfig(ConfigPart):
     """A serving table: the view's rows as plain columns."""
 
     name: Annotated[Name, AfterValidator(_folder)] | None = Field(
@@ -150,7 +121,7 @@ def _serving(value: Any) -> Any:
     return {} if value is True else None if value is False else value
 
 
-class MaterializeConfig(Part):
+class MaterializeConfig(ConfigPart):
     """When state is brought up to date, how late an event may come, and whether there is a serving table."""
 
     schedule: Annotated[str, AfterValidator(_cron)] | None = Field(
@@ -168,7 +139,7 @@ class MaterializeConfig(Part):
 Span = Annotated[Name, AfterValidator(_lateness)]
 
 
-class DataTest(Part):
+class DataTest(ConfigPart):
     """A data test of the user's; exactly one of `holds`, `not_null`, `one_of`, `fresh_within`, `lag_within` and `truth`."""
 
     name: Name | None = Field(default=None, description="What the test is called; needed with `holds`.")
@@ -199,13 +170,13 @@ class DataTest(Part):
         return self
 
 
-class FidelityConfig(Part):
+class FidelityConfig(ConfigPart):
     """What the fidelity check lets pass."""
 
     waive: dict[Name, Name] = Field(default_factory=dict, description="Column (`*`: whole rows) and why it may be UNSAFE.")
 
 
-class TableConfig(Part):
+class TableConfig(ConfigPart):
     """One table: where its schema, its raw events and its view are."""
 
     name: Name = Field(description="`keyspace.table`, or `database.schema.table`; unquoted and case-sensitive.")
@@ -254,21 +225,17 @@ class TableConfig(Part):
         return None if serving is None else serving.name or self.slug
 
 
-class ProjectConfig(Part):
+class ProjectConfig(ConfigPart):
     """A whole project file."""
 
     name: Name = Field(description="The project's name.")
     engine: EngineName = Field(description="Where views and state live.")
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
-    bigquery: BigQueryConfig = Field(default=BigQueryConfig(), description="How BigQuery is used; of engine bigquery only.")
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _has_a_place_in_bigquery(self) -> ProjectConfig:
-        if self.engine is EngineName.BIGQUERY:
-            split_place(self.warehouse)
-        elif "bigquery" in self.model_fields_set:
-            raise ValueError(f"`bigquery` goes with engine bigquery, not with {self.engine.value}")
+    def _fits_its_engine(self) -> ProjectConfig:
+        project_engine(self.engine).check_warehouse(self.warehouse)
         return self
 
     @model_validator(mode="after")

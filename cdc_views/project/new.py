@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from itertools import count
 
-from cdc_views.project.models import RawFormatName
 from cdc_views.project.paths import split_name
 
 _HEADER = """\
@@ -15,7 +14,7 @@ _HEADER = """\
 """
 
 
-def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: RawFormatName) -> str:
+def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str) -> str:
     """Return the text of a project file.
 
     Args:
@@ -30,7 +29,7 @@ def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: Ra
             f"  - name: {_scalar(table)}",
             f"    schema: {_scalar(schema)}",
             "    raw:",
-            f"      format: {raw_format.value}",
+            f"      format: {raw_format}",
         ]
         if view != split_name(table)[1]:
             lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")

@@ -163,7 +163,7 @@ class _Run:
 
     def _rows(self) -> pa.Table | None:
         """The merged rows that the report is about; None where they are not brought here, which no suite of theirs may mind."""
-        why = "are in BigQuery" if self.table.project.is_remote else ""
+        why = f"are in {self.table.project.engine_plugin.title}" if self.table.project.is_remote else ""
         rows = None
         if not why:
             asked = Query(as_of=self.report.as_of, limit=self.options.most_rows + 1)

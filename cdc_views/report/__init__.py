@@ -54,7 +54,7 @@ def report_of(
     if recent < 0:
         raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
-    own = project.config.engine.value
+    own = project.config.engine
     asked = Asked(
         now=clock,
         as_of=clock if as_of is None else epoch_seconds(as_of),

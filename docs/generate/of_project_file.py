@@ -11,8 +11,11 @@ from page_text import code, docstring, page, table
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from cdc_views.project import ProjectConfig
-from cdc_views.project.parts import Name
+from cdc_views.formats.base import FormatOptions
+from cdc_views.formats.registry import format_class, format_names
+from cdc_views.model.config_part import Name
+from cdc_views.model.plugins import PluginGroup, plugin_names
+from cdc_views.project.loading import project_model
 
 PLACES: dict[str, str] = {}
 
@@ -24,7 +27,7 @@ def project_file_page() -> str:
         "project file](../project-file.md). An unknown key or a value\n"
         "of another type is an error with its line. `cdc-views init --json-schema` prints the same as JSON Schema, for editors.\n"
     )
-    parts = list(_parts(ProjectConfig, "the file"))
+    parts = list(_parts(project_model(plugin_names(PluginGroup.ENGINE)), "the file"))
     return page("Project file: keys", intro, *(_section(name, model) for name, model in parts))
 
 
@@ -33,7 +36,17 @@ def _parts(model: type[BaseModel], name: str) -> Iterator[tuple[str, type[BaseMo
     for key, field in model.model_fields.items():
         for inner in _models(field.annotation):
             place = (field.alias or key) if name == "the file" else f"{name}.{field.alias or key}"
-            yield from _parts(inner, place)
+            if inner is FormatOptions:
+                yield from _format_options(place)
+            else:
+                yield from _parts(inner, place)
+
+
+def _format_options(place: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """One part for each format that takes options."""
+    for name in format_names():
+        if (model := format_class(name).options) is not None:
+            yield f"{place}` of format `{name}", model
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -46,7 +59,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _section(name: str, model: type[BaseModel]) -> str:
     heading = "The file" if name == "the file" else f"`{name}`"
     rows = [
-        (code(field.alias or key), _type(field.annotation), _default(field), field.description or _of_part(field.annotation))
+        (code(field.alias or key), _choices(field) or _type(field.annotation), _default(field), field.description or _of_part(field.annotation))
         for key, field in model.model_fields.items()
     ]
     return f"## {heading}\n\n{docstring(model)}\n{table(('key', 'type', 'default', 'meaning'), rows)}"
@@ -56,6 +69,15 @@ def _of_part(annotation: Any) -> str:
     """The meaning of a key that is a part of its own: the first line of the part's docstring."""
     found = next(_models(annotation), None)
     return docstring(found).splitlines()[0] if found is not None else ""
+
+
+def _choices(field: Any) -> str:
+    """The names of plug-ins, of a key that takes one; empty for any other."""
+    if not callable(field.json_schema_extra):
+        return ""
+    schema: dict[str, Any] = {}
+    field.json_schema_extra(schema)
+    return ", ".join(map(code, schema["enum"]))
 
 
 _NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "null"}

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
+from cdc_views.engines.streaming import Followed
 from cdc_views.errors import EngineError
-from cdc_views.operations.following import Followed
 from cdc_views.plan.build import build
 from cdc_views.plan.choose import choose
 from cdc_views.plan.nodes import Node, Source
@@ -31,7 +31,7 @@ from cdc_views_spark.streaming import follow
 
 
 def open_spark(*, warehouse: Path) -> SparkEngine:
-    """Return the engine; the entry point `cdc_views.engines` names this function."""
+    """Return the engine on the active session, or on one of its own."""
     is_running = SparkSession.getActiveSession() is not None
     return SparkEngine(open_session(warehouse=warehouse), stops=not is_running)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from threading import Event, Lock
 from typing import Any
 
+from cdc_views.engines.streaming import Followed
 from cdc_views.errors import EngineError
 from cdc_views.model.extras import needs
-from cdc_views.operations.following import Followed
 
 with needs("cdc_views_spark", extra="spark"):
     from pyspark.errors import PySparkException

@@ -8,12 +8,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from cdc_views_bigquery.config import BigQueryConfig
 from tiny_project import SCHEMA, event, make_project
 from warehouses import Served, load, project
 
 from cdc_views.cli import main
 from cdc_views.engines.warehouses import Load, Measured
-from cdc_views.project.bigquery import BigQueryConfig
 from cdc_views.storage.relation import Relation
 
 GIB, TIB = 1 << 30, 1 << 40

@@ -71,7 +71,7 @@ def test_the_default_is_a_limit(server: Served, tmp_path: Path) -> None:
 
 
 def test_a_job_without_one_would_be_noticed(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdc_views.project.bigquery import BigQueryConfig
+    from cdc_views_bigquery.config import BigQueryConfig
 
     monkeypatch.setattr(BigQueryConfig, "byte_limit", property(lambda _: None))
     _use(project(tmp_path, server.url))

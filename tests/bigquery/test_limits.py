@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cdc_views_bigquery.config import SCHEME
 from cdc_views_bigquery.merging import limits
 from strategies.dialect_cases import Table, assert_same
 from strategies.histories import NOW
@@ -15,7 +16,6 @@ from warehouses import Served, make_raw
 
 from cdc_views.cli import main
 from cdc_views.engines.base import Read, ViewDefinition
-from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar, TupleOf, Udt
@@ -67,10 +67,9 @@ def raw_of(relation: Relation) -> RawTable:
 
 def _shows_the_oracles_rows(url: str, columns: int, *, functions: bool = True) -> None:
     """What `apply` makes shows them; without `functions`, none is made."""
+    from cdc_views_bigquery.config import BigQueryConfig
     from cdc_views_bigquery.ddl import Kind
     from cdc_views_bigquery.engine import BigQueryEngine, target_of
-
-    from cdc_views.project.bigquery import BigQueryConfig
 
     table = Table(wide(columns), facts(columns))
     raw = raw_of(table.relation)
@@ -102,9 +101,8 @@ def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(server: Ser
 
 def _planned(url: str, columns: int) -> str:
     """What `plan` says of the view: BigQuery is asked by a dry run about all of its columns at once."""
+    from cdc_views_bigquery.config import BigQueryConfig
     from cdc_views_bigquery.engine import BigQueryEngine
-
-    from cdc_views.project.bigquery import BigQueryConfig
 
     with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
         return engine.plan(ViewDefinition("my-project.shop", "t", raw_of(wide(columns)))).change
@@ -130,9 +128,8 @@ def test_views_of_1000_columns_are_below_every_limit_and_show_the_oracles_rows(s
 def test_the_query_and_the_function_of_1000_columns_are_ones_that_googlesql_takes(server: Served) -> None:
     """Their rows would take ten minutes there: `test_the_query_of_200_columns_gives_the_oracles_rows`."""
     from cdc_views_bigquery import ddl
+    from cdc_views_bigquery.config import BigQueryConfig
     from cdc_views_bigquery.engine import BigQueryEngine, full_name
-
-    from cdc_views.project.bigquery import BigQueryConfig
 
     raw = raw_of(wide(1000))
     with BigQueryEngine(PLACE, BigQueryConfig(endpoint=server.url)) as engine:
@@ -153,8 +150,7 @@ def test_the_query_of_200_columns_gives_the_oracles_rows(server: Served) -> None
 
 def _refused(relation: Relation, match: str, *, strategy: str = "auto") -> None:
     from cdc_views_bigquery import ddl
-
-    from cdc_views.project.bigquery import BigQueryConfig
+    from cdc_views_bigquery.config import BigQueryConfig
 
     def make() -> None:
         for made in (ddl.raw_table, ddl.views):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cdc_views_bigquery.config import SCHEME
 from strategies.histories import NOW
 from strategies.schemas import INT, TEXT, scalar, table
 from strategies.values import V1_NEW, V1_OLD
@@ -14,7 +15,6 @@ from warehouses import Served
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
-from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, Udt
 from cdc_views.rules.facts import Fact
@@ -36,9 +36,8 @@ HOLDING = WRITE.insert(2, at=1, l=WRITE.overwritten("l", {V1_OLD: 4711, V1_NEW: 
 
 @pytest.fixture
 def engine(server: Served) -> Iterator[object]:
+    from cdc_views_bigquery.config import BigQueryConfig
     from cdc_views_bigquery.engine import BigQueryEngine
-
-    from cdc_views.project.bigquery import BigQueryConfig
 
     with BigQueryEngine(PLACE, BigQueryConfig(endpoint=server.url)) as made:
         made.apply(ViewDefinition("my-project.shop", "t", RAW))

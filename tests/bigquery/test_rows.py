@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
 from strategies.dialect_cases import REAL, Table, assert_same, random_table
 from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
 from strategies.tiers import often
@@ -12,11 +13,9 @@ from warehouses import Served, load_case, make_raw, real_case
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
-from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.strategy import Strategy
 from cdc_views.plan.rewrites import LOWERINGS
-from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.storage.relation import RawTable
 

@@ -15,12 +15,12 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
-from cdc_views.engines.warehouses import SCHEME
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.strategy import Strategy
-from cdc_views.project.bigquery import BigQueryConfig, Place
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.storage.relation import RawTable, Relation

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.exact import rows_of
-from cdc_views.engines.warehouses import SCHEME, StateDefinition, StateRun
-from cdc_views.project.bigquery import BigQueryConfig, Place
+from cdc_views.engines.warehouses import StateDefinition, StateRun
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 from strategies.bigquery_loop import SECOND, Loop

@@ -26,7 +26,7 @@ from cdc_views.export.contracts.spans import span_of, span_parts
 from cdc_views.export.contracts.widths import Fit, fit_of
 from cdc_views.formats.base import WriteOrder
 from cdc_views.plan.build import Ask
-from cdc_views.project.models import DataTest, EngineName
+from cdc_views.project.models import DataTest
 from cdc_views.sql import rows_sql
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_the_types_are_those_that_spark_shows(
 
     monkeypatch.chdir(tmp_path)
     table = project_of(subject.schema, "micros" if subject.order is WriteOrder.MICROS else "log_position")
-    object.__setattr__(table.project, "config", table.project.config.model_copy(update={"engine": EngineName.SPARK}))
+    object.__setattr__(table.project, "config", table.project.config.model_copy(update={"engine": "spark"}))
     pq.write_table(table.relation.arrow_schema().empty_table(), tmp_path / "raw.parquet")
     source = f"parquet.`{tmp_path / 'raw.parquet'}`"
     sql = rows_sql(Ask(table.relation), dialect_name="spark", strategy="auto", table=source, clock="7")
@@ -130,7 +130,7 @@ def test_the_types_are_those_that_spark_shows(
 
 
 def test_what_views_of_bigquery_show_is_not_promised(table: Table) -> None:
-    config = table.project.config.model_copy(update={"engine": EngineName.BIGQUERY})
+    config = table.project.config.model_copy(update={"engine": "bigquery"})
     object.__setattr__(table.project, "config", config)
     with pytest.raises(UnsupportedError, match="the types of views are not known"):
         contract_of([table], version="1")

@@ -13,8 +13,6 @@ from cdc_views.errors import ConfigError
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
 from cdc_views.project import (
-    EngineName,
-    RawFormatName,
     default_raw_table,
     load_project,
     new_project,
@@ -58,10 +56,10 @@ def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     (tmp_path / "cdc_views.yml").write_text(FULL)
     project = load_project(tmp_path / "cdc_views.yml")
     table = project.tables[0]
-    assert (project.name, project.engine, project.warehouse) == ("shop", EngineName.SPARK, "./warehouse")
+    assert (project.name, project.engine, project.warehouse) == ("shop", "spark", "./warehouse")
     assert (table.name, table.keyspace, table.table, table.schema_) == ("shop.orders", "shop", "orders", "schema/shop.cql")
     assert (table.raw.format, table.raw_table, table.replication_factor) == (
-        RawFormatName.CASSANDRA_MUTATION,
+        "cassandra-mutation",
         "raw/shop_orders",
         3,
     )
@@ -114,7 +112,7 @@ _OPTIONS = "format: debezium\n      options: "
             _FORMAT,
             _FORMAT + "\n      options: {binary: hex}",
             9,
-            "format cassandra-mutation takes no options; only debezium does",
+            "format cassandra-mutation takes no options",
         ),
         ("  - name: shop.orders", "  - 5\n  - name: shop.orders", 5, "tables[0] is 5; keys and values were expected"),
     ],
@@ -238,7 +236,7 @@ def test_a_name_is_split_at_its_first_dot() -> None:
 
 def test_a_new_project_reads_back_whatever_the_names(tmp_path: Path) -> None:
     tables = ["shop.orders", 'hid."x', "ks.no", "1.0", "a: b.c#d", "ks.Übung", "a.${HOME}"[:3] + "null"]
-    text = new_project("yes", schema="dir with space/schema.cql", tables=tables, raw_format=RawFormatName.DEBEZIUM)
+    text = new_project("yes", schema="dir with space/schema.cql", tables=tables, raw_format="debezium")
     (tmp_path / "cdc_views.yml").write_text(text)
     project = load_project(tmp_path / "cdc_views.yml", environment={})
     assert project.name == "yes"
@@ -259,9 +257,9 @@ def test_options_of_a_connector_reach_the_format(tmp_path: Path) -> None:
     found = load(tmp_path, FULL.replace(_FORMAT, options)).tables[0].raw.options  # type: ignore[attr-defined]
     given = found.model_dump(mode="json", exclude_unset=True)
     assert given == {"scales": {"n": 4}, "units": {"tm": "millis"}, "binary": "base64-url-safe", "decimals": "precise"}
-    assert isinstance(raw_format("debezium", given), Debezium)
+    assert isinstance(raw_format("debezium", found), Debezium)
     with pytest.raises(ConfigError, match="takes no options"):
-        raw_format("key-value", given)
+        raw_format("key-value", found)
 
 
 @pytest.mark.heavy

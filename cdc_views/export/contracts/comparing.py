@@ -127,7 +127,7 @@ class _Table:
 
     def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[Difference]:
         """Of the types of a column or a part of one, the parts inside after it."""
-        target = dialect(self.table.project.config.engine.value).sqlglot_name
+        target = dialect(self.table.project.config.engine).sqlglot_name
         for key in ("logicalType", "physicalType"):
             said = part.value.get(key)
             if said is None or said == ours[key]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import yaml
 
+from cdc_views.engines.plugin import engines_that
 from cdc_views.engines.serving import column_types
 from cdc_views.errors import UnsupportedError
 from cdc_views.export.contracts.document import VENDOR, WRITTEN
@@ -19,7 +20,6 @@ from cdc_views.export.describing import ROLES, compares_as_keys, grain, never_nu
 from cdc_views.export.exporting import mark_of
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
-from cdc_views.project.models import EngineName
 from cdc_views.project.paths import is_url
 from cdc_views.sql.dialects import dialect
 
@@ -51,13 +51,14 @@ def contract_of(tables: Sequence[TableContext], *, version: str, name: str = "")
         name: What it is about, where that is not the whole project: a table.
 
     Raises:
-        UnsupportedError: The project's engine is BigQuery, whose views are not run here.
+        UnsupportedError: The project's engine keeps its views where they are not run here.
         UnknownColumnError: A data test of the project file names a column that its table does not have.
     """
     project = tables[0].project
-    if project.config.engine is EngineName.BIGQUERY:
+    if project.is_remote:
         raise UnsupportedError(
-            f"{project.file}: with `engine: bigquery` the types of views are not known", remedy="use engine duckdb or spark"
+            f"{project.file}: with `engine: {project.config.engine}` the types of views are not known",
+            remedy=f"use engine {' or '.join(engines_that(lambda plugin: not plugin.keeps_tables))}",
         )
     found: dict[str, Any] = {
         "apiVersion": WRITTEN,
@@ -84,12 +85,7 @@ def _server(tables: Sequence[TableContext]) -> dict[str, Any]:
     if is_url(place):
         parts = urlsplit(place)
         place = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
-    match config.engine:
-        case EngineName.DUCKDB:
-            kind = {"type": "duckdb", "database": f"{place.rstrip('/')}/views.duckdb"}
-        case _:
-            kind = {"type": "custom", "description": f"Spark SQL; the warehouse is {place}"}
-    return {"server": config.name, **kind}
+    return {"server": config.name, **tables[0].project.engine_plugin.server(place)}
 
 
 def object_of(table: TableContext) -> dict[str, Any]:
@@ -113,7 +109,7 @@ def object_of(table: TableContext) -> dict[str, Any]:
 
 def _property(table: TableContext, column: Column, shown: pa.DataType, quality: list[dict[str, Any]]) -> dict[str, Any]:
     schema = table.schema
-    target = dialect(table.project.config.engine.value).sqlglot_name
+    target = dialect(table.project.config.engine).sqlglot_name
     found: dict[str, Any] = {"name": column.name, "description": f"{ROLES[column.role]}, {column.type}"}
     found |= type_parts(column.type, shown, dialect=target)
     if column.is_key:

@@ -46,7 +46,7 @@ def _source(table: Table) -> dict[str, Any]:
     files = f"read_parquet(coalesce(getvariable('{raw_variable(table.name)}'), [error('{absent}')]), union_by_name = true)"
     found: dict[str, Any] = {
         "name": model,
-        "description": literal(f"Facts of {table.name} as they landed, {table.config.raw.format.value}."),
+        "description": literal(f"Facts of {table.name} as they landed, {table.config.raw.format}."),
         "identifier": f"{{{{ {_location(table)} if {_ON_SPARK} else {value(model)} }}}}",
         "config": {"meta": {"external_location": files, "cdc_views_table": literal(table.name)}},
     }

@@ -22,6 +22,7 @@ from cdc_views.formats.debezium.notices import (
     is_notice,
     split_metadata,
 )
+from cdc_views.formats.debezium.options import DebeziumOptions
 from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
 from cdc_views.formats.row_form import RowForm
 from cdc_views.model.schema import Column, TableSchema
@@ -48,6 +49,8 @@ class Debezium(RawFormat):
     """
 
     name = "debezium"
+    options = DebeziumOptions
+    is_positioned = True
     order = WriteOrder.LOG_POSITION
     has_forms = True
 
@@ -62,6 +65,17 @@ class Debezium(RawFormat):
         """Keep what is known of the connector's configuration."""
         self._scales, self._units = dict(scales or {}), dict(units or {})
         self._binary, self._decimals = binary, decimals
+
+    @classmethod
+    def configured(cls, options: DebeziumOptions) -> Debezium:
+        """See `RawFormat.configured`."""
+        units = {column: Unit[unit.name] for column, unit in options.units.items()}
+        return cls(scales=options.scales, units=units, binary=options.binary, decimals=options.decimals)
+
+    @property
+    def scaled(self) -> frozenset[str]:
+        """See `RawFormat.scaled`."""
+        return frozenset(self._scales)
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """See `RawFormat.decode`; a row fact, two where an update moved the row to another key, or a truncation."""

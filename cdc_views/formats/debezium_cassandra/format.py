@@ -52,6 +52,7 @@ class DebeziumCassandra(RawFormat):
     """
 
     name = "debezium-cassandra"
+    is_positioned = True
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """See `RawFormat.decode`; one fact, and one more where an event has static columns (3.4 sends none)."""

@@ -1,20 +1,31 @@
-"""The dialects, by name."""
+"""The dialects, by name; packages add them by entry points."""
 
 from __future__ import annotations
 
 from cdc_views.errors import UnsupportedError, did_you_mean
+from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 from cdc_views.sql.dialects.base import Dialect
 
 
-def dialect(name: str) -> Dialect:
-    """Return the dialect called `name`; raises `UnsupportedError` with a suggestion."""
-    from cdc_views.sql.dialects.catalog import DIALECTS
+def dialect_names() -> tuple[str, ...]:
+    """Return the names of all dialects that are installed."""
+    return plugin_names(PluginGroup.DIALECT)
 
-    if name not in DIALECTS:
+
+def dialect_class(name: str) -> type[Dialect]:
+    """Return the class of the dialect called `name`; raises `UnsupportedError` with a suggestion."""
+    known = dialect_names()
+    if name not in known:
         raise UnsupportedError(
-            f"there is no dialect {name!r}{did_you_mean(name, DIALECTS)}", remedy=f"choose one of {', '.join(DIALECTS)}"
+            f"there is no dialect {name!r}{did_you_mean(name, known)}", remedy=f"choose one of {', '.join(known)}"
         )
-    return DIALECTS[name]()
+    found: type[Dialect] = load_plugin(PluginGroup.DIALECT, name)
+    return found
 
 
-__all__ = ["Dialect", "dialect"]
+def dialect(name: str) -> Dialect:
+    """Return the dialect called `name`, for one plan; raises as `dialect_class`."""
+    return dialect_class(name)()
+
+
+__all__ = ["Dialect", "dialect", "dialect_class", "dialect_names"]

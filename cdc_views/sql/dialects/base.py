@@ -73,6 +73,8 @@ class Dialect(DecimalDialect):
 
     name: ClassVar[str]
     sqlglot_name: ClassVar[str]
+    engine_name: ClassVar[str] = ""
+    """The engine that runs it, where one is installed; empty: the engine of the dialect's own name."""
     ignores_case: ClassVar[bool] = True
     """Whether two column names that differ in case alone cannot stand in one view."""
     compares_structs: ClassVar[bool] = True

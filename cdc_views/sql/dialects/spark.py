@@ -97,6 +97,7 @@ class Databricks(Spark):
     """Databricks SQL: Spark's."""
 
     name = "databricks"
+    engine_name = "spark"
     sqlglot_name = "databricks"
 
 

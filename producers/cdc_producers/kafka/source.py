@@ -20,6 +20,7 @@ from cdc_producers.kafka.standing import Heard
 from cdc_producers.kafka.topics import Topic, describe, matched
 from cdc_producers.source import Emit, Emitted, Standing
 from cdc_views.errors import CdcViewsError, TransientError
+from cdc_views.formats.registry import raw_format
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -31,7 +32,6 @@ _LOOK_EVERY = 10.0
 _TOKEN_EVERY = 1.0
 _AWAY_AFTER_MS = 10_000
 """When the group gives the partitions of a process that was killed to another; `group.instance.id` makes it at once."""
-_LOG_POSITIONED = ("debezium", "debezium-cassandra", "cassandra-mutation")
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _PASSING = frozenset({KafkaError._PARTITION_EOF, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
@@ -184,7 +184,7 @@ class KafkaSource:
     def _note_growth(self, known: Topic, topic: Topic, table: str) -> None:
         self._topics[topic.name] = topic
         said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
-        if self.options.formats.get(table) in _LOG_POSITIONED:
+        if raw_format(self.options.formats.get(table, "debezium")).is_positioned:
             self.log.info(said, topic=topic.name)
             return
         self.log.warning(

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StrictBool
 
-from cdc_views.project.parts import Name, Part
+from cdc_views.model.config_part import ConfigPart, Name
 
 _PLACE = re.compile(r"(?P<project>[a-z][a-z0-9.:-]*)\.(?P<dataset>\w+)\Z")
 _DATASET = re.compile(r"\w+\Z", re.ASCII)
@@ -19,6 +19,8 @@ _SPAN = re.compile(r"\d{1,6}[smhd]\Z")
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}\Z")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}\Z")
 UNLIMITED = "unlimited"
+SCHEME = "bigquery://"
+"""What the location of a raw table in BigQuery starts with; its full name follows."""
 _UNITS: dict[str, int] = {"B": 1}
 for _power, _letter in enumerate("KMGTP", start=1):
     _UNITS |= {f"{_letter}B": 1000**_power, f"{_letter}iB": 1024**_power}
@@ -108,7 +110,7 @@ Label = Annotated[Name, AfterValidator(_label)]
 LabelValue = Annotated[str, Field(strict=True), AfterValidator(_label_value)]
 
 
-class BigQueryConfig(Part):
+class BigQueryConfig(ConfigPart):
     """How BigQuery is used; credentials are found by the client's own rules, never here."""
 
     location: Name | None = Field(default=None, description="Where datasets are made and jobs run, as EU; default: BigQuery's.")
@@ -180,4 +182,4 @@ def place_of(warehouse: str, config: BigQueryConfig) -> Place:
     return Place(project, views, config.raw_dataset or f"{views}_raw", config.state_dataset or f"{views}_state")
 
 
-__all__ = ["UNLIMITED", "BigQueryConfig", "Granularity", "Place", "bytes_of", "place_of", "split_place"]
+__all__ = ["SCHEME", "UNLIMITED", "BigQueryConfig", "Granularity", "Place", "bytes_of", "place_of", "split_place"]

@@ -1,4 +1,4 @@
-"""What all parts of a project file share."""
+"""What all parts of a project file share, whichever package declares them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Name = Annotated[str, Field(strict=True, min_length=1)]
 """A text that is not empty."""
 
 
-class Part(BaseModel):
+class ConfigPart(BaseModel):
     """Unknown keys are refused, nothing changes after loading, no silent casts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-__all__ = ["Name", "Part"]
+__all__ = ["ConfigPart", "Name"]

@@ -1,0 +1,98 @@
+"""BigQuery, as `cdc_views.engines.warehouses` describes warehouses.
+
+The client is imported by the first call (extra `bigquery`); what only writes SQL needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.warehouses import WarehousePlugin
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place, place_of, split_place
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import ViewDefinition
+    from cdc_views.engines.warehouses import Cost, Load, Measured, StateDefinition
+    from cdc_views.project import ProjectConfig
+    from cdc_views_bigquery.engine import BigQueryEngine
+
+
+class BigQueryPlugin(WarehousePlugin):
+    """BigQuery as the warehouse: datasets, raw tables and views in it, and reads that run there."""
+
+    name = "bigquery"
+    title = "BigQuery"
+    extra = "bigquery"
+    options = BigQueryConfig
+    place = "project.dataset"
+
+    def check_warehouse(self, warehouse: str) -> None:
+        """See `EnginePlugin.check_warehouse`."""
+        split_place(warehouse)
+
+    def open(self, config: ProjectConfig, *, folder: Path) -> BigQueryEngine:
+        """See `EnginePlugin.open`; nothing is sent before the engine's first use."""
+        from cdc_views_bigquery.engine import BigQueryEngine
+
+        return BigQueryEngine(_place(config), options_of(config))
+
+    def raw_location(self, config: ProjectConfig, name: str) -> str:
+        """See `WarehousePlugin.raw_location`."""
+        return SCHEME + _place(config).raw_table(name)
+
+    def location_beside(self, keyspace: str, name: str) -> str:
+        """See `WarehousePlugin.location_beside`: a dataset of its own."""
+        return f"{SCHEME}{keyspace}_raw.{name}"
+
+    def view_schema(self, config: ProjectConfig) -> str:
+        """See `WarehousePlugin.view_schema`."""
+        place = _place(config)
+        return place.dataset(place.views)
+
+    def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
+        """See `EnginePlugin.view_sql`; of raw tables that are elsewhere, the text any dialect has."""
+        from cdc_views_bigquery import ddl
+        from cdc_views_bigquery.engine import target_of
+
+        return ddl.view(target_of(view), options_of(config)).sql if config.engine == self.name else None
+
+    def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
+        """See `WarehousePlugin.costs`."""
+        from cdc_views_bigquery.costs import costs
+
+        return costs(view.raw.relation, options_of(config), load, measured)
+
+    def folder(
+        self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
+    ) -> Mapping[str, str]:
+        """See `WarehousePlugin.folder`."""
+        from cdc_views_bigquery.engine import target_of
+        from cdc_views_bigquery.folder import folder
+        from cdc_views_bigquery.state import merging_of
+
+        place = _place(config) if config.engine == self.name else None
+        kept = [
+            (state.raw.relation, merging_of(_state_dataset(place, view), options_of(config), state))
+            for view, state in zip(views, states, strict=True)
+        ]
+        return folder(config.name, [target_of(view) for view in views], options_of(config), states=kept)
+
+
+def options_of(config: ProjectConfig) -> BigQueryConfig:
+    """Return what a project file says under `bigquery:`; the defaults where it says nothing."""
+    found: BigQueryConfig = getattr(config, BigQueryPlugin.name, BigQueryConfig())
+    return found
+
+
+def _place(config: ProjectConfig) -> Place:
+    return place_of(config.warehouse, options_of(config))
+
+
+def _state_dataset(place: Place | None, view: ViewDefinition) -> str:
+    """The dataset of a state: the project's, or beside the views of one that has none."""
+    return place.dataset(place.state) if place is not None else f"{view.schema}_state"
+
+
+__all__ = ["BigQueryPlugin", "options_of"]

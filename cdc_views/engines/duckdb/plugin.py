@@ -1,0 +1,50 @@
+"""DuckDB, as `cdc_views.engines.plugin` describes engines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.plugin import EnginePlugin
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import ViewDefinition
+    from cdc_views.engines.duckdb.engine import DuckDbEngine
+    from cdc_views.project import ProjectConfig
+    from cdc_views.storage.relation import RawTable
+
+_DATABASE = "views.duckdb"
+
+
+class DuckDbPlugin(EnginePlugin):
+    """DuckDB in this process; views are kept in a database file of the warehouse."""
+
+    name = "duckdb"
+    title = "DuckDB"
+    views_name_files = True
+
+    def open(self, config: ProjectConfig, *, folder: Path) -> DuckDbEngine:
+        """See `EnginePlugin.open`."""
+        from cdc_views.engines.duckdb.engine import DuckDbEngine
+
+        return DuckDbEngine(folder / _DATABASE)
+
+    def table_sql(self, raw: RawTable) -> str:
+        """See `EnginePlugin.table_sql`; the files of now, or a scan of the table before it has any."""
+        from cdc_views.engines.duckdb.engine import raw_sql
+        from cdc_views.landing import exists, open_raw
+
+        if exists(raw) and open_raw(raw).file_uris():
+            return raw_sql(raw)
+        return "delta_scan('" + raw.location.replace("'", "''") + "')"
+
+    def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
+        """See `EnginePlugin.view_sql`; a view over a state names its files."""
+        from cdc_views.engines.duckdb.engine import view_statement
+
+        return None if view.sources is None else view_statement(view)
+
+    def server(self, place: str) -> Mapping[str, str]:
+        """See `EnginePlugin.server`."""
+        return {"type": "duckdb", "database": f"{place.rstrip('/')}/{_DATABASE}"}

@@ -1,0 +1,69 @@
+"""What packages add by entry points: engines, dialects, raw formats and producers. Ours are added in the same way.
+
+    [project.entry-points."cdc_views.dialects"]
+    acme = "acme_sql:Acme"
+
+A plug-in is loaded when its name is used, so one that cannot be imported stops nobody who uses another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from cdc_views.errors import ConfigError, UnsupportedError
+from cdc_views.model.extras import missing_extra
+
+
+class PluginGroup(str, Enum):
+    """A kind of plug-in; the value is the name of its entry points' group."""
+
+    ENGINE = "cdc_views.engines"
+    DIALECT = "cdc_views.dialects"
+    FORMAT = "cdc_views.formats"
+    PRODUCER = "cdc_views.producers"
+
+
+def plugin_names(group: PluginGroup) -> tuple[str, ...]:
+    """Return the names of all plug-ins of a group that are installed, in alphabetical order."""
+    return tuple(sorted(_entries(group)))
+
+
+@cache
+def load_plugin(group: PluginGroup, name: str) -> Any:
+    """Return what the entry point of that name names.
+
+    Raises:
+        KeyError: None of `plugin_names` is called so; the caller knows what was asked for, and says it.
+        MissingExtraError: A package that an extra of ours brings is not installed.
+        UnsupportedError: The plug-in cannot be imported for another reason.
+    """
+    entry, what = _entries(group)[name], f"{group.name.lower()} {name}"
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        if isinstance(error, ImportError) and (missing := missing_extra(error, what=what)) is not None:
+            raise missing from error
+        raise UnsupportedError(
+            f"{what} cannot be loaded from {entry.value}: {error}", remedy="install its package again, or remove it"
+        ) from error
+
+
+@cache
+def _entries(group: PluginGroup) -> Mapping[str, EntryPoint]:
+    """The entry points of a group by name; raises `ConfigError` where two packages offer one name, since either may win."""
+    found: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=group.value):
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise ConfigError(
+                f"{group.name.lower()} {entry.name!r} is offered twice, as {other.value} and as {entry.value}; "
+                "remove one of the two packages"
+            )
+    return found
+
+
+__all__ = ["PluginGroup", "load_plugin", "plugin_names"]

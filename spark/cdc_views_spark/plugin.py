@@ -1,0 +1,32 @@
+"""Spark, as `cdc_views.engines.plugin` describes engines; PySpark is imported when it is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.plugin import EnginePlugin
+
+if TYPE_CHECKING:
+    from cdc_views.project import ProjectConfig
+    from cdc_views.storage.relation import RawTable
+    from cdc_views_spark.engine import SparkEngine
+
+
+class SparkPlugin(EnginePlugin):
+    """Spark: the session that is active, or a local one with Delta."""
+
+    name = "spark"
+    title = "Spark SQL"
+    extra = "spark"
+    streams = True
+
+    def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:
+        """See `EnginePlugin.open`."""
+        from cdc_views_spark.engine import open_spark
+
+        return open_spark(warehouse=folder)
+
+    def table_sql(self, raw: RawTable) -> str:
+        """See `EnginePlugin.table_sql`: a Delta table by its path."""
+        return "delta.`" + raw.location.replace("`", "``") + "`"
