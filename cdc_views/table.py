@@ -17,7 +17,6 @@ from cdc_views.rules.instants import Instant
 
 if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
-    from cdc_views.landing.external import Adaptation
     from cdc_views.model.strategy import Strategy
     from cdc_views.operations.applying import TablePlan
     from cdc_views.operations.erasing.forgetting import Erasure
@@ -39,18 +38,6 @@ if TYPE_CHECKING:
 class Table(TableContext):
     """One table of a project, and the verbs: each forwards to the operation of its name."""
 
-    def adapt(self) -> Adaptation | None:
-        """Take in what somebody else has landed since, as every read does first; None for a table that we land."""
-        from cdc_views.operations.ingest import adapted
-
-        return adapted(self)
-
-    def quarantine_note(self) -> str:
-        """How many rows of somebody else's raw table are no events, and why the first is none; empty for no rows."""
-        from cdc_views.operations.ingest import quarantine_note
-
-        return quarantine_note(self)
-
     def land(self, *files: str | Path, now: datetime | None = None, progress: Progress | None = None) -> LandingReport:
         """Append event files; see `cdc_views.landing.land`. `now` defaults to the clock."""
         from cdc_views.operations.ingest import land_files
@@ -58,12 +45,7 @@ class Table(TableContext):
         return land_files(self, files, now=now or datetime.now(timezone.utc), progress=progress)
 
     def stream(self, name: str, *, shown: int | None = None) -> StreamLander:
-        """Return what lands the stream `name` into the raw table, which is created if it is not there.
-
-        Args:
-            name: The stream's name; each of a table has a position of its own.
-            shown: How many quarantined events a report of it names; default: a few.
-        """
+        """Return what lands the stream `name`; see `cdc_views.operations.ingest.stream_into`."""
         from cdc_views.operations.ingest import stream_into
 
         return stream_into(self, name, shown=shown)
@@ -112,18 +94,7 @@ class Table(TableContext):
         return query_table(self, asked, engine=engine, raw_only=raw_only, confirmed=confirmed)
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
-        """Bring the table's state up to date with what landed since, then its serving table if it is to have one.
-
-        Args:
-            full: Build both from all of raw.
-            engine: Where to run; default: the project's engine.
-            now: The instant whose rows the serving table shows (rule C4), and before which `materialize.lateness` counts
-                what may be forgotten (M2); default: the clock.
-
-        Raises:
-            UsageError: Nothing has landed yet.
-            ConflictError: Other runs kept committing first; nothing is lost, run it again.
-        """
+        """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""
         from cdc_views.operations.materializing import materialize_table
 
         return materialize_table(self, full=full, engine=engine, now=now)
@@ -135,14 +106,7 @@ class Table(TableContext):
         return late_of(self)
 
     def explain(self, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None) -> Explanation:
-        """Return every candidate for the cells of one row, and the rule that decided against each loser.
-
-        Args:
-            key: The row's key as in `query`'s JSON: a JSON text, or a mapping of its parsed values. Only the
-                partition columns: the partition's static row.
-            column: Only this column; default: all.
-            as_of: The clock that decides what has expired; default: now.
-        """
+        """Return why each cell of one row is what it is; see `cdc_views.operations.querying.explain_row`."""
         from cdc_views.operations.querying import explain_row
 
         return explain_row(self, key, column=column, as_of=as_of)
@@ -218,24 +182,15 @@ class Table(TableContext):
 
     def sql(self, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
         """Return the statement that creates the view, by default in the dialect of the project's engine."""
-        from cdc_views.operations.applying import print_view
+        from cdc_views.operations.generating import generate_view
 
-        return print_view(self, dialect, strategy=strategy)
+        return generate_view(self, dialect, strategy=strategy)
 
     def apply(self, *, engine: str | None = None) -> str:
         """Create or replace the view in the engine's catalog; returns the statement that did it."""
         from cdc_views.operations.applying import apply_view
 
         return apply_view(self, engine=engine)
-
-    def refresh(self) -> bool:
-        """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one.
-
-        DuckDB's views name the files of one snapshot, so they must follow each landing; others read the table itself.
-        """
-        from cdc_views.operations.applying import refresh_view
-
-        return refresh_view(self)
 
     def plan(self) -> TablePlan:
         """Return what `apply` would change, and how much there is to read."""

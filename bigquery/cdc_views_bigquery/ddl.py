@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from cdc_views.engines.base import ViewDefinition
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
@@ -15,8 +16,8 @@ from cdc_views.plan.build import Ask
 from cdc_views.plan.choose import choose
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
-from cdc_views.storage.relation import LAYOUT_VERSION, Relation
-from cdc_views_bigquery.config import BigQueryConfig, Granularity, Place
+from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Granularity, Place
 from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
 from cdc_views_bigquery.merging import limits
 from cdc_views_bigquery.merging.columns import check_shown
@@ -96,6 +97,17 @@ def reference(name: str) -> str:
     '`my-project.shop.orders`'
     """
     return quoted(name)
+
+
+def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
+    """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
+    shown = reference(facts) if facts else ""
+    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value, facts=shown)
+
+
+def full_name(raw: RawTable) -> str:
+    """Return the full name of a raw table in BigQuery."""
+    return raw.location.removeprefix(SCHEME)
 
 
 def dataset(name: str, config: BigQueryConfig) -> Statement:

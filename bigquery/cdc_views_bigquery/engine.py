@@ -35,7 +35,16 @@ from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
-from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, not_too_deep, reference
+from cdc_views_bigquery.ddl import (
+    DIALECT,
+    MOST_ALIGNED,
+    Statement,
+    Target,
+    full_name,
+    not_too_deep,
+    reference,
+    target_of,
+)
 from cdc_views_bigquery.found import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import Landing
@@ -44,17 +53,6 @@ from cdc_views_bigquery.money import price
 from cdc_views_bigquery.sampling import Sampling
 from cdc_views_bigquery.state import StateTables, facts_of, merging_of
 from cdc_views_bigquery.types import Fields, differences, merged
-
-
-def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
-    """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
-    shown = reference(facts) if facts else ""
-    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value, facts=shown)
-
-
-def full_name(raw: RawTable) -> str:
-    """Return the full name of a raw table in BigQuery."""
-    return raw.location.removeprefix(SCHEME)
 
 
 class BigQueryEngine:
@@ -314,4 +312,4 @@ def _refuse(what: str) -> NoReturn:
     raise UnsupportedError(f"engine bigquery does not {what}", remedy="see docs/bigquery.md")
 
 
-__all__ = ["BigQueryEngine", "full_name", "target_of"]
+__all__ = ["BigQueryEngine"]

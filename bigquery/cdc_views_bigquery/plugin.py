@@ -53,10 +53,11 @@ class BigQueryPlugin(WarehousePlugin):
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
         """See `EnginePlugin.view_sql`; of raw tables that are elsewhere, the text any dialect has."""
+        if config.engine != self.name:
+            return None
         from cdc_views_bigquery import ddl
-        from cdc_views_bigquery.engine import target_of
 
-        return ddl.view(target_of(view), options_of(config)).sql if config.engine == self.name else None
+        return ddl.view(ddl.target_of(view), options_of(config)).sql
 
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         """See `WarehousePlugin.costs`."""
@@ -68,7 +69,7 @@ class BigQueryPlugin(WarehousePlugin):
         self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
     ) -> Mapping[str, str]:
         """See `WarehousePlugin.folder`."""
-        from cdc_views_bigquery.engine import target_of
+        from cdc_views_bigquery.ddl import target_of
         from cdc_views_bigquery.folder import folder
         from cdc_views_bigquery.state import merging_of
 

@@ -15,8 +15,8 @@ from cdc_views.model.schema import Role
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, output_names
 from cdc_views.sql import outputs_sql
-from cdc_views.sql.casts import ShownRelation
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import ShownRelation
 from cdc_views_bigquery.types import quoted
 
 COLUMNS = 200

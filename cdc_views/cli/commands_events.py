@@ -73,8 +73,10 @@ def land(
 
 def _refresh(table: Table) -> None:
     """Let an applied view follow; the events have landed whether or not that works."""
+    from cdc_views.operations.applying import refresh_view
+
     try:
-        if table.refresh():
+        if refresh_view(table):
             log.info(f"view {table.config.keyspace}.{table.config.view_name} shows them")
     except CdcViewsError as error:
         log.warning(f"the events have landed, but the view does not show them yet: {error}; run `cdc-views apply`")

@@ -70,7 +70,7 @@ def generate(
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.api import Project
-    from cdc_views.operations.applying import sql_folder
+    from cdc_views.operations.generating import sql_folder
     from cdc_views.operations.reading import strategy_of
 
     check_format(format)

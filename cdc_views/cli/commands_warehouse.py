@@ -54,7 +54,7 @@ def status(
 
 def _remote_status(loaded: Project, select: Sequence[str], *, format: str) -> None:
     """What BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
-    from cdc_views.operations.applying import definition_of
+    from cdc_views.operations.generating import definition_of
 
     records = []
     with loaded.remote() as engine:
@@ -96,7 +96,7 @@ def cost(
     from cdc_views.api import Project
     from cdc_views.cli.cost_plot import cost_plot
     from cdc_views.engines.warehouses import Load
-    from cdc_views.operations.applying import taken_away
+    from cdc_views.operations.generating import taken_away
 
     check_format(format)
     found = Project.load(project).table(table)
@@ -139,7 +139,7 @@ def _check_known(load: Load, measured: Measured | None) -> None:
 def _measured(table: Table) -> Measured | None:
     """What BigQuery says of the raw table, by its statistics and a dry run."""
     from cdc_views.engines.warehouses import Measured
-    from cdc_views.operations.applying import definition_of
+    from cdc_views.operations.generating import definition_of
 
     with table.project.remote() as engine:
         found = engine.plan(definition_of(table))

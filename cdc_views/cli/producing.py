@@ -107,7 +107,9 @@ class ProjectTarget:
 
     def follow(self) -> None:
         """See `StreamTarget.follow`."""
-        self._current().refresh()
+        from cdc_views.operations.applying import refresh_view
+
+        refresh_view(self._current())
 
     def _current(self) -> Table:
         """Return the table by the files as they are; where those went wrong while running, as they were."""

@@ -13,9 +13,14 @@ if TYPE_CHECKING:
 def warn_of_quarantine(*tables: Table) -> None:
     """Warn of each table, landed by somebody else, whose rows are not all shown."""
     for table in tables:
-        note = table.quarantine_note()
-        if note:
+        if table.is_found and (note := _note(table)):
             log.warning(f"{table.name}: {note}")
+
+
+def _note(table: Table) -> str:
+    from cdc_views.operations.ingest import quarantine_note
+
+    return quarantine_note(table)
 
 
 def warn_of_late(name: str, count: int) -> None:

@@ -17,9 +17,9 @@ from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
 from cdc_views.plan.shape import is_mappable
 from cdc_views.rules.codec.physical import arrow_type
-from cdc_views.sql.casts import casts_of
 from cdc_views.storage.friendly import override_type
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import casts_of
 
 _SHOWN = {
     Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),

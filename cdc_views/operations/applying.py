@@ -6,26 +6,22 @@ What was applied last is kept as SQL text under the warehouse, which is what `pl
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from cdc_views.engines.base import ViewDefinition
 from cdc_views.engines.plugin import engine_plugin
 from cdc_views.errors import ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
-from cdc_views.model.strategy import Strategy
+from cdc_views.operations.generating import definition_of, view_sql
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import check_known, remember
-from cdc_views.operations.reading import strategy_of
 from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
-    from cdc_views.engines.plugin import EnginePlugin
-    from cdc_views.engines.warehouses import Estimate, WarehousePlugin
+    from cdc_views.engines.warehouses import Estimate
     from cdc_views.operations.context import TableContext
 
 _APPLIED = "_cdc_views/applied"
@@ -50,67 +46,6 @@ class TablePlan:
     """What a read of the view costs, where the engine can say."""
     is_remote: bool = False
     """Whether the raw table is in a warehouse that is not on this machine."""
-
-
-def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
-    """Return the CREATE VIEW statement of the table's view in a dialect."""
-    from cdc_views.sql import ViewSql, generate
-
-    definition = definition_of(table, strategy=strategy)
-    engine = _engine_of(dialect)
-    if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
-        return text
-    check_raw_is_whole(table, what="a view of raw alone")
-    view = ViewSql(definition.schema, definition.name)
-    source = Path(table.raw.location).name if engine is None else engine.table_sql(table.raw)
-    return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
-
-
-def _engine_of(dialect_name: str) -> EnginePlugin | None:
-    """The engine that runs SQL of a dialect; None where none of the installed ones does."""
-    from cdc_views.engines.plugin import engine_names, engine_plugin
-    from cdc_views.sql.dialects import dialect_class
-
-    name = dialect_class(dialect_name).engine_name or dialect_name
-    return engine_plugin(name) if name in engine_names() else None
-
-
-def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
-    """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
-
-    None where the dialect is no warehouse's. Of a project whose raw tables are on this machine, raw tables go beside a
-    keyspace's views, in a dataset of their own.
-    """
-    from cdc_views.engines.warehouses import warehouse_plugin
-    from cdc_views.operations.warehouse_state import state_definition
-
-    if (plugin := warehouse_plugin(dialect)) is None:
-        return None
-    definitions = [taken_away(table, plugin, strategy=strategy or table.config.view.strategy) for table in tables]
-    states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
-    return dict(plugin.folder(tables[0].project.config, definitions, states))
-
-
-def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
-    strategy = strategy or table.config.view.strategy
-    if table.project.is_remote:
-        return definition_of(table, strategy=strategy)
-    keyspace = table.config.keyspace or table.project.config.name
-    raw = RawTable(warehouse.location_beside(keyspace, table.config.slug), table.relation)
-    return ViewDefinition(keyspace, table.config.view_name, raw, strategy)
-
-
-def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view as engines take it; `strategy` by default the project file's."""
-    from cdc_views.operations.materializing import view_sources
-
-    strategy = strategy or table.config.view.strategy
-    if table.project.is_remote:
-        schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
-        return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
-
-    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, view_sources(table))
 
 
 def apply_table(table: TableContext, *, engine: str | None) -> str:
@@ -183,12 +118,6 @@ def _extent(raw: RawTable) -> tuple[int | None, int, int]:
     files = pa.table(table.get_add_actions(flatten=True))
     sizes = {name: files.column(name).to_pylist() for name in ("num_records", "size_bytes")}
     return table.version(), sum(count or 0 for count in sizes["num_records"]), sum(sizes["size_bytes"])
-
-
-def print_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
-    """Return the statement that creates the view, by default in the dialect of the project's engine."""
-    adapted(table)
-    return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
 
 
 def apply_view(table: TableContext, *, engine: str | None = None) -> str:

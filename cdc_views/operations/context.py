@@ -172,7 +172,7 @@ class TableContext:
     @property
     def relation(self) -> Relation:
         """What the columns of the raw table mean, and which types its view shows them in."""
-        from cdc_views.sql.casts import ShownRelation
+        from cdc_views.storage.shown_relation import ShownRelation
 
         return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
 

@@ -163,7 +163,7 @@ def history_of(
     check_raw_is_whole(table, what="the versions of a row")
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
-    landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of).values()
+    landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of)
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
     check_raw_is_whole(table, what="a history")
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):

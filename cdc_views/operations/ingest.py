@@ -141,7 +141,13 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return what lands the stream `name` into the raw table; see `Table.stream`."""
+    """Return what lands the stream `name` into the raw table, which is created if it is not there.
+
+    Args:
+        table: The table.
+        name: The stream's name; each of a table has a position of its own.
+        shown: How many quarantined events a report of it names; None: a few.
+    """
     from cdc_views.landing import StreamLander
 
     check_lands(table)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc_views.rules.instants import Instant, epoch_seconds
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine, Sources
+    from cdc_views.engines.base import Engine, Read, Sources
     from cdc_views.operations.context import TableContext
     from cdc_views.state import Materialization
-    from cdc_views.storage.relation import RawTable
 
 
 def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
-    """See `Table.materialize`."""
+    """Bring the table's state up to date with what landed since, then its serving table if it is to have one.
+
+    Args:
+        table: The table.
+        full: Build both from all of raw.
+        engine: Where to run; None: the project's engine.
+        now: The instant whose rows the serving table shows (rule C4), and before which `materialize.lateness` counts what
+            may be forgotten (M2); None: the clock.
+
+    Raises:
+        UsageError: Nothing has landed yet.
+        ConflictError: Other runs kept committing first; nothing is lost, run it again.
+    """
     from cdc_views.operations.known_raw import remember
 
     if table.project.is_remote:
@@ -32,7 +42,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 
 def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materialization:
-    """See `Table.materialize`; on an engine that is open."""
+    """As `materialize_table`, on an engine that is open."""
     _check_landed(table)
     return _materialized(engine, table, full=full)
 
@@ -59,8 +69,8 @@ def _check_landed(table: TableContext) -> None:
     open_raw(table.raw, format_name=table.format.name)
 
 
-def sources_for(table: TableContext, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None = None) -> Sources | None:
-    """Return state and the raw events since, None where only raw can answer.
+def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) -> Sources | None:
+    """Return state and the raw events since for a read of the table; None where only raw can answer.
 
     What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
     has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
@@ -74,13 +84,13 @@ def sources_for(table: TableContext, raw: RawTable, options: Mapping[str, Any], 
     if table.project.is_remote:
         from cdc_views.operations.warehouse_state import remote_sources
 
-        return remote_sources(table, raw, options, as_of=as_of)
+        return remote_sources(table, read, as_of=as_of)
     if not exists(table.raw):
         check_known(table)
-    if options["landed_as_of"] is not None or options["written_as_of"] is not None or not exists(table.raw):
+    if read.landed_as_of is not None or read.written_as_of is not None or not exists(table.raw):
         check_raw_is_whole(table, what="what had landed or been written by an earlier instant")
         return None
-    sources = sources_of(raw, table.state_location, where=options["where"])
+    sources = sources_of(read.raw, table.state_location, where=read.where)
     if sources is None or (as_of is not None and sees_purged(sources, as_of)):
         check_raw_is_whole(table, what="what raw shows without a state")
         return None
@@ -89,4 +99,6 @@ def sources_for(table: TableContext, raw: RawTable, options: Mapping[str, Any], 
 
 def view_sources(table: TableContext) -> Sources | None:
     """Return state and the raw events since for a view that names files; None without state."""
-    return sources_for(table, table.raw, {"landed_as_of": None, "written_as_of": None, "where": None})
+    from cdc_views.engines.base import Read
+
+    return sources_for(table, Read(table.raw, as_of=0))

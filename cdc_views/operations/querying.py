@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -38,29 +38,34 @@ def query_table(
     table: TableContext, asked: Query, *, engine: str | None = None, raw_only: bool = False, confirmed: bool = False
 ) -> Result:
     """Return the rows of the merged table; see `Table.query`."""
-    where, as_of = asked.where, asked.as_of
-    checked(where)
-    options: dict[str, Any] = {
-        "where": where,
-        "limit": checked_limit(asked.limit),
-        "strategy": strategy_of(table, asked.strategy),
-    }
-    options |= (bounds := bounds_of(table, landed=asked.landed_as_of, written=asked.written_as_of))
+    checked(asked.where)
+    limit, strategy = checked_limit(asked.limit), strategy_of(table, asked.strategy)
+    landed, written = bounds_of(table, landed=asked.landed_as_of, written=asked.written_as_of)
     wanted = columns_of(table, asked.columns)
-    clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
+    clock = epoch_seconds(datetime.now(timezone.utc) if asked.as_of is None else asked.as_of)
     if raw_only or confirmed:
         check_raw_is_whole(table, what="what raw alone shows")
-    with readable(table) as (raw, note), table.project.engine(engine) as opened, blaming_condition(where):
-        sources = None if raw_only or confirmed else sources_for(table, raw, options, as_of=None if as_of is None else clock)
-        with confirmed_only(table, raw, confirmed=confirmed, landed_as_of=bounds["landed_as_of"]) as facts:
-            exact = opened.read(Read(facts, clock, columns=wanted, **options, sources=sources))
+    with readable(table) as (raw, note), table.project.engine(engine) as opened, blaming_condition(asked.where):
+        read = Read(raw, clock, wanted, asked.where, limit, strategy, landed_as_of=landed, written_as_of=written)
+        if not (raw_only or confirmed):
+            read = replace(read, sources=sources_for(table, read, as_of=None if asked.as_of is None else clock))
+        with confirmed_only(table, raw, confirmed=confirmed, landed_as_of=landed) as facts:
+            exact = opened.read(replace(read, raw=facts))
     return Result(table.relation, wanted, exact, clock, note, table.config.columns)
 
 
 def explain_row(
     table: TableContext, key: Mapping[str, Any] | str, *, column: str | None = None, as_of: Instant | None = None
 ) -> Explanation:
-    """Return every candidate for the cells of one row, and the rule that decided against each loser; see `Table.explain`."""
+    """Return every candidate for the cells of one row, and the rule that decided against each loser.
+
+    Args:
+        table: The table.
+        key: The row's key as in `query`'s JSON: a JSON text, or a mapping of its parsed values. Only the partition columns:
+            the partition's static row.
+        column: Only this column; None: all.
+        as_of: The clock that decides what has expired; None: now.
+    """
     check_landed(table)
     check_raw_is_whole(table, what="what `explain` says of losers")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)

@@ -44,8 +44,8 @@ def blaming_files(location: str) -> Iterator[None]:
         raise EngineError(f"raw table {location} cannot be read: {error}") from error
 
 
-def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant | None) -> dict[str, int | None]:
-    """Return `Read`'s bounds in µs, None where there is none; raises `UsageError` for what is no instant."""
+def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant | None) -> tuple[int | None, int | None]:
+    """Return `Read`'s two bounds in µs, None where there is none; raises `UsageError` for what is no instant."""
     from cdc_views.formats.base import WriteOrder
 
     if written is not None and table.format.order is not WriteOrder.MICROS:
@@ -53,10 +53,10 @@ def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant |
             f"{table.name}: events of {table.format.name} are ordered by log position, which is no time",
             remedy="use --landed-as-of",
         )
-    return {
-        "landed_as_of": None if landed is None else epoch_micros(landed, option="landed_as_of"),
-        "written_as_of": None if written is None else epoch_micros(written, option="written_as_of"),
-    }
+    return (
+        None if landed is None else epoch_micros(landed, option="landed_as_of"),
+        None if written is None else epoch_micros(written, option="written_as_of"),
+    )
 
 
 def checked_limit(limit: int | None) -> int | None:

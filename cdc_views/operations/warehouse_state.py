@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.operations.ingest import adapted
@@ -12,11 +11,10 @@ from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros
 
 if TYPE_CHECKING:
-    from cdc_views.engines.base import Sources
+    from cdc_views.engines.base import Read, Sources
     from cdc_views.engines.warehouses import StateDefinition, StateRun
     from cdc_views.operations.context import TableContext
     from cdc_views.state import Materialization
-    from cdc_views.storage.relation import RawTable
 
 
 def state_definition(table: TableContext) -> StateDefinition:
@@ -95,23 +93,23 @@ def _added(done: StateRun) -> str:
     return "".join(f"; {line}" for line in done.added)
 
 
-def remote_sources(table: TableContext, raw: RawTable, options: Mapping[str, Any], *, as_of: int | None) -> Sources | None:
+def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sources | None:
     """Return state and tail as one short raw table; None where only raw can answer, as `materializing.sources_for` says.
 
     A state that lacks a column of the schema file is not read until the next run has given it that.
     """
     from cdc_views.engines.base import Sources
 
-    if options["landed_as_of"] is not None or options["written_as_of"] is not None:
+    if read.landed_as_of is not None or read.written_as_of is not None:
         return None
     with table.project.remote() as opened:
-        standing = opened.state(table.config.slug, raw)
+        standing = opened.state(table.config.slug, read.raw)
     if standing is None or not standing.is_complete:
         return None
     if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
         return None
     facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
-    return Sources(replace(raw, location=facts), 0, state=standing.name)
+    return Sources(replace(read.raw, location=facts), 0, state=standing.name)
 
 
 __all__ = ["materialize_remote", "remote_sources", "state_definition"]

@@ -18,11 +18,11 @@ from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT, PREFIX, serving_names, serving_rows
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
-from cdc_views.sql.casts import casts_of
 from cdc_views.state.serving.run import of_buckets
 from cdc_views.state.serving.table import ServingTable
 from cdc_views.state.state_table import StateTable
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import casts_of
 
 _KEYS = Check("one_row_per_key.serving", "each key has one row in the serving table (rule K1)")
 _EXPIRED = Check("nothing_expired.serving", "no row shows what had expired when it was written (rule C4)")

@@ -114,8 +114,9 @@ def validate_table(
 def _remote(
     table: TableContext, raw: RawTable, *, engine: str | None, clock: int, start: float, drawn: tuple[int, int | None]
 ) -> Report:
-    state = remote_sources(table, raw, {"landed_as_of": None, "written_as_of": None}, as_of=clock)
-    read = Read(raw, as_of=clock, is_ordered=False, sources=state)
+    read = Read(raw, as_of=clock, is_ordered=False)
+    state = remote_sources(table, read, as_of=clock)
+    read = replace(read, sources=state)
     with table.project.engine(engine) as opened, table.project.remote() as warehouse:
         agreeing = partial(_agreeing, table, opened)
         sampled = partial(warehouse.sample, table.config.slug, read, size=drawn[0], seed=drawn[1])

@@ -12,9 +12,9 @@ from cdc_views.formats.base import WriteOrder
 from cdc_views.landing import exists, open_raw
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
-from cdc_views.operations.applying import print_view
 from cdc_views.operations.explained import KEYS_AND_VALUES, candidate_rows, verdict
 from cdc_views.operations.fidelity import fidelity_of
+from cdc_views.operations.generating import generate_view
 from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.querying import Query, explain_row, query_table
@@ -107,7 +107,7 @@ def page_of(name: str) -> str:
 
 def _text(table: TableContext, name: str) -> ViewText:
     try:
-        return ViewText(name, print_view(table, name))
+        return ViewText(name, generate_view(table, name))
     except UnsupportedError as error:
         return ViewText(name, "", refusal=str(error))
 

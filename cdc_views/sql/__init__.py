@@ -11,11 +11,11 @@ from cdc_views.plan.choose import choose
 from cdc_views.plan.nodes import Source
 from cdc_views.plan.reduction import Split
 from cdc_views.plan.rewrites import lower, prune
-from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import create_view, named
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import casts_of
 
 __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "rows_sql"]
 

@@ -59,7 +59,12 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 def _section(name: str, model: type[BaseModel]) -> str:
     heading = "The file" if name == "the file" else f"`{name}`"
     rows = [
-        (code(field.alias or key), _choices(field) or _type(field.annotation), _default(field), field.description or _of_part(field.annotation))
+        (
+            code(field.alias or key),
+            _choices(field) or _type(field.annotation),
+            _default(field),
+            field.description or _of_part(field.annotation),
+        )
         for key, field in model.model_fields.items()
     ]
     return f"## {heading}\n\n{docstring(model)}\n{table(('key', 'type', 'default', 'meaning'), rows)}"

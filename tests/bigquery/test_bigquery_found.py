@@ -19,6 +19,7 @@ from cdc_views import Project
 from cdc_views.cli import main
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
+from cdc_views.operations.ingest import adapted
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 
@@ -123,11 +124,11 @@ def test_records_of_a_row_each_are_read_and_what_came_since(server: Served, tmp_
     find(server, rows.slice(0, 2))
     same(shown(loaded), expected(loaded, lines[:2]))
     find(server, rows.slice(2))
-    before = loaded.tables[0].adapt()
+    before = adapted(loaded.tables[0])
     assert before is not None
     assert (before.events, before.is_rebuilt) == (len(events) - 2, False)
     same(shown(loaded), expected(loaded, lines))
-    nothing = loaded.tables[0].adapt()
+    nothing = adapted(loaded.tables[0])
     assert nothing is not None
     assert (nothing.events, nothing.files) == (0, 0)
 
@@ -154,7 +155,7 @@ def test_an_event_with_null_in_an_array_goes_to_quarantine(server: Served, tmp_p
     events = [json.loads(line) for line in lines if '"destination":"lab.public.t_types"' in line.replace(" ", "")]
     loaded = project(tmp_path, server.url, "public.t_types", "postgres_schema.sql", "debezium")
     find(server, as_records(events[:3]))
-    done = loaded.tables[0].adapt()
+    done = adapted(loaded.tables[0])
     assert done is not None
     quarantined = server.store.sql.records("my-project.shop_raw.public_t__types__quarantine")
     assert (done.events, done.quarantined, len(quarantined)) == (1, 2, 2)
@@ -277,7 +278,7 @@ def test_rows_that_go_and_rows_that_are_no_events(server: Served, tmp_path: Path
     columns = server.store.sql.columns(FOUND)
     server.store.sql.define(FOUND, columns)
     server.store.sql.append(FOUND, [{"value": line} for line in lines[1:]])
-    again = loaded.tables[0].adapt()
+    again = adapted(loaded.tables[0])
     assert again is not None
     assert (again.is_rebuilt, again.events, again.quarantined) == (True, len(lines) - 1, 0)
     same(shown(loaded), expected(loaded, lines[1:]))

@@ -68,8 +68,8 @@ def raw_of(relation: Relation) -> RawTable:
 def _shows_the_oracles_rows(url: str, columns: int, *, functions: bool = True) -> None:
     """What `apply` makes shows them; without `functions`, none is made."""
     from cdc_views_bigquery.config import BigQueryConfig
-    from cdc_views_bigquery.ddl import Kind
-    from cdc_views_bigquery.engine import BigQueryEngine, target_of
+    from cdc_views_bigquery.ddl import Kind, target_of
+    from cdc_views_bigquery.engine import BigQueryEngine
 
     table = Table(wide(columns), facts(columns))
     raw = raw_of(table.relation)
@@ -129,7 +129,8 @@ def test_the_query_and_the_function_of_1000_columns_are_ones_that_googlesql_take
     """Their rows would take ten minutes there: `test_the_query_of_200_columns_gives_the_oracles_rows`."""
     from cdc_views_bigquery import ddl
     from cdc_views_bigquery.config import BigQueryConfig
-    from cdc_views_bigquery.engine import BigQueryEngine, full_name
+    from cdc_views_bigquery.ddl import full_name
+    from cdc_views_bigquery.engine import BigQueryEngine
 
     raw = raw_of(wide(1000))
     with BigQueryEngine(PLACE, BigQueryConfig(endpoint=server.url)) as engine:

@@ -58,7 +58,7 @@ def real_case(folder: Path, cases: Path, case: str, url: str, **bigquery: Any) -
 def make_raw(engine: BigQueryEngine, raw: RawTable) -> None:
     """Make a raw table, without any view."""
     from cdc_views_bigquery import ddl
-    from cdc_views_bigquery.engine import full_name
+    from cdc_views_bigquery.ddl import full_name
 
     target = ddl.Target(raw.relation, full_name(raw), "")
     for made in (ddl.dataset(target.raw.rpartition(".")[0], engine.config), ddl.raw_table(target, engine.config)):

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type, contents, find, found
 
 from cdc_views import Project
+from cdc_views.operations.ingest import adapted
 from cdc_views.storage.relation_read import facts_of
 
 pytestmark = pytest.mark.heavy
@@ -92,7 +93,7 @@ def test_each_event_gives_the_facts_that_landing_it_gives(run: CommandLine, name
     expected = landed_facts(Project.load(), name)
     find(SHAPES[shape](name, events))
     write_project(found(name, "schema.cql", "debezium-cassandra"))
-    adaptation = Project.load().table(name).adapt()
+    adaptation = adapted(Project.load().table(name))
     assert adaptation is not None
     assert (adaptation.events, adaptation.quarantined) == (len(events), 0)
     assert landed_facts(Project.load(), name) == expected

@@ -16,6 +16,7 @@ from found_tables import contents, find, found, hide_rows
 
 from cdc_views import Project
 from cdc_views.landing import quarantine_location
+from cdc_views.operations import ingest
 
 pytestmark = pytest.mark.heavy
 
@@ -51,7 +52,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def adapted() -> tuple[int, int, bool]:
     """What there was to adapt: files, events, and whether all were."""
-    adaptation = Project.load().table(ORDERS).adapt()
+    adaptation = ingest.adapted(Project.load().table(ORDERS))
     assert adaptation is not None
     return adaptation.files, adaptation.events, adaptation.is_rebuilt
 

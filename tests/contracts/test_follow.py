@@ -67,7 +67,7 @@ def test_another_trigger_is_refused(trigger: str) -> None:
     ("more", "expected"),
     [
         (["--trigger", "soon"], "--trigger is 'soon'"),
-        (["--trigger", "available-now"], "the engine is duckdb"),
+        (["--trigger", "available-now"], "duckdb has none"),
         (["--trigger", "available-now", "--full"], "does not go together"),
         (["--trigger", "available-now", "--format", "csv"], "use --format table or jsonl"),
     ],

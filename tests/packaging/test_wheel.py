@@ -96,7 +96,7 @@ def test_the_wheel_has_the_command_and_the_engine(wheel_names: list[str], built:
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         entries = wheel.read(next(name for name in wheel_names if name.endswith("entry_points.txt"))).decode()
     assert "cdc-views = cdc_views.cli:main" in entries
-    assert "spark = cdc_views_spark.engine:open_spark" in entries
+    assert "spark = cdc_views_spark.plugin:SparkPlugin" in entries
 
 
 def test_the_sdist_has_what_tests_need(sdist_names: set[str]) -> None:

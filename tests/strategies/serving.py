@@ -15,9 +15,9 @@ from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.expr import col
 from cdc_views.plan.nodes import Select
 from cdc_views.plan.serving import serving_names
-from cdc_views.sql.casts import casts_of
 from cdc_views.state.serving.table import ServingTable, open_serving
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.shown_relation import casts_of
 
 _ZERO = re.compile(r"-0\.0(?!\d)")
 """DuckDB's `max` of a struct forgets the sign of a zero, so its views show none; `query` reads the bytes."""

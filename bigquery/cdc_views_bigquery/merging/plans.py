@@ -16,11 +16,11 @@ from cdc_views.plan.nodes import Node, Source
 from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT
-from cdc_views.sql.casts import casts_of
 from cdc_views.sql.dialects.base import Sql, identifier, number
 from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import casts_of
 from cdc_views_bigquery.merging.arrays import left_out, without_nulls
 from cdc_views_bigquery.merging.columns import (
     FACT,

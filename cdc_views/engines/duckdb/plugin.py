@@ -32,18 +32,21 @@ class DuckDbPlugin(EnginePlugin):
 
     def table_sql(self, raw: RawTable) -> str:
         """See `EnginePlugin.table_sql`; the files of now, or a scan of the table before it has any."""
-        from cdc_views.engines.duckdb.engine import raw_sql
-        from cdc_views.landing import exists, open_raw
+        if "://" in raw.location or Path(raw.location).exists():  # else Delta and DuckDB need not be imported
+            from cdc_views.engines.duckdb.engine import raw_sql
+            from cdc_views.landing import exists, open_raw
 
-        if exists(raw) and open_raw(raw).file_uris():
-            return raw_sql(raw)
+            if exists(raw) and open_raw(raw).file_uris():
+                return raw_sql(raw)
         return "delta_scan('" + raw.location.replace("'", "''") + "')"
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
         """See `EnginePlugin.view_sql`; a view over a state names its files."""
+        if view.sources is None:
+            return None
         from cdc_views.engines.duckdb.engine import view_statement
 
-        return None if view.sources is None else view_statement(view)
+        return view_statement(view)
 
     def server(self, place: str) -> Mapping[str, str]:
         """See `EnginePlugin.server`."""

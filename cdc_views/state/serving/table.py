@@ -26,9 +26,9 @@ from cdc_views.landing.delta import delta_errors, recorded, with_settings
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT
-from cdc_views.sql.casts import casts_of
 from cdc_views.state.identity import Mark
 from cdc_views.storage.relation import Relation
+from cdc_views.storage.shown_relation import casts_of
 
 LAYOUT_VERSION = 2
 """Of serving tables; another one is written anew."""

@@ -1,0 +1,109 @@
+"""`generate`: the SQL of a table's view, in any dialect. Of a table of which nothing has landed, nothing is opened for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc_views.engines.base import ViewDefinition
+from cdc_views.model.strategy import Strategy
+from cdc_views.operations.reading import strategy_of
+from cdc_views.project.paths import is_url
+from cdc_views.storage.relation import RawTable
+
+if TYPE_CHECKING:
+    from cdc_views.engines.base import Sources
+    from cdc_views.engines.plugin import EnginePlugin
+    from cdc_views.engines.warehouses import WarehousePlugin
+    from cdc_views.operations.context import TableContext
+
+
+def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
+    """Return the statement that creates the view, by default in the dialect of the project's engine."""
+    if _may_have_landed(table):
+        from cdc_views.operations.ingest import adapted
+
+        adapted(table)
+    return view_sql(table, dialect or table.project.config.engine, strategy=strategy_of(table, strategy))
+
+
+def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
+    """Return the CREATE VIEW statement of the table's view in a dialect."""
+    from cdc_views.sql import ViewSql, generate
+
+    definition = definition_of(table, strategy=strategy)
+    engine = _engine_of(dialect)
+    if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
+        return text
+    if _may_have_landed(table):
+        from cdc_views.operations.ingest import check_raw_is_whole
+
+        check_raw_is_whole(table, what="a view of raw alone")
+    view = ViewSql(definition.schema, definition.name)
+    source = Path(table.raw.location).name if engine is None else engine.table_sql(table.raw)
+    return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
+
+
+def _engine_of(dialect_name: str) -> EnginePlugin | None:
+    """The engine that runs SQL of a dialect; None where none of the installed ones does."""
+    from cdc_views.engines.plugin import engine_names, engine_plugin
+    from cdc_views.sql.dialects import dialect_class
+
+    name = dialect_class(dialect_name).engine_name or dialect_name
+    return engine_plugin(name) if name in engine_names() else None
+
+
+def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
+    """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
+
+    None where the dialect is no warehouse's. Of a project whose raw tables are on this machine, raw tables go beside a
+    keyspace's views, in a dataset of their own.
+    """
+    from cdc_views.engines.warehouses import warehouse_plugin
+    from cdc_views.operations.warehouse_state import state_definition
+
+    if (plugin := warehouse_plugin(dialect)) is None:
+        return None
+    definitions = [taken_away(table, plugin, strategy=strategy or table.config.view.strategy) for table in tables]
+    states = [replace(state_definition(table), raw=view.raw) for table, view in zip(tables, definitions, strict=True)]
+    return dict(plugin.folder(tables[0].project.config, definitions, states))
+
+
+def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
+    strategy = strategy or table.config.view.strategy
+    if table.project.is_remote:
+        return definition_of(table, strategy=strategy)
+    keyspace = table.config.keyspace or table.project.config.name
+    raw = RawTable(warehouse.location_beside(keyspace, table.config.slug), table.relation)
+    return ViewDefinition(keyspace, table.config.view_name, raw, strategy)
+
+
+def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
+    """Return the table's view as engines take it; `strategy` by default the project file's."""
+    strategy = strategy or table.config.view.strategy
+    if table.project.is_remote:
+        schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
+        return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
+
+    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, _sources(table))
+
+
+def _sources(table: TableContext) -> Sources | None:
+    if not _may_have_landed(table):
+        return None
+    from cdc_views.operations.materializing import view_sources
+
+    return view_sources(table)
+
+
+def _may_have_landed(table: TableContext) -> bool:
+    """False where neither the raw table's folder nor the warehouse is there; to ask Delta would take a second of imports."""
+    if table.project.is_remote or is_url(table.location):
+        return True
+    return Path(table.location).exists() or table.project.warehouse.exists()
+
+
+__all__ = ["definition_of", "generate_view", "sql_folder", "taken_away", "view_sql"]
