@@ -83,7 +83,7 @@ class BigQueryPlugin(WarehousePlugin):
 
 def options_of(config: ProjectConfig) -> BigQueryConfig:
     """Return what a project file says under `bigquery:`; the defaults where it says nothing."""
-    found: BigQueryConfig = getattr(config, BigQueryPlugin.name, BigQueryConfig())
+    found: BigQueryConfig = config.options_of(BigQueryPlugin.name)
     return found
 
 

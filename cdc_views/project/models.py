@@ -233,6 +233,12 @@ class ProjectConfig(ConfigPart):
     warehouse: Name = Field(default="./warehouse", description="A path or URI; for bigquery: project and dataset.")
     tables: tuple[TableConfig, ...] = Field(min_length=1)
 
+    def options_of(self, engine: str) -> Any:
+        """Return what the file says under the key of an engine, an instance of its plug-in's `options`; else the defaults."""
+        found = getattr(self, engine, None)
+        model = project_engine(engine).options
+        return model() if found is None and model is not None else found
+
     @model_validator(mode="after")
     def _fits_its_engine(self) -> ProjectConfig:
         project_engine(self.engine).check_warehouse(self.warehouse)

@@ -1,0 +1,115 @@
+"""A stranger's package adds a dialect, a raw format and an engine: CONTRIBUTING word for word, and nothing is edited here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+
+ROOT = Path(__file__).parents[2]
+FILE = re.compile(r"<!-- file: (?P<path>\S+) -->\n```\w+\n(?P<text>.*?)```\n", re.DOTALL)
+PROJECT = """\
+name: shop
+engine: acme
+acme: {threads: 2}
+tables:
+  - {name: shop.orders, schema: s.sql, raw: {format: acme-lines}}
+"""
+ROWS = [(1, "paid"), (2, "open")]
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the package is installed into."""
+    source, site = tmp_path_factory.mktemp("acme"), tmp_path_factory.mktemp("site")
+    files = {found["path"]: found["text"] for found in FILE.finditer((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))}
+    assert "pyproject.toml" in files
+    for path, text in files.items():
+        (source / path).parent.mkdir(exist_ok=True)
+        (source / path).write_text(text, encoding="utf-8")
+    (source / "acme" / "__init__.py").write_text('"""Acme."""\n')
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--target", str(site), str(source)], check=True)
+    return site
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "s.sql").write_text("CREATE TABLE shop.orders (id integer PRIMARY KEY, state text);\n")
+    (tmp_path / "cdc_views.yml").write_text(PROJECT)
+    (tmp_path / "events.txt").write_text("at=2;id=1;state=paid\nat=1;id=1;state=open\nat=3;id=2;state=open\nnothing\n")
+    return tmp_path
+
+
+def run(site: Path, folder: Path, *arguments: str, code: int = 0) -> str:
+    """What a command prints; its exit code is `code`."""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "cdc_views", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def land(site: Path, folder: Path) -> None:
+    told = run(site, folder, "land", "acme-lines", "events.txt", "--table", "shop.orders", code=1)
+    assert "at=POSITION;NAME=VALUE;… was expected" in told
+    assert "1 events are in quarantine" in told
+
+
+def test_its_format_lands_and_its_engine_answers(site: Path, folder: Path) -> None:
+    land(site, folder)
+    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
+    assert [(row["id"], row["state"]) for row in rows] == ROWS
+
+
+def test_its_engine_keeps_a_state_applies_views_and_is_validated(site: Path, folder: Path) -> None:
+    land(site, folder)
+    run(site, folder, "apply")
+    with duckdb.connect(str(folder / "warehouse" / "acme.duckdb"), read_only=True) as views:
+        assert views.sql("SELECT id, state FROM shop.orders ORDER BY id").fetchall() == ROWS
+    run(site, folder, "materialize")
+    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
+    assert [(row["id"], row["state"]) for row in rows] == ROWS
+    run(site, folder, "validate", "--no-docs")
+
+
+def test_its_engine_s_options_are_checked_with_their_line(site: Path, folder: Path) -> None:
+    (folder / "cdc_views.yml").write_text(PROJECT.replace("threads: 2", "threds: 2"))
+    told = run(site, folder, "query", "shop.orders", code=2)
+    assert "cdc_views.yml:3: unknown key 'threds' in acme; did you mean 'threads'?" in told
+    (folder / "cdc_views.yml").write_text(PROJECT.replace("engine: acme", "engine: duckdb"))
+    assert "`acme` goes with engine acme, not with duckdb" in run(site, folder, "query", "shop.orders", code=2)
+    assert "AcmeOptions" in run(site, folder, "init", "--json-schema")
+
+
+def test_its_dialect_is_printed_and_runs(site: Path, folder: Path) -> None:
+    assert "there is no dialect 'acmee'; did you mean 'acme'?" in run(site, folder, "generate", "--dialect", "acmee", code=2)
+    land(site, folder)
+    text = run(site, folder, "generate", "--dialect", "acme")
+    raw = DeltaTable(folder / "raw" / "shop_orders").to_pyarrow_table()
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA shop; CREATE TABLE shop_orders AS SELECT * FROM raw")
+        connection.execute(text)
+        assert connection.sql("SELECT id, state FROM shop.orders ORDER BY id").fetchall() == ROWS
+    assert raw.num_rows == 3
+
+
+def test_one_name_from_two_packages_is_refused(site: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other")
+    (other / "other-1.dist-info").mkdir()
+    (other / "other-1.dist-info" / "METADATA").write_text("Name: other\nVersion: 1\n")
+    (other / "other-1.dist-info" / "entry_points.txt").write_text("[cdc_views.engines]\nacme = other:Plugin\n")
+    environment = {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{other}"}
+    command = [sys.executable, "-m", "cdc_views", "query", "shop.orders"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "engine 'acme' is offered twice" in done.stderr
