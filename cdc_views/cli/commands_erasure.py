@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, TableArgument
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.options import EngineOption, TableArgument
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
 _COLUMNS = ("what", "location", "rows")
 
 
+@shared("project", "format")
 def forget(
+    asked: Request,
+    *,
     table: TableArgument,
     key: Annotated[
         str, typer.Option("--key", metavar="JSON", help="The row's key, or only its partition key for the whole partition.")
@@ -36,22 +38,17 @@ def forget(
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of the table.")
     ] = 0,
     engine: EngineOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing of it is left.
 
     Exit code 1 where something is left, or quarantine has events of which nobody knows whose they are.
     """
-    from cdc_views.api import Project
     from cdc_views.operations.erasing import forgetting
 
-    check_format(format)
     known = [member.value for member in forgetting.Undecodable]
     if undecodable not in known:
         raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     if lift:
         if dry_run:
             raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
@@ -60,7 +57,7 @@ def forget(
         return
     choice = forgetting.Undecodable(undecodable)
     done = target.forget(key, dry_run=dry_run, undecodable=choice, engine=engine, wait=wait)
-    print_rows(_COLUMNS, as_json_rows(map(asdict, done.removed)), format=format)
+    asked.print(_COLUMNS, map(asdict, done.removed))
     _tell(table, done)
     if done.proof is not None and not done.is_done:
         raise typer.Exit(1)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.options import TableArgument
 from cdc_views.cli.progress import shown_progress
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import CdcViewsError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,39 +25,35 @@ _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "lan
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
 
 
+@shared("project", "select", "format")
 def land(
+    asked: Request,
+    *,
     format_name: Annotated[
         str, typer.Argument(metavar="FORMAT", help="cassandra-mutation, debezium-cassandra, debezium or key-value.")
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
     force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events can be read.")] = False,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
     with_values: WithValuesOption = False,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Append event files to a raw table; bad events go to quarantine, and then the exit code is 1.
 
     A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
     """
-    from cdc_views.api import Project
     from cdc_views.formats.registry import format_names
     from cdc_views.operations.ingest import land_files
 
-    check_format(format)
-    check_selected(table, select)
     if format_name not in format_names():
         raise UsageError(f"there is no raw format {format_name!r}{did_you_mean(format_name, format_names())}")
-    target = Project.load(project).table(table)
-    declared = target.config.raw.format
+    target = asked.table(table)
+    where, declared = asked.project_file, target.config.raw.format
     if declared != format_name:
-        raise UsageError(f"{project}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
+        raise UsageError(f"{where}: {table} has `raw: {{format: {declared}}}`, not {format_name}; land it as {declared}")
     with shown_progress() as progress:
         now = datetime.now(timezone.utc)
         report = land_files(target, files, now=now, progress=progress, refuses_wrong_files=not force)
-    print_rows(_FILE_COLUMNS, as_json_rows(_file_records(report)), format=format)
+    asked.print(_FILE_COLUMNS, _file_records(report))
     if report.facts:
         _refresh(target)
     for file in report.files:
@@ -112,25 +107,20 @@ def _tell_forgotten(table: str, count: int) -> None:
         log.info(f"{table}: {count:,} events are older than the forgetting of their key; quarantine has where they were only")
 
 
+@shared("project", "select", "format")
 def replay(
+    asked: Request,
+    *,
     table: TableArgument,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
     with_values: WithValuesOption = False,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Land quarantined events again, after the schema or cdc-views was mended; exit code 1 while some stay."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     report = target.replay()
     if report.facts:
         _refresh(target)
     record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
-    print_rows(_REPLAY_COLUMNS, as_json_rows([record]), format=format)
+    asked.print(_REPLAY_COLUMNS, [record])
     _tell_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
     _tell_forgotten(table, report.forgotten)
     if report.waiting:

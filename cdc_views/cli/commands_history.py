@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import (
-    AsOfOption,
-    EngineOption,
-    FormatOption,
-    LogFormatOption,
-    ProjectOption,
-    SelectOption,
-    StrategyOption,
-    TableArgument,
-    check_selected,
-)
-from cdc_views.cli.printing import check_format, is_json, print_rows
+from cdc_views.cli.options import AsOfOption, EngineOption, StrategyOption, TableArgument
+from cdc_views.cli.printing import is_json
+from cdc_views.cli.shared import Request, shared
 
 _KeyOption = Annotated[
     str | None, typer.Option("--key", metavar="JSON", help="Only this row, or partition, as a JSON object of its key columns.")
@@ -34,7 +24,10 @@ _LandedOption = Annotated[
 _WrittenOption = Annotated[str | None, typer.Option("--written-as-of", metavar="INSTANT", help="Without what was written later.")]
 
 
+@shared("project", "select", "format")
 def history(
+    asked: Request,
+    *,
     table: TableArgument,
     key: _KeyOption = None,
     columns: _ColumnsOption = None,
@@ -45,17 +38,9 @@ def history(
     written_as_of: _WrittenOption = None,
     engine: EngineOption = None,
     strategy: StrategyOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print one row per version of a row, with the span of the source's time in which it was valid; reads raw."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     found = target.history(
         key=key,
         columns=columns or (),
@@ -69,4 +54,4 @@ def history(
     )
     if found.note:
         (log.warning if target.is_found else log.info)(found.note)
-    print_rows((*found.columns, *found.span_names), found.json_rows() if is_json(format) else found.shown_rows(), format=format)
+    asked.print_json((*found.columns, *found.span_names), found.json_rows() if is_json(asked.format) else found.shown_rows())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
-from cdc_views.cli.printing import JsonRow, check_format, print_rows
+from cdc_views.cli.options import TableArgument
+from cdc_views.cli.printing import JsonRow
+from cdc_views.cli.shared import Request, shared
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
@@ -16,20 +16,15 @@ if TYPE_CHECKING:
 _COLUMNS = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
 
 
+@shared("project", "select", "format")
 def late(
+    asked: Request,
+    *,
     table: TableArgument,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """List the facts that landed after a table's lateness horizon, and are in quarantine: cell by cell."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
-    print_rows(_COLUMNS, _rows(target.schema, target.late()), format=format)
+    target = asked.table(table)
+    asked.print_json(_COLUMNS, _rows(target.schema, target.late()))
 
 
 def _rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:

@@ -12,9 +12,10 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import exit_code, tell
-from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
-from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.cli.options import EngineOption
+from cdc_views.cli.printing import JsonRow, as_json_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ _TriggerOption = Annotated[
 ]
 
 
+@shared("project", "select", "format")
 def materialize(
+    asked: Request,
+    *,
     once: Annotated[bool, typer.Option("--once", help="Run each table once; this is the default.")] = False,
     schedule: Annotated[bool, typer.Option("--schedule", help="Keep running, each table by its cron expression.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Build state from all of raw, not from what landed since.")] = False,
@@ -43,51 +47,45 @@ def materialize(
     ] = 0,
     trigger: _TriggerOption = None,
     engine: EngineOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Bring state up to date with what landed since; a table that fails stops no other.
 
     Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
     """
-    from cdc_views.api import Project
     from cdc_views.operations.scheduling import job_of
 
-    check_format(format)
     if schedule and (once or full or wait):
         option = "--once" if once else "--full" if full else "--wait"
         raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
-    tables = Project.load(project).select(select or ())
+    tables = asked.tables
     if dry_run:
-        _plan(tables, full=full, engine=engine, format=format, others=bool(schedule or wait or trigger))
+        _plan(asked, full=full, engine=engine, others=bool(schedule or wait or trigger))
         return
     if trigger is not None:
         if schedule or once or full or wait:
             raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
-        _follow(tables, trigger=trigger, engine=engine, format=format)
+        _follow(asked, trigger=trigger, engine=engine)
         return
     jobs = [job_of(table, engine=engine) for table in tables]
     if schedule:
-        _keep_running(_scheduled(jobs, project), format=format)
+        _keep_running(asked, _scheduled(jobs, asked.project_file))
         return
     failures: list[Exception] = []
     late: list[int] = []
-    print_rows(_COLUMNS, as_json_rows(_run_all(jobs, failures, late, full=full, wait=wait)), format=format)
+    asked.print(_COLUMNS, _run_all(jobs, failures, late, full=full, wait=wait))
     _warn(tables, failures)
     if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
         raise typer.Exit(max(codes))
 
 
-def _plan(tables: Iterable[Table], *, full: bool, engine: str | None, format: str, others: bool) -> None:
+def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
     """Print what runs would do; nothing is changed, and no lock is taken."""
     from cdc_views.operations.warehouse_state import materialize_remote
 
     if others:
         raise UsageError("--dry-run goes with none of --schedule, --wait and --trigger; leave those out")
-    plans = ((table, materialize_remote(table, full=full, engine=engine, dry_run=True)) for table in tables)
-    print_rows(_COLUMNS, as_json_rows({"table": table.name, **_record(plan)} for table, plan in plans), format=format)
+    plans = ((table, materialize_remote(table, full=full, engine=engine, dry_run=True)) for table in asked.tables)
+    asked.print(_COLUMNS, ({"table": table.name, **_record(plan)} for table, plan in plans))
 
 
 def _run_all(
@@ -139,39 +137,39 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
     return scheduled
 
 
-def _keep_running(jobs: list[Job], *, format: str) -> None:
+def _keep_running(asked: Request, jobs: list[Job]) -> None:
     """Run the schedule; standard output has a row a completed run as it ends, standard error the rest."""
     from cdc_views.operations.scheduling import SystemClock, run_schedule, run_until_stopped
 
     def work(stop: Event) -> None:
         completed = _completed(run_schedule(jobs, clock=SystemClock(stop), stop=stop))
-        if format == "table":  # the widths of its columns would have to wait for the last row
+        if asked.format == "table":  # the widths of its columns would have to wait for the last row
             for run in completed:
                 print(f"{run.table}: {_instant(run.tick)}: {run.outcome.line()}", flush=True)
         else:
-            print_rows(_SCHEDULED_COLUMNS, map(_scheduled_row, completed), format=format)
+            asked.print_json(_SCHEDULED_COLUMNS, map(_scheduled_row, completed))
 
     run_until_stopped(work, on_stop=_say_that_it_stops)
     log.info("stopped")
 
 
-def _follow(tables: Iterable[Table], *, trigger: str, engine: str | None, format: str) -> None:
+def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
     """Follow the tables' streams; standard output has a row a run as it ends."""
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
     def told(name: str, outcome: Outcome) -> None:
-        if format == "table":
+        if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:
-            print_rows(_COLUMNS, as_json_rows([{"table": name, **_record(outcome)}]), format=format)
+            asked.print(_COLUMNS, [{"table": name, **_record(outcome)}])
             sys.stdout.flush()
 
     def work(stop: Event) -> None:
-        follow_tables(tables, trigger=trigger, engine=engine, stop=stop, told=told)
+        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, told=told)
 
-    if format in ("json", "csv"):
-        raise UsageError(f"--trigger prints rows as they come, which {format} cannot; use --format table or jsonl")
+    if asked.format in ("json", "csv"):
+        raise UsageError(f"--trigger prints rows as they come, which {asked.format} cannot; use --format table or jsonl")
     run_until_stopped(work, on_stop=_say_that_it_stops)
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, StrategyOption
+from cdc_views.cli.options import EngineOption, StrategyOption
 from cdc_views.cli.plans import print_plans
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
 
+@shared("select", "format")
 def init(
+    asked: Request,
+    *,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="SCHEMA", help="A CQL or SQL file, an .avsc, or a YAML schema.")
     ] = None,
@@ -36,14 +39,10 @@ def init(
     project: Annotated[
         Path | None, typer.Option("--project", metavar="FILE", help="The file to write; default: in --dir.")
     ] = None,
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Write a project that runs: every table of a schema file, engine duckdb."""
     from cdc_views.operations.starting import start_project
 
-    check_format(format)
     if json_schema:
         from cdc_views.project import project_json_schema
 
@@ -51,31 +50,28 @@ def init(
         return
     if source is None:
         raise UsageError("init needs --from SCHEMA: a CQL or SQL file, an .avsc, or a YAML schema")
-    started = start_project(source, project or folder / "cdc_views.yml", name=name, raw_format=raw_format, only=select or ())
+    started = start_project(source, project or folder / "cdc_views.yml", name=name, raw_format=raw_format, only=asked.select)
     records = [{"project": str(started.file), "table": table} for table in started.tables]
-    print_rows(("project", "table"), as_json_rows(records), format=format)
+    asked.print(("project", "table"), records)
     log.info(f"wrote {started.file}; next: cdc-views land {started.raw_format} FILE… --table {started.tables[0]}")
 
 
+@shared("project", "select", "format")
 def generate(
+    asked: Request,
+    *,
     dialect: Annotated[
         str | None, typer.Option("--dialect", metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")
     ] = None,
     strategy: StrategyOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file a view instead of printing.")] = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print the SQL that creates the views."""
-    from cdc_views.api import Project
     from cdc_views.operations.generating import sql_folder
     from cdc_views.operations.reading import strategy_of
 
-    check_format(format)
     # all texts before the first is written: a table that fails leaves nothing behind
-    tables = Project.load(project).select(select or ())
+    tables = asked.tables
     if out is not None:
         chosen = None if strategy is None else strategy_of(tables[0], strategy)
         files = sql_folder(tables, dialect or tables[0].project.config.engine, strategy=chosen)
@@ -105,42 +101,31 @@ def _write(out: Path, file: Path, *, text: str) -> None:
     log.info(f"wrote {file}")
 
 
-def plan(
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
-) -> None:
+@shared("project", "select", "format")
+def plan(asked: Request) -> None:
     """Print what apply would change: the views' SQL against what was applied last, and what there is to read."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    tables = Project.load(project).select(select or ())
+    tables = asked.tables
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)
-    print_plans(plans, format=format)
+    print_plans(plans, format=asked.format)
 
 
+@shared("project", "select", "format")
 def apply(
+    asked: Request,
+    *,
     engine: EngineOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what plan prints, and change nothing.")] = False,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Create or replace the views in the engine's catalog."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    loaded = Project.load(project)
+    loaded = asked.project
     if dry_run:
-        print_plans([table.plan() for table in loaded.select(select or ())], format=format)
+        print_plans([table.plan() for table in asked.tables], format=asked.format)
         return
     records = []
-    for table in loaded.select(select or ()):
+    for table in asked.tables:
         state = "applied" if table.apply(engine=engine) else "waits for the first landing"
         view = f"{table.config.keyspace}.{table.config.view_name}"
         records.append({"table": table.name, "view": view, "engine": engine or loaded.config.engine, "state": state})
         warn_of_quarantine(table)
-    print_rows(_APPLY_COLUMNS, as_json_rows(records), format=format)
+    asked.print(_APPLY_COLUMNS, records)

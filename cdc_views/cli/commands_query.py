@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import (
-    AsOfOption,
-    EngineOption,
-    FormatOption,
-    LogFormatOption,
-    ProjectOption,
-    SelectOption,
-    StrategyOption,
-    TableArgument,
-    check_selected,
-)
-from cdc_views.cli.printing import as_json_rows, check_format, is_json, print_rows
+from cdc_views.cli.options import AsOfOption, EngineOption, StrategyOption, TableArgument
+from cdc_views.cli.printing import is_json
 from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.shared import Request, shared
 
 _WhereOption = Annotated[str | None, typer.Option("--where", metavar="SQL", help="A condition over the columns (DuckDB's SQL).")]
 _ColumnsOption = Annotated[list[str] | None, typer.Option("--columns", metavar="COLUMN", help="A column; may be repeated.")]
@@ -30,7 +20,10 @@ _WrittenOption = Annotated[str | None, typer.Option("--written-as-of", metavar="
 _FIDELITY_COLUMNS = ("table", "column", "verdict", "reason", "case", "waived")
 
 
+@shared("project", "select", "format")
 def query(
+    asked: Request,
+    *,
     table: TableArgument,
     engine: EngineOption = None,
     strategy: StrategyOption = None,
@@ -42,17 +35,9 @@ def query(
     written_as_of: _WrittenOption = None,
     raw_only: Annotated[bool, typer.Option("--raw-only", help="Do not read state, to compare.")] = False,
     confirmed: Annotated[bool, typer.Option("--confirmed", help="Only what a quorum of the replicas has shown.")] = False,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print the rows of the merged table; needs no apply and no materialize."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     result = target.query(
         as_of=as_of,
         where=where,
@@ -67,49 +52,39 @@ def query(
     )
     if result.note:
         (log.warning if target.is_found else log.info)(result.note)
-    print_rows(result.columns, result.json_rows() if is_json(format) else result.shown_rows(), format=format)
+    asked.print_json(result.columns, result.json_rows() if is_json(asked.format) else result.shown_rows())
 
 
+@shared("project", "select", "format")
 def explain(
+    asked: Request,
+    *,
     table: TableArgument,
     key: Annotated[
         str, typer.Option("--key", metavar="JSON", help="The row key as a JSON object; partition columns only: its statics.")
     ],
     column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Only this column.")] = None,
     as_of: AsOfOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print every candidate for each cell of a row, the winner, the rule that decided, and where each came from."""
-    from cdc_views.api import Project
     from cdc_views.cli.explanations import print_explanation
     from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows
 
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     explanation = target.explain(key, column=column, as_of=as_of)
     warn_of_quarantine(target)
-    if format == "table":
+    if asked.format == "table":
         print_explanation(explanation)
     else:
-        print_rows(CANDIDATE_COLUMNS, candidate_rows(explanation), format=format)
+        asked.print_json(CANDIDATE_COLUMNS, candidate_rows(explanation))
 
 
-def fidelity(
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
-) -> None:
+@shared("project", "select", "format")
+def fidelity(asked: Request) -> None:
     """Print per table and column how far the view can be trusted, and why; exit code 1 on UNSAFE that is not waived."""
-    from cdc_views.api import Project
     from cdc_views.formats.base import Verdict
 
-    check_format(format)
-    lines = [line for table in Project.load(project).select(select or ()) for line in table.fidelity()]
+    lines = [line for table in asked.tables for line in table.fidelity()]
     records = [
         {
             "table": line.table,
@@ -122,8 +97,8 @@ def fidelity(
         for line in lines
     ]
     is_waived = any(line.waived for line in lines)
-    columns = _FIDELITY_COLUMNS if is_waived or format != "table" else _FIDELITY_COLUMNS[:-1]
-    print_rows(columns, as_json_rows(records), format=format)
+    columns = _FIDELITY_COLUMNS if is_waived or asked.format != "table" else _FIDELITY_COLUMNS[:-1]
+    asked.print(columns, records)
     unsafe = [line for line in lines if line.verdict is Verdict.UNSAFE and not line.waived]
     for line in unsafe:
         what = "whole rows are" if line.column == "*" else f"column {line.column!r} is"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
-from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.cli.options import TableArgument
+from cdc_views.cli.printing import JsonRow, as_json_rows, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
+from cdc_views.cli.shared import Request, shared
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
@@ -35,7 +35,10 @@ _COLUMNS = ("part", "copies", *_NODE_COLUMNS)
 _FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
 
 
+@shared("project", "select", "format")
 def replicas(
+    asked: Request,
+    *,
     table: TableArgument,
     replication_factor: Annotated[
         int | None, typer.Option("--replication-factor", metavar="N", help="Replicas of each mutation; default: the project's.")
@@ -53,29 +56,22 @@ def replicas(
             "--silent-after", metavar="SPAN", help="Call a node silent that landed nothing for so long before the newest landing."
         ),
     ] = "1d",
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print on how many nodes each cell fact was seen and how each node stands; exit code 1 on too few copies."""
-    from cdc_views.api import Project
     from cdc_views.operations.replication import expected_of, list_partial
     from cdc_views.operations.replication import replicas as count
 
-    check_format(format)
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     expected = expected_of(target, factor=replication_factor, nodes=nodes or (), silent_after=silent_after)
     report = count(target, expected)
     warn_of_quarantine(target)
     if missing or only_on is not None:
         facts = list_partial(target, expected, only_on=only_on, incomplete=missing)
-        print_rows(_FACT_COLUMNS, _fact_rows(target.schema, facts), format=format)
-    elif format == "table":
+        asked.print_json(_FACT_COLUMNS, _fact_rows(target.schema, facts))
+    elif asked.format == "table":
         _print_tables(report)
     else:
-        print_rows(_COLUMNS, as_json_rows(_records(report)), format=format)
+        asked.print(_COLUMNS, _records(report))
     if report.incomplete:
         _complain(target, report, is_listed=missing)
         raise typer.Exit(1)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import AsOfOption, EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.options import AsOfOption, EngineOption
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _COLUMNS = ("table", "page", "passed", "failed", "warnings", "skipped")
 
 
+@shared("project", "select", "format")
 def report(
+    asked: Request,
+    *,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where to write index.html and a page per table.")],
     engine: EngineOption = None,
     as_of: AsOfOption = None,
@@ -32,19 +35,13 @@ def report(
     results: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Results that `validate --json` wrote; default: run the tests.")
     ] = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Write a site of what has landed, tests, fidelity, cost, and a page per table: SQL, lineage, recent rows."""
-    from cdc_views.api import Project
     from cdc_views.report import report_of, write_site
     from cdc_views.report.wording import counted
 
-    check_format(format)
-    loaded = Project.load(project)
-    tables = loaded.select(select or ())
+    loaded = asked.project
+    tables = asked.tables
     if out.is_file():
         raise UsageError(f"--out {out}: is a file; name a folder")
     found = report_of(
@@ -60,7 +57,7 @@ def report(
     _check_something_landed(tables)
     index = write_site(found, out)
     records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]
-    print_rows(_COLUMNS, as_json_rows(records), format=format)
+    asked.print(_COLUMNS, records)
     failed = found.failed()
     if failed:
         (table, check), told = failed[0], counted(len(failed), "test")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption
-from cdc_views.cli.printing import check_format, print_exported
+from cdc_views.cli.printing import print_exported
+from cdc_views.cli.shared import Request, shared
 
 sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -19,16 +19,13 @@ def _group() -> None:
 
 
 @sqlmesh.command("export")
+@shared("project", "select", "format")
 def export(
+    asked: Request,
+    *,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The SQLMesh project to write into.")] = Path("."),
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Write a model per table, and config.yaml where there is none, into a SQLMesh project on DuckDB."""
-    from cdc_views.api import Project
     from cdc_views.export.sqlmesh import export as export_tables
 
-    check_format(format)
-    print_exported(export_tables(Project.load(project).select(select or ()), out), format=format)
+    print_exported(export_tables(asked.tables, out), format=asked.format)

@@ -9,16 +9,19 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import EngineOption, FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.options import EngineOption, TableArgument
 from cdc_views.cli.quarantined import warn_of_late
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 _DIFFERENCES = ("key", "column", "before", "after")
 _UPKEEP = ("table", "what", "location", "merged", "removed", "bytes", "log_entries")
 
 
+@shared("project", "format")
 def rebuild(
+    asked: Request,
+    *,
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
     accept: Annotated[
@@ -28,18 +31,12 @@ def rebuild(
     with_state: Annotated[bool, typer.Option("--with-state", help="Let count what the state has and raw has not.")] = False,
     back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
     engine: EngineOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Build state from scratch beside the old one, compare all cells, print what differs, and switch where nothing does.
 
     Exit code 1 where rows differ and `--accept` was not given; the old state stays.
     """
-    from cdc_views.api import Project
-
-    check_format(format)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     if back:
         if dry_run or accept or with_late or with_state:
             raise UsageError("--back goes with no other option: it switches to a state that is there already")
@@ -48,7 +45,7 @@ def rebuild(
     done = target.rebuild(engine=engine, accept=accept, dry_run=dry_run, with_late=with_late, with_state=with_state)
     found = done.comparison
     warn_of_late(table, done.late)
-    print_rows(_DIFFERENCES, as_json_rows({**asdict(d), "key": _key(d.key)} for d in found.differences), format=format)
+    asked.print(_DIFFERENCES, ({**asdict(d), "key": _key(d.key)} for d in found.differences))
     log.info(f"{table}: {found.equal:,} rows equal, {found.changed:,} changed, {found.gone:,} gone, {found.new:,} new")
     if done.is_switched:
         log.info(f"{table}: generation {done.generation} of the state is read now; `rebuild {table} --back` undoes it")
@@ -64,7 +61,10 @@ def _key(key: dict[str, str]) -> str:
     return "{" + ", ".join(f'"{name}": {text}' for name, text in key.items()) + "}"
 
 
+@shared("project", "select", "format")
 def maintain(
+    asked: Request,
+    *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; change nothing.")] = False,
     retention_hours: Annotated[
         int, typer.Option("--retention-hours", metavar="HOURS", help="How long replaced files stay, for readers; default: 168.")
@@ -79,24 +79,17 @@ def maintain(
         Path | None, typer.Option("--restore-raw", metavar="DIR", help="Put dropped facts back from their archive.")
     ] = None,
     engine: EngineOption = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Merge small files, and remove those that nothing reads any more; no event is lost, unless you ask for it.
 
     `--drop-raw-older-than` drops raw facts that the state is proven to cover: exit code 1, and nothing dropped, where it
     is not. What needs all events refuses from then on.
     """
-    from cdc_views.api import Project
-
-    check_format(format)
     if restore_raw is not None and (dry_run or drop_raw_older_than is not None):
         raise UsageError("--restore-raw goes neither with --dry-run nor with --drop-raw-older-than")
     if archive is not None and drop_raw_older_than is None:
         raise UsageError("--archive keeps what --drop-raw-older-than drops; give that too")
-    tables = Project.load(project).select(select or ())
+    tables = asked.tables
     for table in tables:
         if restore_raw is not None:
             log.info(f"{table.name}: {table.restore_raw(restore_raw):,} facts are back; raw is whole")
@@ -108,4 +101,4 @@ def maintain(
         for table in tables
         for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
     ]
-    print_rows(_UPKEEP, as_json_rows(rows), format=format)
+    asked.print(_UPKEEP, rows)

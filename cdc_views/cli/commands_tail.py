@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import LogFormatOption, ProjectOption, SelectOption, TableArgument, check_selected
+from cdc_views.cli.options import TableArgument
+from cdc_views.cli.shared import Request, shared
 
 _SECONDS = 0.3
 
 
+@shared("project", "select")
 def tail(
+    asked: Request,
+    *,
     table: TableArgument,
     from_start: Annotated[bool, typer.Option("--from-start", help="Begin with what has landed already.")] = False,
     once: Annotated[bool, typer.Option("--once", help="Stop after what has landed by now.")] = False,
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print the facts of a table as they land, one JSON object a line, until interrupted."""
-    from cdc_views.api import Project
     from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after
 
-    check_selected(table, select)
-    target = Project.load(project).table(table)
+    target = asked.table(table)
     try:
         version = BEFORE_ALL if from_start else current_version(target)
         while True:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption
-from cdc_views.cli.printing import JsonRow, check_format, print_rows
+from cdc_views.cli.printing import JsonRow
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
 
 
+@shared("project", "select", "format")
 def validate(
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
+    asked: Request,
+    *,
     engine: Annotated[str | None, typer.Option("--engine", metavar="E", help="Where to run; default: the project's.")] = None,
     as_of: Annotated[
         str | None, typer.Option("--as-of", metavar="I", help="The clock that decides what has expired; default: now.")
@@ -54,23 +55,18 @@ def validate(
     ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Run the data tests of each table; exit code 1 where one fails."""
-    from cdc_views.api import Project
     from cdc_views.model.severity import Severity
 
-    check_format(format)
     if fail_on not in _SEVERITIES:
         raise UsageError(f"--fail-on is {fail_on!r}{did_you_mean(fail_on, _SEVERITIES)}; warning or error was expected")
-    loaded = Project.load(project)
     run = _validation(contract)
-    tables = loaded.select(select or ())
+    tables = asked.tables
     reports = [run(table, engine=engine, as_of=as_of, sample=sample, seed=seed) for table in tables]
     if docs:
-        reports = _published(list(zip(tables, reports, strict=True)), loaded, with_values=with_values, most_rows=docs_rows)
-    print_rows(_COLUMNS, _rows(reports), format=format)
+        reports = _published(list(zip(tables, reports, strict=True)), asked.project, with_values=with_values, most_rows=docs_rows)
+    asked.print_json(_COLUMNS, _rows(reports))
     _write(reports, junit=junit, json_file=json_file)
     _complain([(report.table, check) for report in reports for check in report.failed(Severity(fail_on))])
 

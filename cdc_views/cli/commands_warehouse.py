@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.options import FormatOption, LogFormatOption, ProjectOption, SelectOption, TableArgument
-from cdc_views.cli.printing import as_json_rows, check_format, print_rows
+from cdc_views.cli.options import TableArgument
+from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdc_views.api import Project
     from cdc_views.engines.warehouses import Load, Measured, StateStanding, WarehousePlugin
     from cdc_views.table import Table
 
@@ -26,25 +24,17 @@ _STANDING = ("table", "raw_version", "raw_facts", "changed_at", "quarantined", "
 _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_money", "kept_money", "money", "currency")
 
 
-def status(
-    project: ProjectOption = Path("cdc_views.yml"),
-    select: SelectOption = None,
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
-) -> None:
+@shared("project", "select", "format")
+def status(asked: Request) -> None:
     """Print how each table stands: what landed, how far the state is, what waits; exit code 1 where reads refuse."""
-    from cdc_views.api import Project
-
-    check_format(format)
-    loaded = Project.load(project)
-    if loaded.is_remote:
-        _remote_status(loaded, select or (), format=format)
+    if asked.project.is_remote:
+        _remote_status(asked)
         return
     from cdc_views.operations.status import standing_of
 
-    found = [standing_of(table) for table in loaded.select(select or ())]
+    found = [standing_of(table) for table in asked.tables]
     shown = [{**{name: getattr(standing, name) for name in _STANDING}, "problem": standing.problem or None} for standing in found]
-    print_rows(_STANDING, as_json_rows(shown), format=format)
+    asked.print(_STANDING, shown)
     for standing in found:
         if standing.problem:
             log.error(standing.problem)
@@ -52,17 +42,17 @@ def status(
         raise typer.Exit(1)
 
 
-def _remote_status(loaded: Project, select: Sequence[str], *, format: str) -> None:
+def _remote_status(asked: Request) -> None:
     """What BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
     from cdc_views.operations.generating import definition_of
 
     records = []
-    with loaded.remote() as engine:
-        for table in loaded.select(select):
+    with asked.project.remote() as engine:
+        for table in asked.tables:
             found = engine.standing(definition_of(table))
             record = {"table": table.name, "raw": found.raw, "raw_rows": found.raw_rows, "raw_bytes": found.raw_bytes}
             records.append({**record, "view": found.view, "view_state": found.view_state, **_of_state(found.state)})
-    print_rows(_COLUMNS, as_json_rows(records), format=format)
+    asked.print(_COLUMNS, records)
 
 
 def _of_state(state: StateStanding | None) -> dict[str, object]:
@@ -77,7 +67,10 @@ def _count(what: str) -> Any:
     return typer.Option(min=0, metavar="N", help=what)
 
 
+@shared("project", "format")
 def cost(
+    asked: Request,
+    *,
     table: TableArgument,
     rows: Annotated[int | None, _count("Keys that the table has; default: as many as facts.")] = None,
     facts: Annotated[int | None, _count("Facts in raw at the start; default: as measured.")] = None,
@@ -88,18 +81,13 @@ def cost(
     share: Annotated[float, typer.Option(min=0, max=1, metavar="F", help="Of the columns, how much a query reads.")] = 1.0,
     offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: go by the schema and what is given.")] = False,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write money by reads in a day, as SVG.")] = None,
-    project: ProjectOption = Path("cdc_views.yml"),
-    format: FormatOption = "table",
-    log_format: LogFormatOption = "text",
 ) -> None:
     """Print what a month costs in BigQuery: reading a view of raw, a state and what landed since, or a serving table."""
-    from cdc_views.api import Project
     from cdc_views.cli.cost_plot import cost_plot
     from cdc_views.engines.warehouses import Load
     from cdc_views.operations.generating import taken_away
 
-    check_format(format)
-    found = Project.load(project).table(table)
+    found = asked.table(table)
     load = Load(rows, facts, facts_per_day, queries_per_day, runs_per_day, text_bytes, share)
     measured = None if offline or not found.project.is_remote else _measured(found)
     _check_known(load, measured)
@@ -107,7 +95,7 @@ def cost(
     view = taken_away(found, place)
     costs = place.costs(config, view, load, measured)
     records = [{name: _shown(getattr(way, name)) for name in _COSTS} for way in costs]
-    print_rows(_COSTS, as_json_rows(records), format=format)
+    asked.print(_COSTS, records)
     if plot is not None:
         text = cost_plot(lambda changed: place.costs(config, view, changed, measured), load, title=table)
         try:

@@ -17,7 +17,7 @@ import typer
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import FAILED, named, tell
-from cdc_views.cli.options import asked
+from cdc_views.cli.options import running
 from cdc_views.errors import CdcViewsError, did_you_mean
 from cdc_views.model.extras import missing_extra
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line (default: this process's) and return its exit code."""
     _write_utf8()
     log.format = "text"
-    asked.project = None
+    running.project_file = None
     try:
         code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
@@ -74,7 +74,7 @@ def _run(arguments: list[str]) -> int:
         code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
-        tell(named(error, asked.project))
+        tell(named(error, running.project_file))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         log.error("interrupted; what was committed stays, and the same command goes on from there")
@@ -92,7 +92,7 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)
-        tell(named(error, asked.project))
+        tell(named(error, running.project_file))
         return FAILED
 
 

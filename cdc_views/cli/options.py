@@ -1,4 +1,4 @@
-"""The options commands share, as annotations; each command lists those it has."""
+"""Options of several commands, as annotations; each command lists those it has. Those of most are in `shared`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.errors import UsageError
+
+
+@dataclass
+class RunningCommand:
+    """The project file of the command at hand: where to look for damage once it failed. None before one was named."""
+
+    project_file: Path | None = None
+
+
+running = RunningCommand()
+
+
+def _note_project(file: Path) -> Path:
+    running.project_file = file
+    return file
 
 
 def _use_log_format(name: str) -> str:
@@ -17,24 +31,7 @@ def _use_log_format(name: str) -> str:
     return name
 
 
-@dataclass
-class Asked:
-    """The project file that the command at hand was given: where to look for damage once it failed."""
-
-    project: Path | None = None
-
-
-asked = Asked()
-
-
-def _note_project(file: Path) -> Path:
-    asked.project = file
-    return file
-
-
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
-SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
-FormatOption = Annotated[str, typer.Option("--format", metavar="table|json|jsonl|csv", help="How rows are printed.")]
 LogFormatOption = Annotated[
     str,
     typer.Option(
@@ -53,9 +50,3 @@ AsOfOption = Annotated[
     str | None,
     typer.Option("--as-of", metavar="INSTANT", help="The clock cells expire by: epoch seconds or ISO 8601; default: now."),
 ]
-
-
-def check_selected(table: str, select: list[str] | None) -> None:
-    """Refuse a command for one table when `--select` names only others."""
-    if select and table not in select:
-        raise UsageError(f"{table} is not among the tables of --select ({', '.join(select)}); leave --select out")

@@ -1,0 +1,108 @@
+"""What most commands are asked for beside their own options: a project file, tables of it, how rows are printed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cdc_views.cli.options import LogFormatOption, ProjectOption
+from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdc_views.api import Project
+    from cdc_views.table import Table
+
+DEFAULT_PROJECT = Path("cdc_views.yml")
+
+
+_SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
+_FormatOption = Annotated[
+    str, typer.Option("--format", metavar="table|json|jsonl|csv", help="How rows are printed.", callback=check_format)
+]
+_OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "project": (ProjectOption, DEFAULT_PROJECT),
+    "select": (_SelectOption, None),
+    "format": (_FormatOption, "table"),
+    "log_format": (LogFormatOption, "text"),
+}
+"""Type and default of each, in the order that `--help` lists them."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked for beside its own options.
+
+    Attributes:
+        project_file: The project file.
+        select: Names of the tables wanted; empty for all.
+        format: How rows are printed.
+    """
+
+    project_file: Path = DEFAULT_PROJECT
+    select: Sequence[str] = ()
+    format: str = "table"
+
+    @cached_property
+    def project(self) -> Project:
+        """The project; raises `ConfigError` with the line of any mistake."""
+        from cdc_views.api import Project
+
+        return Project.load(self.project_file)
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        """The tables wanted, all of the project where none was named."""
+        return self.project.select(self.select)
+
+    def table(self, name: str) -> Table:
+        """Return one table; raises `UsageError` where `--select` names only others."""
+        if self.select and name not in self.select:
+            raise UsageError(f"{name} is not among the tables of --select ({', '.join(self.select)}); leave --select out")
+        return self.project.table(name)
+
+    def print(self, columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
+        """Print records of plain values; `columns` are in the order wanted."""
+        self.print_json(columns, as_json_rows(records))
+
+    def print_json(self, columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
+        """Print rows of JSON texts; `columns` are in the order wanted."""
+        print_rows(columns, rows, format=self.format)
+
+
+Command = Callable[..., None]
+
+
+def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command], Command]:
+    """Give a command the shared options of these names, and `--log-format`; it takes them as its first argument, an `Request`."""
+
+    def decorate(command: Command) -> Command:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        more = [_parameter(name) for name in _OPTIONS if name in (*names, "log_format")]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            del given["log_format"]  # its callback has used it
+            found = {name: given.pop(name) for name in names}
+            asked = Request(found.get("project", DEFAULT_PROJECT), found.get("select") or (), found.get("format", "table"))
+            command(asked, **given)
+
+        run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *more)}
+        return run
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    kind, default = _OPTIONS[name]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+__all__ = ["Request", "shared"]
