@@ -49,14 +49,13 @@ def forget(
     if undecodable not in known:
         raise UsageError(f"--undecodable is {undecodable!r}{did_you_mean(undecodable, known)}")
     target = asked.table(table)
+    if lift and dry_run:
+        raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
     if lift:
-        if dry_run:
-            raise UsageError("--lift and --dry-run do not go together; --lift removes nothing")
         forgetting.lift(target, key=key, now=datetime.now(timezone.utc))
         log.info(f"{table}: events of that key land again, but those that were removed")
         return
-    choice = forgetting.Undecodable(undecodable)
-    done = target.forget(key, dry_run=dry_run, undecodable=choice, engine=engine, wait=wait)
+    done = target.forget(key, dry_run=dry_run, undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait)
     asked.print(_COLUMNS, map(asdict, done.removed))
     _tell(table, done)
     if done.proof is not None and not done.is_done:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from threading import Event
 
     from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
-    from cdc_views.table import Table
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
@@ -57,7 +56,6 @@ def materialize(
     if schedule and (once or full or wait):
         option = "--once" if once else "--full" if full else "--wait"
         raise UsageError(f"--schedule and {option} do not go together; run `cdc-views materialize {option}` by itself first")
-    tables = asked.tables
     if dry_run:
         _plan(asked, full=full, engine=engine, others=bool(schedule or wait or trigger))
         return
@@ -66,14 +64,19 @@ def materialize(
             raise UsageError("--trigger does not go together with --schedule, --once, --full or --wait; leave those out")
         _follow(asked, trigger=trigger, engine=engine)
         return
-    jobs = [job_of(table, engine=engine) for table in tables]
+    jobs = [job_of(table, engine=engine) for table in asked.tables]
     if schedule:
         _keep_running(asked, _scheduled(jobs, asked.project_file))
         return
+    _run_once(asked, jobs, full=full, wait=wait)
+
+
+def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -> None:
     failures: list[Exception] = []
     late: list[int] = []
     asked.print(_COLUMNS, _run_all(jobs, failures, late, full=full, wait=wait))
-    _warn(tables, failures)
+    if not failures:  # what failed may be what counts rows that are no events
+        warn_of_quarantine(*asked.tables)
     if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
         raise typer.Exit(max(codes))
 
@@ -113,12 +116,6 @@ def _record(outcome: Outcome) -> dict[str, object]:
         "late": outcome.late,
         "outcome": outcome.line(),
     }
-
-
-def _warn(tables: Iterable[Table], failures: list[Exception]) -> None:
-    """Warn of rows that are no events, where all went well: what failed may be what counts them."""
-    if not failures:
-        warn_of_quarantine(*tables)
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:

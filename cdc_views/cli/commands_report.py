@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,20 +41,11 @@ def report(
     from cdc_views.report import report_of, write_site
     from cdc_views.report.wording import counted
 
-    loaded = asked.project
     tables = asked.tables
     if out.is_file():
         raise UsageError(f"--out {out}: is a file; name a folder")
-    found = report_of(
-        loaded,
-        tables=tables,
-        as_of=as_of,
-        engine=engine,
-        dialects=dialect or (),
-        recent=recent,
-        with_values=with_values,
-        results=results,
-    )
+    report_with = partial(report_of, asked.project, tables=tables, as_of=as_of, engine=engine, dialects=dialect or ())
+    found = report_with(recent=recent, with_values=with_values, results=results)
     _check_something_landed(tables)
     index = write_site(found, out)
     records = [{"table": table.name, "page": table.page, **asdict(table.results)} for table in found.tables]

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
+_DocsRowsOption = Annotated[
+    int, typer.Option("--docs-rows", min=1, metavar="N", help="Bring a table of at most so many rows to Great Expectations.")
+]
+_WithValuesOption = Annotated[
+    bool, typer.Option("--with-values", help="Show values of rows that your own expectations do not hold for.")
+]
 
 
 @shared("project", "select", "format")
@@ -47,12 +53,8 @@ def validate(
     docs: Annotated[
         bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
     ] = True,
-    docs_rows: Annotated[
-        int, typer.Option("--docs-rows", min=1, metavar="N", help="Bring a table of at most so many rows to Great Expectations.")
-    ] = 1_000_000,
-    with_values: Annotated[
-        bool, typer.Option("--with-values", help="Show values of rows that your own expectations do not hold for.")
-    ] = False,
+    docs_rows: _DocsRowsOption = 1_000_000,
+    with_values: _WithValuesOption = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from cdc_views.engines.base import Read
 from cdc_views.formats.base import WriteOrder
+from cdc_views.model.conditions import checked
+from cdc_views.operations.ingest import check_raw_is_whole, readable
+from cdc_views.operations.reading import blaming_condition, blaming_files, bounds_of, checked_limit, columns_of, strategy_of
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
 from cdc_views.rules.codec.jsontext import quote, to_json, to_shown
 from cdc_views.rules.codec.times import instant_text
@@ -154,25 +158,23 @@ def history_of(
         UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
-    from cdc_views.engines.base import Read
-    from cdc_views.model.conditions import checked
-    from cdc_views.operations.ingest import check_raw_is_whole, readable
-    from cdc_views.operations.reading import blaming_condition, bounds_of, checked_limit, columns_of, strategy_of
-
     checked(where)
     check_raw_is_whole(table, what="the versions of a row")
     wanted = _with_key(table, columns_of(table, columns))
     chosen, most = strategy_of(table, strategy), checked_limit(limit)
     landed, written = bounds_of(table, landed=landed_as_of, written=written_as_of)
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    check_raw_is_whole(table, what="a history")
+    return _read(table, Read(table.raw, clock, wanted, where, most, chosen, landed, written, is_history=True), key, engine)
+
+
+def _read(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
-        read = Read(facts, clock, wanted, where, None if is_one_row else most, chosen, landed, written, is_history=True)
-        with table.project.engine(engine) as opened, blaming_condition(where):
-            exact = opened.read(read)
+        found = replace(read, raw=facts, limit=None if is_one_row else read.limit)
+        with table.project.engine(engine) as opened, blaming_condition(read.where):
+            exact = opened.read(found)
     if is_one_row:  # not the statics alone: whether the partition has other rows was not read
-        exact = exact.filter(exact.column(IS_ROW)).slice(0, most)
-    return History(table.relation, wanted, exact, clock, note)
+        exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
+    return History(table.relation, read.columns, exact, read.as_of, note)
 
 
 def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,7 +189,6 @@ def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tup
     from deltalake import write_deltalake
 
     from cdc_views.landing import open_raw
-    from cdc_views.operations.reading import blaming_files
     from cdc_views.rules.codec.keys import parse_key
     from cdc_views.storage.relation_read import partition_filter, rows_filter
 

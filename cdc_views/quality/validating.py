@@ -15,6 +15,7 @@ from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import ConfigError
 from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
+from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import lateness_seconds, purged_through, state_of
 from cdc_views.operations.querying import Query, query_table
 from cdc_views.operations.replication import expected_of, replicas
@@ -88,8 +89,6 @@ def validate_table(
         ConfigError: A data test of the project file names what is not there.
         EngineError: The engine failed.
     """
-    from cdc_views.operations.ingest import check_landed
-
     start = time.monotonic()
     present = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     clock = present if as_of is None else epoch_seconds(as_of)
@@ -100,15 +99,18 @@ def validate_table(
         check_landed(table)
         state = state_of(table)
     except MismatchError as error:
-        check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
-        unknown = replace(check, broken=1, where=(str(error),))
-        return Report(table.name, engine or "", clock, None, time.monotonic() - start, (unknown,))
+        return Report(table.name, engine or "", clock, None, time.monotonic() - start, (_mismatch(error),))
     version = open_raw(raw).version() if exists(raw) else None
     with table.project.engine(engine) as opened:
         run = _Run(table, opened, raw, state, clock, present, sample)
         checks = tuple(_checks(run, seed=version or 0 if seed is None else seed))
-        name = opened.name
-    return Report(table.name, name, clock, version, time.monotonic() - start, checks)
+        return Report(table.name, opened.name, clock, version, time.monotonic() - start, checks)
+
+
+def _mismatch(error: MismatchError) -> Check:
+    """What is tested first, and here does not hold: the raw table and the state are the ones known."""
+    check = bookkeeping.KNOWN if isinstance(error, RawMismatchError) else bookkeeping.OURS_OF_STATE
+    return replace(check, broken=1, where=(str(error),))
 
 
 def _remote(

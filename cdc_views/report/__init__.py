@@ -55,26 +55,14 @@ def report_of(
         raise UsageError(f"recent is {recent}; a number of rows, 0 or more, was expected")
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     own = project.config.engine
-    asked = Asked(
-        now=clock,
-        as_of=clock if as_of is None else epoch_seconds(as_of),
-        engine=engine,
-        dialects=tuple(dict.fromkeys(dialects)) or (own,),
-        recent=recent,
-        has_values=with_values,
-        results=None if results is None else read_results(results),
-    )
-    told: list[TableReport] = []
-    for table in tables or project.tables:
-        with naming_damage(table):
-            told.append(collect(table, asked))
-    return RunReport(
-        project=project.config.name,
-        version=version("cdc-views"),
-        engine=engine or own,
-        now=clock,
-        as_of=asked.as_of,
-        tests_from="" if results is None else results.name,
-        has_values=with_values,
-        tables=tuple(told),
-    )
+    at, shown = clock if as_of is None else epoch_seconds(as_of), tuple(dict.fromkeys(dialects)) or (own,)
+    known = None if results is None else read_results(results)
+    asked = Asked(clock, at, engine, shown, recent, has_values=with_values, results=known)
+    found = tuple(_collected(table, asked) for table in tables or project.tables)
+    tests_from, ours = "" if results is None else results.name, version("cdc-views")
+    return RunReport(project.config.name, ours, engine or own, clock, at, tests_from, has_values=with_values, tables=found)
+
+
+def _collected(table: TableContext, asked: Asked) -> TableReport:
+    with naming_damage(table):
+        return collect(table, asked)

@@ -126,11 +126,7 @@ def forget_table(
     from cdc_views.operations.lateness import state_of
     from cdc_views.operations.scheduling import holding, lock_folder
 
-    if is_url(table.raw.location):
-        raise UnsupportedError(
-            f"{table.raw.location}: keys can be forgotten on local disks only, where every file can be read again",
-            remedy="delete the key there, its old files and versions, and land without it",
-        )
+    _check_is_local(table.raw.location)
     # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
     check_known(table)
     state_of(table)
@@ -139,6 +135,14 @@ def forget_table(
         return running.planned()
     with holding(lock_folder(table.project, table.config), table=table.name, wait=wait):
         return running.run(now, engine)
+
+
+def _check_is_local(location: str) -> None:
+    if is_url(location):
+        raise UnsupportedError(
+            f"{location}: keys can be forgotten on local disks only, where every file can be read again",
+            remedy="delete the key there, its old files and versions, and land without it",
+        )
 
 
 @dataclass(slots=True)
