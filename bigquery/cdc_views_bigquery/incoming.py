@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.quarantine import COLUMNS, BadEvent, rows_of
+from cdc_views.landing.pipeline import check_current
+from cdc_views.landing.quarantine import COLUMNS, RejectedEvent, rows_of
 from cdc_views.rules.facts import Fact
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
@@ -51,27 +52,23 @@ class Commit:
     """What one commit does.
 
     Attributes:
+        decoder: What the events were decoded by.
         rows: Rows of the raw table, in its layout.
-        bad: Events for quarantine; those that are there already, by id, are left out.
-        source: Where `bad` came from, as quarantine has it.
-        format_name: The raw format they were read as.
-        landed_at: µs since the epoch, of `bad`.
+        rejected: Events for quarantine; those that are there already, by id, are left out.
         known: Marks as they were read; empty for one that was not there.
         marks: Marks as they are to be.
-        settled: Ids of events in quarantine that landed whole now.
+        resolved: Ids of events in quarantine that landed whole now.
         taken: Digests of somebody else's rows that this takes in.
         replaces: What there is goes away: rows, quarantine and digests, and what a state has taken in of them.
         replayed: Ids of events in quarantine that land now, and the number of that replay.
     """
 
+    decoder: Decoder
     rows: pa.Table
-    bad: Sequence[BadEvent] = ()
-    source: str = ""
-    format_name: str = ""
-    landed_at: int = 0
+    rejected: Sequence[RejectedEvent] = ()
     known: Marks = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
-    settled: Sequence[str] = ()
+    resolved: Sequence[str] = ()
     taken: Sequence[bytes] | None = None
     replaces: bool = False
     replayed: tuple[Sequence[str], int] = ((), 0)
@@ -109,14 +106,15 @@ class Incoming:
         return {row["name"]: row["value"] for row in found}
 
     def commit(self, commit: Commit) -> None:
-        """Do it; raises `ConcurrentUpdateError` where a mark was changed since it was read, and nothing was done."""
+        """Do it; raises `ConflictError`, with nothing done, where a mark has changed or keys were forgotten since."""
+        check_current(commit.decoder, source=self.name)
         run = uuid.uuid4().hex
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
-        if commit.bad:
+        if commit.rejected:
             known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
-            told = {"source": commit.source, "format_name": commit.format_name}
-            bad = rows_of(self.raw, commit.bad, **told, landed_at=commit.landed_at)
-            parts.append(self._part(self.name + QUARANTINE, bad, run, "bad", condition=known))
+            decoder = commit.decoder
+            rejected = rows_of(self.raw, commit.rejected, format_name=decoder.format.name, landed_at=decoder.landed_at)
+            parts.append(self._part(self.name + QUARANTINE, rejected, run, "rejected", condition=known))
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
@@ -136,7 +134,7 @@ class Incoming:
             replaced=replaced,
             watermark=self.state.watermark if has_state else "",
             parts=parts,
-            settled=", ".join(map(text_literal, commit.settled)),
+            resolved=", ".join(map(text_literal, commit.resolved)),
             replayed=", ".join(map(text_literal, commit.replayed[0])),
             number=commit.replayed[1],
             names=", ".join(map(text_literal, commit.marks)),

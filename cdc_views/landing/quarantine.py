@@ -22,16 +22,16 @@ column       meaning
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, with_raw_log_settings
-from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
+from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.sources import Prefix, RawLine
 from cdc_views.storage.relation import RawTable
 
@@ -51,24 +51,50 @@ COLUMNS = pa.schema(
 )
 
 
-SETTLED = 0
-"""The `replay` of an event that nothing is left of to replay."""
+RESOLVED = 0
+"""The `replay` of an event of which nothing is left to replay."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadEvent:
-    """One event on its way to quarantine; `end` is the offset after it, `event_id` the digest up to there.
+class RawEvent(NamedTuple):
+    """One event as its source has it.
 
-    `is_settled`: nothing is left of it to replay.
+    Attributes:
+        source: The file, stream or table that it is from; `-` for standard input.
+        event_id: The same whenever the same event of the same source is read.
+        content: Its bytes, without the newline.
+        line: 1-based line of a file; of a stream `Position.nth`, of a table the number of the row in its file.
+        offset: Offset of its first byte in a file; of a stream `Position.at`.
+        end: The offset after it.
+        is_ordered: Whether `line` and `offset` order the events of the source; rows of a table come in no order.
+        rows: The rows that a source made of it, and maybe of others; it has no `content` then. None: it is to be decoded.
     """
 
+    source: str
     event_id: str
-    line: int
-    offset: int
-    end: int
+    content: bytes
+    line: int = 0
+    offset: int = 0
+    end: int = 0
+    is_ordered: bool = True
+    rows: DecodedRows | None = None
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """The arguments `line` and `offset` of the decoder."""
+        return {"line": self.line, "offset": self.offset} if self.is_ordered else {"line": 0, "offset": 0}
+
+    @property
+    def where(self) -> str:
+        """The event's place, for messages."""
+        return f"{self.source}:{self.line} (offset {self.offset})"
+
+
+class RejectedEvent(NamedTuple):
+    """An event for quarantine; `is_forgotten`: it is about a forgotten key, so that nothing of it is to be replayed."""
+
+    event: RawEvent
     reason: str
-    event: bytes
-    is_settled: bool = False
+    is_forgotten: bool = False
 
 
 def create_quarantine(raw: RawTable) -> DeltaTable:
@@ -87,42 +113,29 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
         return DeltaTable(location)
 
 
-def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, format_name: str, landed_at: int) -> list[BadEvent]:
-    """Put those of `bad` into quarantine that are not there yet, in one commit; returns them.
+def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
+    """Put those events into quarantine that are not there yet, in one commit; returns them.
+
+    Args:
+        raw: The raw table.
+        rejected: The events, all of one source.
+        mark: The transaction id of that source, so that of two calls at once one conflicts and no event is there twice.
+        format_name: The raw format they were read as.
+        landed_at: µs since the epoch.
 
     Raises:
-        ConflictError: Somebody quarantined events of the same file meanwhile; nothing was written.
+        ConflictError: Somebody quarantined events of the same source meanwhile; nothing was written.
     """
-    if not bad:
+    if not rejected:
         return []
     table = create_quarantine(raw)
-    mark = f"head:{place.head}"
-    # past this offset no event of any file with this head is in quarantine, so there is nothing to compare with
-    through = recorded(table, mark) or 0
-    known = known_ids(table, [e.event_id for e in bad if e.end <= through])
-    fresh = [event for event in bad if event.event_id not in known]
+    # Delta compares the ids of transactions alone: their numbers only have to grow
+    number = (recorded(table, mark) or 0) + 1
+    known = known_ids(table, {event.event_id for event, *_ in rejected})
+    fresh = [one for one in rejected if one.event.event_id not in known]
     if fresh:
-        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
-        append(table, rows, transactions={mark: max(through, *(event.end for event in fresh))})
+        append(table, rows_of(raw, fresh, format_name=format_name, landed_at=landed_at), transactions={mark: number})
     return fresh
-
-
-def put_once(raw: RawTable, bad: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> None:
-    """Put those events of the stream `source` into quarantine that are not there yet, in one commit.
-
-    Raises:
-        ConflictError: Somebody quarantined events of the same stream meanwhile; nothing was written.
-    """
-    if not bad:
-        return
-    table = create_quarantine(raw)
-    mark = f"stream:{source}"
-    commits = recorded(table, mark) or 0
-    known = known_ids(table, [event.event_id for event in bad])
-    fresh = [event for event in bad if event.event_id not in known]
-    if fresh:
-        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
-        append(table, rows, transactions={mark: commits + 1})
 
 
 def clear_quarantine(raw: RawTable) -> None:
@@ -142,20 +155,21 @@ def waiting(raw: RawTable) -> tuple[int, str]:
     return count, "".join(f"{event['source']}:{event['line']}: {event['reason']}" for event in found)
 
 
-def settle_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
-    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as settled.
+def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
+    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as resolved.
 
-    The line itself is landed by the caller; `landed` is the prefix of the file before it. Settled is replay number 0.
+    The line itself is landed by the caller; `landed` is the prefix of the file before it.
     """
     if not is_delta(quarantine_location(raw)):
         return
     table = open_quarantine(raw)
     waits_here = (ds.field("offset") == line.start) & ds.field("replay").is_null()
     with delta_errors(table.table_uri):
-        waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event"], filter=waits_here).to_pylist()
-    for row in waiting:
-        if is_start(row["event"], row["event_id"], line=line, landed=landed):
-            _settle(table, row["event_id"])
+        waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event", "reason"], filter=waits_here).to_pylist()
+    starts = [row for row in waiting if is_start(row["event"], row["event_id"], line=line, landed=landed)]
+    resolve_events(
+        raw, {row["event_id"]: f"{row['reason']}; the file has grown and the whole event was landed" for row in starts}
+    )
 
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
@@ -167,44 +181,45 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
     return through.digest().hex() == event_id
 
 
-def _settle(table: DeltaTable, event_id: str) -> None:
-    with delta_errors(table.table_uri):
-        changes = {"replay": "0", "reason": "concat(reason, '; the file has grown and the whole event was landed')"}
-        table.update(changes, predicate=f"event_id = '{event_id}'")
-
-
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     """Take the bytes of events away, and give them a new reason, by event id; nothing is left of them to replay."""
-    if not reasons:
-        return
-    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(reasons.values(), pa.string())}
-    changes = pa.table({**names, "event": pa.array([b""] * len(reasons), pa.binary())})
-    with delta_errors(table.table_uri):
-        merge = table.merge(changes, predicate="kept.event_id = change.event_id", source_alias="change", target_alias="kept")
-        told = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
-        merge.when_matched_update(told).execute()
+    update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
+    _update(table, reasons, update, where="")
 
 
-def settle_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
+def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
     """Leave nothing of waiting events to replay, and give them a new reason, by event id; their bytes stay. Returns how many."""
     if not reasons:
         return 0
-    table = open_quarantine(raw)
-    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(map(storable, reasons.values()), pa.string())}
+    update = {"reason": "change.reason", "replay": str(RESOLVED)}
+    return _update(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
+
+
+def _update(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str) -> int:
+    """Change the rows of events in one commit; `update` may name `change.event`, which has no bytes."""
+    if not reasons:
+        return 0
+    changes = pa.table(
+        {
+            "event_id": pa.array(reasons, pa.string()),
+            "reason": pa.array(map(storable, reasons.values()), pa.string()),
+            "event": pa.array([b""] * len(reasons), pa.binary()),
+        }
+    )
     with delta_errors(table.table_uri):
-        same = "kept.event_id = change.event_id AND kept.replay IS NULL"
-        merge = table.merge(pa.table(names), predicate=same, source_alias="change", target_alias="kept")
-        done = merge.when_matched_update({"reason": "change.reason", "replay": str(SETTLED)}).execute()
-    return int(done["num_target_rows_updated"])
+        same = f"kept.event_id = change.event_id{where}"
+        merge = table.merge(changes, predicate=same, source_alias="change", target_alias="kept")
+        return int(merge.when_matched_update(update).execute()["num_target_rows_updated"])
 
 
-def known_ids(table: DeltaTable, wanted: Collection[str]) -> set[str]:
+def known_ids(table: DeltaTable, wanted: set[str]) -> set[str]:
     """Return those of `wanted` that are ids of events in quarantine."""
-    if not wanted:
-        return set()
+    found: set[str] = set()
+    # no filter by Arrow: it cannot compare its texts with the statistics of files that a merge has written
     with delta_errors(table.table_uri):
-        found = table.to_pyarrow_dataset().to_table(columns=["event_id"], filter=ds.field("event_id").isin(list(wanted)))
-    return set(found.column("event_id").to_pylist())
+        for batch in table.to_pyarrow_dataset().to_batches(columns=["event_id"]):
+            found.update(wanted.intersection(batch.column(0).to_pylist()))
+    return found
 
 
 def storable(text: str) -> str:
@@ -212,18 +227,20 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def rows_of(raw: RawTable, events: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> pa.Table:
-    """Return the rows of quarantine that events of `source` are kept as; `landed_at` is µs since the epoch."""
-    told = {"table": raw.relation.schema.full_name, "format": format_name, "source": storable(source), "landed_at": landed_at}
-    return pa.Table.from_pylist([{**told, **_of_event(event)} for event in events], schema=COLUMNS)
-
-
-def _of_event(event: BadEvent) -> dict[str, object]:
-    return {
-        "event_id": event.event_id,
-        "line": event.line,
-        "offset": event.offset,
-        "reason": storable(event.reason),
-        "event": event.event,
-        "replay": SETTLED if event.is_settled else None,
-    }
+def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: str, landed_at: int) -> pa.Table:
+    """Return the rows of quarantine that events are kept as; `landed_at` is µs since the epoch."""
+    same = {"table": raw.relation.schema.full_name, "format": format_name, "landed_at": landed_at}
+    rows = [
+        same
+        | {
+            "event_id": event.event_id,
+            "source": storable(event.source),
+            "line": event.line,
+            "offset": event.offset,
+            "reason": storable(reason),
+            "event": event.content,
+            "replay": RESOLVED if is_forgotten else None,
+        }
+        for event, reason, is_forgotten in rejected
+    ]
+    return pa.Table.from_pylist(rows, schema=COLUMNS)

@@ -17,8 +17,8 @@ from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
+    from cdc_views.landing.denylist import Denylist
     from cdc_views.landing.external import Adaptation
-    from cdc_views.landing.forgotten import Forgotten
     from cdc_views.operations.context import TableContext
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
@@ -52,15 +52,21 @@ def _adapted_remotely(table: TableContext) -> Adaptation:
     names = SinkColumns(raw.kafka_key, raw.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         return warehouse.adapt(
-            table.location, table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
+            table.location,
+            table.raw,
+            table.format,
+            setting=_setting(table),
+            names=names,
+            now=datetime.now(timezone.utc),
+            forgotten=forgotten_of(table),
         )
 
 
-def forgotten_of(table: TableContext) -> Forgotten:
-    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
-    from cdc_views.landing.forgotten import Forgotten
+def forgotten_of(table: TableContext) -> Denylist | None:
+    """Return the table's forgotten keys, whose older events do not land; None in BigQuery, where `forget` refuses."""
+    from cdc_views.landing.denylist import Denylist
 
-    return Forgotten.read(table.forgotten_file)
+    return None if table.project.is_remote else Denylist.read(table.forgotten_file)
 
 
 def check_landed(table: TableContext) -> None:
@@ -84,10 +90,10 @@ def _setting(table: TableContext) -> str:
 
 
 def quarantine_note(table: TableContext) -> str:
-    """Return what to say of rows of a found table that are no events; empty where there are none."""
+    """Return what to say of rows of an external table that are no events; empty where there are none."""
     from cdc_views.landing import quarantine_location
-    from cdc_views.landing.discretion import without_values
     from cdc_views.landing.quarantine import waiting
+    from cdc_views.landing.redaction import without_values
 
     if not table.is_found:
         return ""
@@ -99,8 +105,8 @@ def quarantine_note(table: TableContext) -> str:
     if not count:
         return ""
     place, _, reason = first.partition(": ")
-    told = f"{place}: {without_values(reason, table.schema)}"
-    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {told}"
+    shown = f"{place}: {without_values(reason, table.schema)}"
+    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {shown}"
 
 
 def land_files(
@@ -115,11 +121,11 @@ def land_files(
     from cdc_views.landing import land
 
     _check_ours(table)
+    known = forgotten_of(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
-            return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
+            return warehouse.landing(table.raw, table.format, now=now, forgotten=known).land(files, progress=progress)
     check_known(table)
-    known = forgotten_of(table)
     refuses = refuses_wrong_files
     done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses)
     remember(table)
@@ -133,7 +139,7 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
-            return warehouse.landing(table.raw, table.format, now=now).replay()
+            return warehouse.landing(table.raw, table.format, now=now, forgotten=forgotten_of(table)).replay()
     check_known(table)
     done = replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
     remember(table)

@@ -27,27 +27,25 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
+from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
+from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.landing.denylist import Denylist, sifted
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.fact_filter import sifted
-from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.lander import micros
-from cdc_views.landing.purging import active_files
+from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
-from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.lateness import state_of
 from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
-from cdc_views.rules.instants import span_seconds
+from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.state.watermark import cover
+from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation_read import facts_of
 
 if TYPE_CHECKING:
@@ -124,10 +122,9 @@ class _Dropping:
     clock: int
 
     def run(self) -> Dropped:
-        for _ in range(ATTEMPTS):
-            with suppress(ConflictError):
-                return self._attempt()
-        raise TransientError(f"{self.table.raw.location}: other writers keep committing first; run the command again")
+        return retried(
+            self._attempt, what=f"{self.table.raw.location}: other writers keep committing first; run the command again"
+        )
 
     def _attempt(self) -> Dropped:
         raw, location = self.table.raw, self.table.state_location
@@ -231,7 +228,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
             f"{folder}: has {rows:,} of the {gone:,} facts that were dropped; drop-1 to drop-{number} were expected, whole; "
             "nothing was done"
         )
-    forgotten = forgotten_of(table)
+    forgotten = Denylist.read(table.forgotten_file)
     actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):
@@ -240,7 +237,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
     return rows
 
 
-def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
+def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[AddAction]:
     """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
@@ -257,7 +254,7 @@ def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
-def _is_forgotten(table: TableContext, fact: Fact, forgotten: Forgotten) -> bool:
+def _is_forgotten(table: TableContext, fact: Fact, forgotten: Denylist) -> bool:
     now = time.time_ns() // 1000
     return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 

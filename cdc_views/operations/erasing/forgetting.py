@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
+from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.denylist import Denylist, Entry, add, latest_written
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
-from cdc_views.landing.lander import micros
-from cdc_views.landing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
+from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.erasing.dead_letters import Letters, letters_about
 from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
@@ -39,11 +38,12 @@ from cdc_views.operations.ingest import forgotten_of
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
-from cdc_views.rules.instants import epoch_seconds
+from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.state_table import TRANSACTION, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.state.watermark import cover
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation_read import facts_of
 
 if TYPE_CHECKING:
@@ -230,17 +230,18 @@ class _Forgetting:
 
     def _deleted(self, place: Place) -> int:
         """Delete the key's rows in one commit; returns how many."""
-        for _ in range(ATTEMPTS):
-            count = int(_rows_of(place, self.key).num_rows)
-            if not count:
-                return 0
-            with suppress(ConflictError):
-                with delta_errors(place.location):
-                    table = DeltaTable(place.location)
-                transactions, seen = self._transactions(place), self._seen(place)
-                rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
-                return count
-        raise TransientError(f"{place.location}: other writers keep committing first; run the command again")
+        message = f"{place.location}: other writers keep committing first; run the command again"
+        return retried(lambda: self._deleted_once(place), what=message)
+
+    def _deleted_once(self, place: Place) -> int:
+        count = int(_rows_of(place, self.key).num_rows)
+        if not count:
+            return 0
+        with delta_errors(place.location):
+            table = DeltaTable(place.location)
+        transactions, seen = self._transactions(place), self._seen(place)
+        rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
+        return count
 
     def _without(self, rows: pa.Table) -> pa.Table:
         kept = rows.filter(~self.key.condition())
@@ -283,14 +284,13 @@ class _Forgetting:
         if state is None or state.raw_version is None:
             return
         with self.table.project.engine(engine) as opened:
-            for _ in range(ATTEMPTS):
+
+            def attempt() -> None:
                 materialize(opened, raw, location)
-                try:
-                    cover(raw, location, version=version)
-                except ConflictError:
-                    continue
-                return
-        raise TransientError(f"{raw.location}: events land faster than the state takes them in; run the command again")
+                cover(raw, location, version=version)
+
+            message = f"{raw.location}: events land faster than the state takes them in; run the command again"
+            retried(attempt, what=message)
 
     def _proven(self, needles: Needles) -> Erasure:
         proof = prove(places_of(self.table), self.key, needles)
@@ -311,7 +311,7 @@ class _Forgetting:
         )
 
     def _reason(self) -> str:
-        entry = forgotten_of(self.table).entry(self.key) or Entry("", "", self.now)
+        entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
         return entry.reason()
 
     def _count(self, place: Place, rows: int) -> None:
@@ -343,7 +343,7 @@ class _Forgetting:
 def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) -> None:
     """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
     known = ErasedKey.parse(table.schema, key)
-    entry = Forgotten.read(table.forgotten_file).entry(known)
+    entry = Denylist.read(table.forgotten_file).entry(known)
     if entry is None:
         raise UnsupportedError(f"{table.name}: that key was not forgotten", remedy="forget it first, or check the key")
     add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)

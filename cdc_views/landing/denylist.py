@@ -33,14 +33,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cdc_views.errors import ConfigError
-from cdc_views.formats.base import WriteOrder
+from cdc_views.errors import ConfigError, MalformedEventError
+from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.whole_files import write_whole
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.facts import Elements, Fact, FactKind
 
+NOT_KEPT = b""
+"""The bytes that quarantine keeps of an event with something of a forgotten key."""
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
@@ -98,7 +100,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Denylist:
     """The forgotten keys of one table, as its file was when it was read."""
 
     file: Path
@@ -107,7 +109,7 @@ class Forgotten:
     seen: tuple[int, int] | None = None
 
     @classmethod
-    def read(cls, file: Path) -> Forgotten:
+    def read(cls, file: Path) -> Denylist:
         """Return the keys in `file`, none where it is not there; raises `ConfigError` where the secret is not theirs."""
         seen = _stamp(file)
         if seen is None:
@@ -130,9 +132,9 @@ class Forgotten:
         """Whether the file is still as it was read."""
         return _stamp(self.file) == self.seen
 
-    def reread(self) -> Forgotten:
+    def reread(self) -> Denylist:
         """Return the keys as they are now."""
-        return Forgotten.read(self.file)
+        return self if self.is_current() else Denylist.read(self.file)
 
     def entry(self, key: ErasedKey) -> Entry | None:
         """Return what is known of a key."""
@@ -162,7 +164,7 @@ def add(
     """Remember a key, in one step; a run that is killed leaves the file as it was or whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     secret = read_secret(file.parent) or _made_secret(file.parent)
-    Forgotten.read(file)  # which checks the secret
+    Denylist.read(file)  # which checks the secret
     before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
     line = {
         "key": _hash(secret, key.canonical()),
@@ -187,6 +189,31 @@ def read_secret(folder: Path) -> bytes | None:
         return bytes.fromhex(file.read_text("ascii").strip())
     except ValueError as error:
         raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
+
+
+def sifted(
+    forgotten: Denylist, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
+) -> tuple[list[Fact], str]:
+    """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""
+    kept: list[Fact] = []
+    reason = ""
+    for fact in facts:
+        entry = forgotten.over(schema, fact)
+        newer = fact if entry is None else _newer(entry, fact, format=format, event=event, now=now)
+        if newer is not None:
+            kept.append(newer)
+        if newer is not fact and newer != fact:
+            reason = entry.reason() if entry else reason
+    return kept, reason
+
+
+def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, now: int) -> Fact | None:
+    try:
+        happened = format.happened(event)
+    except MalformedEventError:
+        happened = None
+    older = entry.older(format.order, happened=happened, now=now)
+    return None if older is None else newer_part(fact, than=older)
 
 
 def newer_part(fact: Fact, *, than: Older) -> Fact | None:

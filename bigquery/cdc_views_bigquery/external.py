@@ -1,0 +1,123 @@
+"""Raw tables in BigQuery that somebody else lands: their rows go through the raw format's adapter into a derived raw table.
+
+Rows are known by the digest of all their columns. What the derived table does not have yet is read and adapted; once a
+row of it is gone from there, or schema, format or cdc-views changed, all are. Rows, quarantine, and digests are written in
+one transaction. The table itself is only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from cdc_views.errors import UsageError
+from cdc_views.formats.base import RawFormat
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.denylist import Denylist
+from cdc_views.landing.external import Adaptation
+from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
+from cdc_views.landing.pipeline import Batch
+from cdc_views.landing.quarantine import RawEvent
+from cdc_views.rules.instants import micros
+from cdc_views.storage.conflicts import retried
+from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
+from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
+from cdc_views_bigquery.types import quoted
+
+_DIGEST = "_cdc_views_digest"
+_SETTING = "found"
+
+
+@dataclass(slots=True)
+class Adapting:
+    """Brings a derived raw table up to date with the external table `name`; `setting` decides how events read."""
+
+    incoming: Incoming
+    name: str
+    format: RawFormat
+    setting: str
+    names: SinkColumns
+    now: datetime
+    forgotten: Denylist | None = None
+
+    def run(self) -> Adaptation:
+        """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
+        if self.incoming.connection.deployed(self.name) is None:
+            raise UsageError(f"{self.name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
+        self.incoming.prepare(takes=True)
+        message = f"{self.incoming.name}: other processes kept adapting {self.name}; run it again"
+        return retried(self._attempt, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
+
+    def _attempt(self) -> Adaptation:
+        known = self.incoming.marks(_SETTING).get(_SETTING, "")
+        setting = hashlib.sha256(f"{self.name}\0{self.setting}\0{self.names}".encode()).hexdigest()
+        is_full = known != setting or self._has_gone()
+        fresh = self._fresh(is_full=is_full)
+        if not (fresh.num_rows or is_full):
+            return Adaptation()
+        digests = fresh.column(_DIGEST).to_pylist()
+        decoder = Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
+        batch = self._batch(decoder, fresh.drop_columns([_DIGEST]), digests)
+        rows = batch.rows()
+        # a row goes to quarantine once, however often it is there
+        rejected = list({one.event.event_id: one for one in batch.rejected}.values())
+        self.incoming.commit(
+            Commit(
+                decoder,
+                rows,
+                rejected=rejected,
+                known={_SETTING: known},
+                marks={_SETTING: setting},
+                taken=list(dict.fromkeys(digests)),
+                replaces=is_full,
+            )
+        )
+        quarantined = sum(not one.is_forgotten for one in rejected)
+        return Adaptation(1, batch.landed, rows.num_rows, quarantined, is_rebuilt=is_full)
+
+    def _has_gone(self) -> bool:
+        """Whether a row that was taken in is not there any more."""
+        digests = f"SELECT MD5(TO_JSON_STRING(_row)) FROM {quoted(self.name)} AS _row"
+        text = f"SELECT COUNT(*) AS gone FROM {quoted(self.incoming.name + TAKEN)} WHERE digest NOT IN ({digests})"
+        (counted,) = self.incoming.connection.rows(text, what=f"looking for rows that are gone from {self.name}").to_pylist()
+        return bool(counted["gone"])
+
+    def _fresh(self, *, is_full: bool) -> pa.Table:
+        """The rows that were not taken in yet, each with its digest."""
+        digest = "MD5(TO_JSON_STRING(_row))"
+        known = "" if is_full else f" WHERE {digest} NOT IN (SELECT digest FROM {quoted(self.incoming.name + TAKEN)})"
+        text = f"SELECT _row.*, {digest} AS {_DIGEST} FROM {quoted(self.name)} AS _row{known}"
+        return self.incoming.connection.rows(text, what=f"reading {self.name}")
+
+    def _batch(self, decoder: Decoder, fresh: pa.Table, digests: Sequence[bytes]) -> Batch:
+        """The rows as events, each known by its digest, as rows have no numbers."""
+        schema = decoder.raw.relation.schema
+        check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
+        rows = arranged(fresh, format_name=self.format.name, schema=schema, names=self.names)
+        reading = Reading.of(self.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
+        read = reading.reader(rows.schema, where=self.name)
+        batch = Batch(decoder, fit=rows_that_fit)
+        for digest, row in zip(digests, rows.cast(plain_columns(rows.schema)).to_pylist(), strict=True):
+            text = _read(read, row)
+            event_id = hashlib.sha256(self.name.encode() + digest).hexdigest()
+            event = RawEvent(self.name, event_id, text.content, is_ordered=False)
+            if text.reason:
+                batch.reject(event, text.reason)
+            else:
+                batch.add(event)
+        return batch
+
+
+def _read(read: RowReader, row: dict[str, Any]) -> EventText:
+    event = read({name: without_empty(value) for name, value in row.items()})
+    return replace(event, text=event.text or json.dumps(None))
+
+
+__all__ = ["Adapting"]

@@ -1,0 +1,223 @@
+"""`adapt`: an external table's rows into a derived raw table, so that it shows the external table as it is now.
+
+The derived table is a function of one version of the external table, of the schema and of the raw format. It remembers
+which, in transaction ids of the commit that adds the rows. While files were only added to the external table since, only
+those are adapted. Once any has gone (`OPTIMIZE`, `DELETE`), or schema, format or cdc-views changed, all are: one commit
+takes the old rows away and puts the new ones there. Nothing but time is lost when the derived table is deleted.
+
+A row that is no event goes to the derived table's quarantine, with the file and the row's number in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import UsageError
+from cdc_views.formats.base import RawFormat
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
+from cdc_views.landing.denylist import Denylist
+from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.table import ExternalFile, ExternalTable
+from cdc_views.landing.pipeline import Batch, check_current
+from cdc_views.landing.quarantine import RawEvent, clear_quarantine, put
+from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
+from cdc_views.storage.conflicts import retried
+from cdc_views.storage.relation import RawTable
+
+BATCH_ROWS = 10_000
+"""Rows of an external table in memory at once."""
+ADAPTED = "found:version"
+"""The transaction id by which the derived table says which version of the external one it is made from."""
+_SETTING = "found:setting"
+_NOTHING = -1
+"""What a derived table that holds nothing yet has recorded."""
+_BITS_63 = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptation:
+    """What one call of `adapt` did: files read, events and facts they gave, rows that are no events.
+
+    `is_rebuilt`: every file was read, and what was derived before is gone.
+    """
+
+    files: int = 0
+    events: int = 0
+    facts: int = 0
+    quarantined: int = 0
+    is_rebuilt: bool = False
+
+
+def adapt(
+    location: str,
+    derived: RawTable,
+    format: RawFormat,
+    *,
+    setting: str,
+    batch_rows: int = BATCH_ROWS,
+    forgotten: Denylist | None = None,
+) -> Adaptation:
+    """Bring the raw table derived from the external table at `location` up to date; does nothing where it is.
+
+    Facts have landed when their file was written, so that no clock is read.
+
+    Args:
+        location: The external table; it is only read.
+        derived: Where to keep its facts, and what their columns mean; created if it is not there.
+        format: How an event reads.
+        setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
+        batch_rows: Rows in memory at once.
+        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+
+    Raises:
+        UsageError: There is no such table, or one whose columns are no events of the format.
+        EngineError: A table cannot be read or written.
+        TransientError: Other processes kept adapting first.
+    """
+    decoder = Decoder(derived, format, 0, forgotten)
+
+    def attempt() -> Adaptation:
+        return _Attempt(ExternalTable.open(location), decoder.reread(), setting, batch_rows).run()
+
+    return retried(attempt, what=f"{derived.location}: other processes kept adapting {location}; run it again")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt; `decoder` is every file's but for its landing time."""
+
+    external: ExternalTable
+    decoder: Decoder
+    setting: str
+    batch_rows: int
+    reading: Reading = field(init=False)
+    events: int = 0
+    facts: int = 0
+    quarantined: int = 0
+
+    @property
+    def derived(self) -> RawTable:
+        return self.decoder.raw
+
+    @property
+    def format(self) -> RawFormat:
+        return self.decoder.format
+
+    def run(self) -> Adaptation:
+        external = self.external
+        self.reading = Reading.of(
+            self.format.name,
+            self.derived.relation.schema,
+            columns=external.columns,
+            partitions=external.partitions,
+            where=external.location,
+        )
+        table = self._table()
+        version = recorded(table, ADAPTED)
+        if version == external.version:
+            return Adaptation()
+        fresh = self._fresh(version)
+        if fresh is None:
+            clear_quarantine(self.derived)
+        files = external.files if fresh is None else fresh
+        state = {ADAPTED: external.version, _SETTING: self._setting_number()}
+        with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
+            check_current(self.decoder, source=self.derived.location)
+            (overwrite if fresh is None else append)(table, rows, transactions=state)
+        return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
+
+    def _table(self) -> DeltaTable:
+        """The derived table; what another setting left there is dropped, and so forgotten."""
+        if not exists(self.derived):
+            return create_raw(self.derived, format_name=self.format.name)
+        table = _opened(self.derived.location)
+        made_for = recorded(table, _SETTING)
+        if made_for == self._setting_number():
+            return table
+        if made_for in (None, _NOTHING) and _is_fit(self.derived, self.format):
+            return table  # somebody else has just made it for the same setting, and would lose its rows
+        nothing = dict.fromkeys((ADAPTED, _SETTING), _NOTHING)
+        return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
+
+    def _setting_number(self) -> int:
+        """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
+        digest = hashlib.sha256(f"{self.external.table_id}\0{self.setting}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") & _BITS_63
+
+    def _fresh(self, version: int | None) -> tuple[ExternalFile, ...] | None:
+        """The files that came since `version`; None where one has gone since, or the log does not reach back."""
+        before = self.external.at(version) if version is not None and version >= 0 else None
+        if before is None:
+            return None
+        known = {file.identity for file in before.files}
+        now = {file.identity for file in self.external.files}
+        return tuple(file for file in self.external.files if file.identity not in known) if known <= now else None
+
+    def _rows(self, files: Iterable[ExternalFile]) -> Iterator[pa.Table]:
+        for file in files:
+            decoder = replace(self.decoder, landed_at=file.written_at)
+            reader: RowReader | None = None
+            for batch, numbers in self.external.batches(file, rows=self.batch_rows):
+                if reader is None:
+                    reader = self.reading.reader(batch.schema, where=f"{self.external.location}: {file.path}")
+                plain = pa.Table.from_batches([batch]).cast(plain_columns(batch.schema))
+                yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
+
+    def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
+        """The rows of some of a file's events; the others go to quarantine."""
+        batch = Batch(decoder)
+        for number, text in texts:
+            event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
+            event = RawEvent(file.path, event_id, text.content, number, number - 1, number, is_ordered=False)
+            if text.reason:
+                batch.reject(event, text.reason)
+            else:
+                batch.add(event)
+        rows = batch.rows()
+        batch.rejected.sort(key=lambda one: one.event.line)
+        mark = f"head:{file.identity}"
+        put(self.derived, batch.rejected, mark=mark, format_name=self.format.name, landed_at=file.written_at)
+        self.events += batch.landed
+        self.facts += rows.num_rows
+        self.quarantined += len(batch.quarantined)
+        return rows
+
+
+def _opened(location: str) -> DeltaTable:
+    with delta_errors(location):
+        table = DeltaTable(location)
+    if not is_ours(str(table.metadata().description or "")):
+        raise UsageError(f"{location}: is no raw table of cdc-views, which keeps what it derives there; name another `warehouse`")
+    return table
+
+
+def _is_fit(derived: RawTable, format: RawFormat) -> bool:
+    try:
+        open_raw(derived, format_name=format.name)
+    except UsageError:
+        return False
+    return True
+
+
+@contextmanager
+def _spooled(schema: pa.Schema, tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatchReader]:
+    """Keep rows in a temporary file and read them back, so that they are one commit and never all in memory.
+
+    They cannot be made while they are written: deltalake pulls from its own thread, on which it cannot be called again.
+    """
+    with tempfile.TemporaryDirectory(prefix="cdc-views-") as folder:
+        path = str(Path(folder) / "rows.arrow")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+        with pa.OSFile(path, "rb") as source, pa.ipc.open_stream(source) as reader:
+            yield reader
