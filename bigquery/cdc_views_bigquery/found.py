@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.errors import MalformedEventError, TransientError, UsageError
+from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.external import Adaptation
@@ -25,11 +25,11 @@ from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exa
 from cdc_views.landing.lander import micros
 from cdc_views.landing.quarantine import BadEvent
 from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
-from cdc_views_bigquery.telling import ConcurrentUpdateError
+from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted
 
-ATTEMPTS = 5
 _DIGEST = "_cdc_views_digest"
 _SETTING = "found"
 _NO_PLACE = 0
@@ -53,12 +53,8 @@ class Adapting:
         if self.incoming.connection.deployed(self.name) is None:
             raise UsageError(f"{self.name}: there is no such table; name the one that events land in (`raw: {{table: …}}`)")
         self.incoming.prepare(takes=True)
-        for _ in range(ATTEMPTS):
-            try:
-                return self._attempt()
-            except ConcurrentUpdateError:
-                continue
-        raise TransientError(f"{self.incoming.name}: other processes kept adapting {self.name}; run it again")
+        message = f"{self.incoming.name}: other processes kept adapting {self.name}; run it again"
+        return retried(self._attempt, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _attempt(self) -> Adaptation:
         self.bad = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cdc_views.errors import MalformedEventError, TransientError
+from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
@@ -29,11 +29,11 @@ from cdc_views.landing.report import (
 )
 from cdc_views.landing.sources import EventFile, Prefix, opened
 from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks, rows_that_fit
-from cdc_views_bigquery.telling import ConcurrentUpdateError
+from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted, text_literal
 
-ATTEMPTS = 5
 _REPLAYS = "replays"
 
 
@@ -68,16 +68,17 @@ class Landing:
 
     def _file(self, file: EventFile, progress: Progress) -> FileReport:
         landed = FileReport(file.name)
-        for _ in range(ATTEMPTS):
-            try:
-                for report in self._rest(file, landed):
-                    landed = report
-                    done = landed.skipped_bytes + landed.landed_bytes
-                    progress(landed, done_bytes=done, total_bytes=file.size)
-                return landed
-            except ConcurrentUpdateError:
-                continue  # somebody else landed: look again where the file stands
-        raise TransientError(f"{file.name}: others kept landing into {self.incoming.name}; run it again")
+
+        def attempt() -> None:
+            nonlocal landed
+            for report in self._rest(file, landed):  # what an attempt before has landed is skipped
+                landed = report
+                done = landed.skipped_bytes + landed.landed_bytes
+                progress(landed, done_bytes=done, total_bytes=file.size)
+
+        message = f"{file.name}: others kept landing into {self.incoming.name}; run it again"
+        retried(attempt, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
+        return landed
 
     def _rest(self, file: EventFile, report: FileReport) -> Iterator[FileReport]:
         place = self._located(file)
@@ -142,12 +143,8 @@ class Landing:
     def replay(self) -> ReplayReport:
         """See `cdc_views.landing.replay`; one commit, since a transaction holds quarantine and raw together."""
         self.incoming.prepare()
-        for _ in range(ATTEMPTS):
-            try:
-                return self._replayed()
-            except ConcurrentUpdateError:
-                continue
-        raise TransientError(f"{self.incoming.name}: others kept landing; run replay again")
+        message = f"{self.incoming.name}: others kept landing; run replay again"
+        return retried(self._replayed, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _replayed(self) -> ReplayReport:
         marks: Marks = self.incoming.marks(_REPLAYS)

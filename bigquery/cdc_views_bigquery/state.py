@@ -6,7 +6,6 @@ at once BigQuery cancels one, which is then tried again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.engines.warehouses import StateDefinition, StateRun, StateStanding
-from cdc_views.errors import EngineError, TransientError, UnsupportedError, UsageError
+from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.landing.lander import micros
 from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.rules.instants import span_seconds
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
@@ -26,10 +26,9 @@ from cdc_views_bigquery.ddl import raw_fields
 from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
 from cdc_views_bigquery.merging.scripts import IDENTITY_LABEL
-from cdc_views_bigquery.telling import ConcurrentUpdateError
+from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import Fields, differences, merged, quoted
 
-ATTEMPTS = 5
 SETTLE_SHARE = 0.2
 """Facts merged since the state was written anew, in parts of what it holds, at which it is: as of Delta's base."""
 
@@ -98,12 +97,8 @@ class StateTables:
 
     def run(self, *, full: bool) -> StateRun:
         """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._attempt(full=full)
-            except ConcurrentUpdateError:
-                time.sleep(0.1 * 2**attempt)
-        raise TransientError(f"{self.table}: other runs kept changing its state first; run it again")
+        message = f"{self.table}: other runs kept changing its state first; run it again"
+        return retried(lambda: self._attempt(full=full), what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _attempt(self, *, full: bool) -> StateRun:
         added = self._prepare(full=full)
@@ -289,4 +284,4 @@ def _instant(since: datetime | None) -> str:
     return "TIMESTAMP '0001-01-01 00:00:00+00'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"
 
 
-__all__ = ["ATTEMPTS", "SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]
+__all__ = ["SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]

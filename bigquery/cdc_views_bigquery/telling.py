@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cdc_views.errors import ConfigError, EngineError, TransientError
+from cdc_views.storage.conflicts import ConflictError
 
 _REMEDIES = {
     "accessDenied": "ask for the rights that it names",
@@ -48,10 +49,8 @@ Source: BigQuery, Multi-statement transactions, Transaction concurrency.
 
 LOST = "cdc-views: others landed first"
 """What a script of ours says where its compare-and-swap fails."""
-
-
-class ConcurrentUpdateError(TransientError):
-    """Another transaction changed the same table meanwhile; nothing of this one is there."""
+ATTEMPTS, PAUSE_SECONDS = 5, 0.1
+"""How often a transaction that lost is begun, and how long to wait before the second time; see `retried`."""
 
 
 class InvalidQueryError(Exception):
@@ -95,7 +94,7 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
     said = str(first.get("message") or error.message or "").strip().splitlines()
     text = said[0] if said else ""
     if _CONCURRENT in text or LOST in text:
-        return ConcurrentUpdateError(f"BigQuery, {what}: another run was faster{_of(job, error)}; run it again")
+        return ConflictError(f"BigQuery, {what}: another run was faster{_of(job, error)}; run it again")
     holds_null = bool(_NULL_IN_ARRAY.match(text))
     is_safe = is_analysis or holds_null or reason in _REMEDIES or bool(_ANALYSIS.match(text))
     shown = f": {text}" if text and is_safe else "; its words may quote rows, and are kept with the job"
@@ -119,4 +118,4 @@ def _credentials(error: Any) -> str:
     return re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
 
 
-__all__ = ["LOST", "ConcurrentUpdateError", "InvalidQueryError", "told"]
+__all__ = ["ATTEMPTS", "LOST", "PAUSE_SECONDS", "InvalidQueryError", "told"]

@@ -9,7 +9,8 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import ConflictError, append
+from cdc_views.landing.delta import append
+from cdc_views.storage.conflicts import ConflictError
 
 
 def commit(

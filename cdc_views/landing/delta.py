@@ -9,12 +9,10 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from cdc_views.errors import CdcViewsError, EngineError, TransientError
+from cdc_views.errors import CdcViewsError, EngineError
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.log_upkeep import hooks, sum_up
-
-ATTEMPTS = 20
-"""How often work is begun anew when other writers keep committing first."""
+from cdc_views.storage.conflicts import ConflictError
 
 DICTIONARY_BYTES = 16 << 10
 """Size at which a column's dictionary is given up: those of write times and other values that are all different only cost."""
@@ -67,10 +65,6 @@ def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
         with suppress(CommitFailedError):  # somebody else has just set it, or sets something else: next time
             table.alter.set_table_properties(dict(settings))
         return DeltaTable(table.table_uri)
-
-
-class ConflictError(TransientError):
-    """Another writer committed first; nothing was written, and what is there must be looked at again."""
 
 
 @contextmanager

@@ -132,7 +132,7 @@ class Forgotten:
 
     def reread(self) -> Forgotten:
         """Return the keys as they are now."""
-        return Forgotten.read(self.file)
+        return self if self.is_current() else Forgotten.read(self.file)
 
     def entry(self, key: ErasedKey) -> Entry | None:
         """Return what is known of a key."""

@@ -23,7 +23,6 @@ from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, Batch, Batches, is_unfinished
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import ATTEMPTS, ConflictError
 from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.offsets import Place, locate
 from cdc_views.landing.quarantine import BadEvent, put, settle_fragment
@@ -31,6 +30,7 @@ from cdc_views.landing.raw_table import create_raw
 from cdc_views.landing.refusing import check_files
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, Rejection, no_progress
 from cdc_views.landing.sources import EventFile, opened
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -104,16 +104,12 @@ class _Landing:
 
     def run(self) -> FileReport:
         self.report = FileReport(self.file.name)
-        for _ in range(ATTEMPTS):
-            try:
-                self._land_rest()
-                return self.report
-            except ConflictError:
-                self.batches.decoder = self.decoder.reread()
-                continue  # another lander committed: look again where the file stands
-        raise TransientError(f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again")
+        message = f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again"
+        retried(self._land_rest, what=message)
+        return self.report
 
     def _land_rest(self) -> None:
+        self.batches.decoder = self.decoder.reread()
         table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
         place = locate(table, self.file)
         self.report = replace(self.report, skipped_bytes=place.landed.size - self.report.landed_bytes)

@@ -13,9 +13,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
-from cdc_views.landing.delta import ConflictError, delta_errors, raw_log_settings, recording, with_raw_log_settings
+from cdc_views.landing.delta import delta_errors, raw_log_settings, recording, with_raw_log_settings
 from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Udt
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
 _SETTINGS = raw_log_settings()

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.errors import MalformedEventError, TransientError
+from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, recorded, recording
+from cdc_views.landing.delta import append, delta_errors, recorded, recording
 from cdc_views.landing.fact_filter import NOT_KEPT
 from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.lander import micros
@@ -30,6 +30,7 @@ from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine,
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
 from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 _NUMBER = "replay"
@@ -56,17 +57,12 @@ def replay(
     """
     decoder = Decoder(raw, format, micros(now), forgotten)
     running = _Replay(decoder, batch_rows, ReplayReport(raw.relation.schema.full_name))
-    for _ in range(ATTEMPTS):
-        try:
-            report = running.run()
-        except ConflictError:
-            continue
-        if report.forgotten:
-            from cdc_views.landing.purging import purge
+    report = retried(running.run, what=f"{quarantine_location(raw)}: other writers kept committing; run replay again")
+    if report.forgotten:
+        from cdc_views.landing.purging import purge
 
-            purge(quarantine_location(raw))
-        return report
-    raise TransientError(f"{quarantine_location(raw)}: other writers kept committing; run replay again")
+        purge(quarantine_location(raw))
+    return report
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.committing import commit
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, recorded
+from cdc_views.landing.delta import recorded
 from cdc_views.landing.fact_filter import NOT_KEPT
 from cdc_views.landing.following import FollowedTable
 from cdc_views.landing.forgotten import Forgotten
@@ -40,6 +40,7 @@ from cdc_views.landing.quarantine import BadEvent, put_once
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 _BEFORE_ALL = Position(-1, 0)
@@ -118,18 +119,15 @@ class StreamLander:
     def land_together(self, batches: Sequence[StreamBatch], *, now: datetime) -> BatchReport:
         """Land a batch of each of some streams, all in one commit with all their positions; otherwise as `land`."""
         decoder = Decoder(self.raw, self.format, micros(now), self.forgotten)
-        for _ in range(ATTEMPTS):
+
+        def attempt() -> BatchReport:
             self._table.newest()
             fresh = list(self._fresh(batches))
             skipped = sum(batch.items for batch in batches) - sum(batch.items for batch in fresh)
-            if not fresh:
-                return BatchReport(skipped=skipped)
-            try:
-                return self._attempt(decoder, fresh, skipped)
-            except ConflictError:
-                decoder = decoder.reread()
+            return self._attempt(decoder.reread(), fresh, skipped) if fresh else BatchReport(skipped=skipped)
+
         names = ", ".join(batch.stream for batch in batches[:3])
-        raise TransientError(f"{names}: other writers kept committing to {self.raw.location}; run it again")
+        return retried(attempt, what=f"{names}: other writers kept committing to {self.raw.location}; run it again")
 
     def _position(self, stream: str) -> Position | None:
         at, nth = (recorded(self._table.opened, _name(stream, part)) for part in Position._fields)

@@ -27,9 +27,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.transaction import AddAction, RemoveAction
 
 from cdc_views.engines.base import Engine, Read, Sources
-from cdc_views.errors import CheckFailedError, TransientError, UnsupportedError, UsageError
+from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors, recorded
+from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.fact_filter import sifted
 from cdc_views.landing.forgotten import Forgotten
@@ -48,6 +48,7 @@ from cdc_views.state import materialize, sources_of
 from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.state.watermark import cover
+from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation_read import facts_of
 
 if TYPE_CHECKING:
@@ -124,10 +125,9 @@ class _Dropping:
     clock: int
 
     def run(self) -> Dropped:
-        for _ in range(ATTEMPTS):
-            with suppress(ConflictError):
-                return self._attempt()
-        raise TransientError(f"{self.table.raw.location}: other writers keep committing first; run the command again")
+        return retried(
+            self._attempt, what=f"{self.table.raw.location}: other writers keep committing first; run the command again"
+        )
 
     def _attempt(self) -> Dropped:
         raw, location = self.table.raw, self.table.state_location

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import ConflictError
+from cdc_views.storage.conflicts import ConflictError
 
 _STEP_BITS = 11
 _ENTRY_BITS = 22

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import ConflictError, append, delta_errors, recorded
+from cdc_views.landing.delta import append, delta_errors, recorded
+from cdc_views.storage.conflicts import ConflictError
 
 _DIGITS = 3
 _DIGIT_BITS = 62

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import covered_part
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import delta_errors
 from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
 from cdc_views.state.buckets import pruned
 from cdc_views.state.file_statistics import Reach, reach_of
@@ -28,6 +28,7 @@ from cdc_views.state.outcome import NOTHING, Forgetting, Materialization
 from cdc_views.state.retention_check import check_not_sole, check_whole
 from cdc_views.state.state_table import TRANSACTION, File, StateTable, begin, checked, create_state, open_state
 from cdc_views.state.tail import Tail, active_files, rows_of, tail_of
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 REBASE_SHARE = 0.125
@@ -68,12 +69,10 @@ def materialize(
         RawMismatchError: The state belongs to another raw table, or to what the raw table was before a backup was restored.
     """
     create_state(location, raw.relation, _open(raw))
-    for _ in range(ATTEMPTS):
-        try:
-            return _attempt(engine, raw, location, full=full, forgetting=forgetting)
-        except ConflictError:
-            continue
-    raise ConflictError(f"{location}: other runs keep committing first; run the command again")
+    return retried(
+        lambda: _attempt(engine, raw, location, full=full, forgetting=forgetting),
+        what=f"{location}: other runs keep committing first; run the command again",
+    )
 
 
 def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sources | None:

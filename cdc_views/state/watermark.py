@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import ConflictError, append, delta_errors
+from cdc_views.landing.delta import append, delta_errors
 from cdc_views.state.identity import mark_after
 from cdc_views.state.state_table import TRANSACTION, checked, open_state
 from cdc_views.state.tail import tail_of
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import RawTable
 
 

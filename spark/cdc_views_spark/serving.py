@@ -14,13 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import ConflictError, recorded
+from cdc_views.landing.delta import recorded
 from cdc_views.landing.digests import note_missing
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.state import parts_of_sources
 

@@ -18,11 +18,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import ConflictError, recorded
+from cdc_views.landing.delta import recorded
 from cdc_views.landing.digests import note_missing
 from cdc_views.plan.compact import FEWER_DIGITS, PART, PLAIN
 from cdc_views.plan.nodes import Source, UnionAll
 from cdc_views.plan.rewrites import prune
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout

@@ -19,7 +19,6 @@ from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.landing.delta import ConflictError
 from cdc_views.model.types import EMPTY, ListOf
 from cdc_views.rules.cells import Liveness
 from cdc_views.rules.facts import Fact, FactKind
@@ -29,6 +28,7 @@ from cdc_views.state.file_statistics import reach_of
 from cdc_views.state.newest_write_bound import record_settled, settled_of
 from cdc_views.state.state_table import create_state
 from cdc_views.state.tail import active_files
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from cdc_views.errors import SourceFileError, TransientError, UsageError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import LandingReport, committing, create_raw, replay, sources
 from cdc_views.landing import land as land_files
-from cdc_views.landing.delta import ConflictError
 from cdc_views.landing.report import FileReport
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
 
 NOW = datetime(2026, 11, 21, 9, 30, 0, 123456, tzinfo=timezone.utc)

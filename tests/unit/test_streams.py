@@ -20,9 +20,9 @@ from cdc_views.engines.base import RawTable
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander, committing, replay, streams
-from cdc_views.landing.delta import ConflictError
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, Scalar
+from cdc_views.storage.conflicts import ConflictError
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 FORMAT = CassandraMutation()

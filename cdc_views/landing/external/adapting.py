@@ -20,10 +20,10 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.errors import MalformedEventError, TransientError, UsageError
+from cdc_views.errors import MalformedEventError, UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, append, delta_errors, overwrite, recorded
+from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.table import FoundFile, FoundTable
 from cdc_views.landing.forgotten import Forgotten
@@ -32,6 +32,7 @@ from cdc_views.landing.quarantine import BadEvent, clear_quarantine, put
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
 from cdc_views.landing.sources import Prefix
 from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
 
 BATCH_ROWS = 10_000
@@ -86,13 +87,12 @@ def adapt(
         EngineError: A table cannot be read or written.
         TransientError: Other processes kept adapting first.
     """
-    for _ in range(ATTEMPTS):
-        try:
-            return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows, forgotten).run()
-        except ConflictError:
-            forgotten = forgotten and forgotten.reread()
-            continue  # somebody else adapted it meanwhile: look again
-    raise TransientError(f"{derived.location}: other processes kept adapting {location}; run it again")
+
+    def attempt() -> Adaptation:
+        known = forgotten and forgotten.reread()
+        return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows, known).run()
+
+    return retried(attempt, what=f"{derived.location}: other processes kept adapting {location}; run it again")
 
 
 @dataclass(slots=True)

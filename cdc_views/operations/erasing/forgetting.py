@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Transaction
 
-from cdc_views.errors import EngineError, MalformedEventError, TransientError, UnsupportedError
+from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
 from cdc_views.landing.lander import micros
@@ -44,6 +44,7 @@ from cdc_views.state import materialize
 from cdc_views.state.state_table import TRANSACTION, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.state.watermark import cover
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation_read import facts_of
 
 if TYPE_CHECKING:
@@ -230,17 +231,18 @@ class _Forgetting:
 
     def _deleted(self, place: Place) -> int:
         """Delete the key's rows in one commit; returns how many."""
-        for _ in range(ATTEMPTS):
-            count = int(_rows_of(place, self.key).num_rows)
-            if not count:
-                return 0
-            with suppress(ConflictError):
-                with delta_errors(place.location):
-                    table = DeltaTable(place.location)
-                transactions, seen = self._transactions(place), self._seen(place)
-                rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
-                return count
-        raise TransientError(f"{place.location}: other writers keep committing first; run the command again")
+        message = f"{place.location}: other writers keep committing first; run the command again"
+        return retried(lambda: self._deleted_once(place), what=message)
+
+    def _deleted_once(self, place: Place) -> int:
+        count = int(_rows_of(place, self.key).num_rows)
+        if not count:
+            return 0
+        with delta_errors(place.location):
+            table = DeltaTable(place.location)
+        transactions, seen = self._transactions(place), self._seen(place)
+        rewrite(table, self._without, mark=ERASURE, transactions=transactions, seen=seen)
+        return count
 
     def _without(self, rows: pa.Table) -> pa.Table:
         kept = rows.filter(~self.key.condition())
@@ -283,14 +285,13 @@ class _Forgetting:
         if state is None or state.raw_version is None:
             return
         with self.table.project.engine(engine) as opened:
-            for _ in range(ATTEMPTS):
+
+            def attempt() -> None:
                 materialize(opened, raw, location)
-                try:
-                    cover(raw, location, version=version)
-                except ConflictError:
-                    continue
-                return
-        raise TransientError(f"{raw.location}: events land faster than the state takes them in; run the command again")
+                cover(raw, location, version=version)
+
+            message = f"{raw.location}: events land faster than the state takes them in; run the command again"
+            retried(attempt, what=message)
 
     def _proven(self, needles: Needles) -> Erasure:
         proof = prove(places_of(self.table), self.key, needles)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import delta_errors
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import touched_buckets
@@ -32,6 +32,7 @@ from cdc_views.state.serving.table import (
 from cdc_views.state.state_table import StateTable, checked, id_of, open_state
 from cdc_views.state.tail import tail_of
 from cdc_views.state.taking import why_changed
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 
@@ -87,12 +88,10 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
         ConflictError: Other runs kept committing first.
     """
     create_serving(location, raw.relation)
-    for _ in range(ATTEMPTS):
-        try:
-            return _attempt(engine, raw, state, location, now=now, full=full)
-        except ConflictError:
-            continue
-    raise ConflictError(f"{location}: other runs keep committing first; run the command again")
+    return retried(
+        lambda: _attempt(engine, raw, state, location, now=now, full=full),
+        what=f"{location}: other runs keep committing first; run the command again",
+    )
 
 
 def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
