@@ -26,6 +26,7 @@ from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
+from cdc_views.landing.forgotten import Forgotten
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import query_sql
@@ -214,15 +215,23 @@ class BigQueryEngine:
             self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
         return tables.run(full=full)
 
-    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Landing:
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Forgotten | None) -> Landing:
         """See `WarehouseEngine.landing`."""
-        return Landing(self._incoming(raw), format, now)
+        return Landing(self._incoming(raw), format, now, forgotten)
 
     def adapt(
-        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+        self,
+        found: str,
+        derived: RawTable,
+        format: RawFormat,
+        *,
+        setting: str,
+        names: SinkColumns,
+        now: datetime,
+        forgotten: Forgotten | None,
     ) -> Adaptation:
         """See `WarehouseEngine.adapt`."""
-        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now).run()
+        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now, forgotten).run()
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         """See `WarehouseEngine.waiting`."""

@@ -10,21 +10,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from cdc_views.errors import MalformedEventError, UsageError
+from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
-from cdc_views.landing.lander import micros
-from cdc_views.landing.quarantine import BadEvent
-from cdc_views.rules.facts import Fact
+from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.pipeline import Batch, check_current
+from cdc_views.landing.quarantine import RawEvent
+from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
@@ -32,8 +33,6 @@ from cdc_views_bigquery.types import quoted
 
 _DIGEST = "_cdc_views_digest"
 _SETTING = "found"
-_NO_PLACE = 0
-"""The line of an event whose rows have no order (`SourceLine`)."""
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ class Adapting:
     setting: str
     names: SinkColumns
     now: datetime
-    bad: list[BadEvent] = field(default_factory=list)
+    forgotten: Forgotten | None = None
 
     def run(self) -> Adaptation:
         """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
@@ -57,7 +56,6 @@ class Adapting:
         return retried(self._attempt, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _attempt(self) -> Adaptation:
-        self.bad = []
         known = self.incoming.marks(_SETTING).get(_SETTING, "")
         setting = hashlib.sha256(f"{self.name}\0{self.setting}\0{self.names}".encode()).hexdigest()
         is_full = known != setting or self._has_gone()
@@ -65,25 +63,26 @@ class Adapting:
         if not (found.num_rows or is_full):
             return Adaptation()
         digests = found.column(_DIGEST).to_pylist()
-        events = self._events(found.drop_columns([_DIGEST]), digests)
-        decoder = Decoder(self.incoming.raw, self.format, micros(self.now))
-        rows, misfits = rows_that_fit(decoder, [facts for _, _, facts in events])
-        for index, reason in misfits.items():
-            self._refuse(*events[index][:2], reason)
+        decoder = Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
+        batch = self._batch(decoder, found.drop_columns([_DIGEST]), digests)
+        rows = batch.rows()
+        # a row goes to quarantine once, however often it is there
+        rejected = list({one.event.event_id: one for one in batch.rejected}.values())
+        check_current(decoder, source=self.name)
         self.incoming.commit(
             Commit(
                 rows,
-                bad=self.bad,
-                source=self.name,
+                rejected=rejected,
                 format_name=self.format.name,
-                landed_at=micros(self.now),
+                landed_at=decoder.landed_at,
                 known={_SETTING: known},
                 marks={_SETTING: setting},
                 taken=list(dict.fromkeys(digests)),
                 replaces=is_full,
             )
         )
-        return Adaptation(1, len(events) - len(misfits), rows.num_rows, len(self.bad), is_rebuilt=is_full)
+        quarantined = sum(not one.is_forgotten for one in rejected)
+        return Adaptation(1, batch.landed, rows.num_rows, quarantined, is_rebuilt=is_full)
 
     def _has_gone(self) -> bool:
         """Whether a row that was taken in is not there any more."""
@@ -99,34 +98,23 @@ class Adapting:
         text = f"SELECT _found.*, {digest} AS {_DIGEST} FROM {quoted(self.name)} AS _found{known}"
         return self.incoming.connection.rows(text, what=f"reading {self.name}")
 
-    def _events(self, found: pa.Table, digests: Sequence[bytes]) -> list[tuple[bytes, EventText, list[Fact]]]:
-        """The events that decode, with their rows' digests; the others go to `bad`."""
-        schema = self.incoming.raw.relation.schema
+    def _batch(self, decoder: Decoder, found: pa.Table, digests: Sequence[bytes]) -> Batch:
+        """The rows as events, each known by its digest, as rows have no numbers."""
+        schema = decoder.raw.relation.schema
         check_is_exact(found.schema, schema=schema, scales=self.names.scales, where=self.name)
         rows = arranged(found, format_name=self.format.name, schema=schema, names=self.names)
         reading = Reading.of(self.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
         read = reading.reader(rows.schema, where=self.name)
-        decoder = Decoder(self.incoming.raw, self.format, micros(self.now))
-        plain = rows.cast(plain_columns(rows.schema)).to_pylist()
-        good: list[tuple[bytes, EventText, list[Fact]]] = []
-        for digest, row in zip(digests, plain, strict=True):
-            event = _read(read, row)
-            try:
-                if event.reason:
-                    raise MalformedEventError(event.reason)
-                facts = decoder.facts(event.text.encode(errors="surrogatepass"), line=_NO_PLACE, offset=0)
-            except MalformedEventError as error:
-                self._refuse(digest, event, str(error))
-                continue
-            good.append((digest, event, facts))
-        return good
-
-    def _refuse(self, digest: bytes, event: EventText, reason: str) -> None:
-        """Put a row into quarantine, once however often it is there; it is known by its digest, as rows have no numbers."""
-        text = event.text.encode(errors="surrogatepass")
-        bad = BadEvent(hashlib.sha256(self.name.encode() + digest).hexdigest(), 0, 0, 0, reason, text)
-        if bad not in self.bad:
-            self.bad.append(bad)
+        batch = Batch(decoder, fit=rows_that_fit)
+        for digest, row in zip(digests, rows.cast(plain_columns(rows.schema)).to_pylist(), strict=True):
+            text = _read(read, row)
+            event_id = hashlib.sha256(self.name.encode() + digest).hexdigest()
+            event = RawEvent(self.name, event_id, text.content, is_ordered=False)
+            if text.reason:
+                batch.reject(event, text.reason)
+            else:
+                batch.add(event)
+        return batch
 
 
 def _read(read: RowReader, row: dict[str, Any]) -> EventText:

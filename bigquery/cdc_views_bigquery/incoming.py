@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from cdc_views.landing.decoding import Decoder, rows_of_events
-from cdc_views.landing.quarantine import COLUMNS, BadEvent, rows_of
+from cdc_views.landing.quarantine import COLUMNS, RejectedEvent, rows_of
 from cdc_views.rules.facts import Fact
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
@@ -52,10 +52,9 @@ class Commit:
 
     Attributes:
         rows: Rows of the raw table, in its layout.
-        bad: Events for quarantine; those that are there already, by id, are left out.
-        source: Where `bad` came from, as quarantine has it.
+        rejected: Events for quarantine; those that are there already, by id, are left out.
         format_name: The raw format they were read as.
-        landed_at: µs since the epoch, of `bad`.
+        landed_at: µs since the epoch, of `rejected`.
         known: Marks as they were read; empty for one that was not there.
         marks: Marks as they are to be.
         settled: Ids of events in quarantine that landed whole now.
@@ -65,8 +64,7 @@ class Commit:
     """
 
     rows: pa.Table
-    bad: Sequence[BadEvent] = ()
-    source: str = ""
+    rejected: Sequence[RejectedEvent] = ()
     format_name: str = ""
     landed_at: int = 0
     known: Marks = field(default_factory=dict)
@@ -112,11 +110,10 @@ class Incoming:
         """Do it; raises `ConcurrentUpdateError` where a mark was changed since it was read, and nothing was done."""
         run = uuid.uuid4().hex
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
-        if commit.bad:
+        if commit.rejected:
             known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
-            told = {"source": commit.source, "format_name": commit.format_name}
-            bad = rows_of(self.raw, commit.bad, **told, landed_at=commit.landed_at)
-            parts.append(self._part(self.name + QUARANTINE, bad, run, "bad", condition=known))
+            rejected = rows_of(self.raw, commit.rejected, format_name=commit.format_name, landed_at=commit.landed_at)
+            parts.append(self._part(self.name + QUARANTINE, rejected, run, "rejected", condition=known))
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))

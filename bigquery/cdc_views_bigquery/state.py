@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from cdc_views.engines.warehouses import StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
-from cdc_views.landing.lander import micros
 from cdc_views.plan.purge import PURGED_KIND
-from cdc_views.rules.instants import span_seconds
+from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed

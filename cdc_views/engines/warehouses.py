@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Progress, ReplayReport
     from cdc_views.landing.external import Adaptation
     from cdc_views.landing.external.sinks import SinkColumns
+    from cdc_views.landing.forgotten import Forgotten
     from cdc_views.project import ProjectConfig
 
 
@@ -226,11 +227,19 @@ class WarehouseEngine(Engine, Protocol):
     def standing(self, view: ViewDefinition) -> Standing:
         """Return what there is of a table."""
 
-    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime) -> Lands:
-        """Return what lands events into a raw table, which is made if it is not there."""
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Forgotten | None) -> Lands:
+        """Return what lands events into a raw table, which is made if it is not there; `forgotten` as for `land`."""
 
     def adapt(
-        self, found: str, derived: RawTable, format: RawFormat, *, setting: str, names: SinkColumns, now: datetime
+        self,
+        found: str,
+        derived: RawTable,
+        format: RawFormat,
+        *,
+        setting: str,
+        names: SinkColumns,
+        now: datetime,
+        forgotten: Forgotten | None,
     ) -> Adaptation:
         """Bring the raw table derived from somebody else's up to date; see `cdc_views.landing.external.adapt`.
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from cdc_views.landing.lander import land
+from cdc_views.landing.files import land
 from cdc_views.landing.raw_table import create_raw, exists, gone, open_raw, quarantine_location
 from cdc_views.landing.replay import replay
 from cdc_views.landing.report import FileReport, LandingReport, Progress, Rejection, ReplayReport

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.landing.fact_filter import sifted
-from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.forgotten import Forgotten, sifted
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 

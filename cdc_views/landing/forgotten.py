@@ -33,14 +33,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from cdc_views.errors import ConfigError
-from cdc_views.formats.base import WriteOrder
+from cdc_views.errors import ConfigError, MalformedEventError
+from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.whole_files import write_whole
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.facts import Elements, Fact, FactKind
 
+NOT_KEPT = b""
+"""The bytes that quarantine keeps of an event with something of a forgotten key."""
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
@@ -187,6 +189,31 @@ def read_secret(folder: Path) -> bytes | None:
         return bytes.fromhex(file.read_text("ascii").strip())
     except ValueError as error:
         raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
+
+
+def sifted(
+    forgotten: Forgotten, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
+) -> tuple[list[Fact], str]:
+    """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""
+    kept: list[Fact] = []
+    reason = ""
+    for fact in facts:
+        entry = forgotten.over(schema, fact)
+        newer = fact if entry is None else _newer(entry, fact, format=format, event=event, now=now)
+        if newer is not None:
+            kept.append(newer)
+        if newer is not fact and newer != fact:
+            reason = entry.reason() if entry else reason
+    return kept, reason
+
+
+def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, now: int) -> Fact | None:
+    try:
+        happened = format.happened(event)
+    except MalformedEventError:
+        happened = None
+    older = entry.older(format.order, happened=happened, now=now)
+    return None if older is None else newer_part(fact, than=older)
 
 
 def newer_part(fact: Fact, *, than: Older) -> Fact | None:

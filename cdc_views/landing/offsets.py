@@ -32,7 +32,7 @@ _BITS_63 = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePosition:
     """Where a file stands: its head, its slot, whether the slot is new, and the prefix that has landed."""
 
     head: str
@@ -47,12 +47,12 @@ class Place:
         grown = {f"offset:{key}": size, f"digest:{key}": first, f"check:{key}": second}
         return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
 
-    def moved(self, *, landed: Prefix) -> Place:
-        """The same place after a commit."""
-        return Place(self.head, self.slot, is_new=False, landed=landed)
+    def moved(self, *, landed: Prefix) -> FilePosition:
+        """The same file after a commit."""
+        return FilePosition(self.head, self.slot, is_new=False, landed=landed)
 
 
-def locate(table: DeltaTable, file: EventFile) -> Place:
+def locate(table: DeltaTable, file: EventFile) -> FilePosition:
     """Return where `file` stands in `table`; the longest landed prefix that its content begins with."""
     head = hashlib.sha256(file.head()).hexdigest()
     slots = recorded(table, f"head:{head}") or 0
@@ -62,8 +62,8 @@ def locate(table: DeltaTable, file: EventFile) -> Place:
         fitting = [slot for slot, size in landed.items() if size == prefix.size and _is_digest(table, f"{head}:{slot}", prefix)]
         best = (fitting[0], prefix) if fitting else best
     if best is None:
-        return Place(head, slots, is_new=True, landed=Prefix())
-    return Place(head, best[0], is_new=False, landed=best[1])
+        return FilePosition(head, slots, is_new=True, landed=Prefix())
+    return FilePosition(head, best[0], is_new=False, landed=best[1])
 
 
 def _is_digest(table: DeltaTable, key: str, prefix: Prefix) -> bool:

@@ -23,15 +23,15 @@ column       meaning
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import append, delta_errors, overwrite, recorded, with_raw_log_settings
-from cdc_views.landing.offsets import Place
 from cdc_views.landing.raw_table import create, is_delta, quarantine_location
+from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.sources import Prefix, RawLine
 from cdc_views.storage.relation import RawTable
 
@@ -55,20 +55,46 @@ SETTLED = 0
 """The `replay` of an event that nothing is left of to replay."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadEvent:
-    """One event on its way to quarantine; `end` is the offset after it, `event_id` the digest up to there.
+class RawEvent(NamedTuple):
+    """One event as its source has it.
 
-    `is_settled`: nothing is left of it to replay.
+    Attributes:
+        source: The file, stream or table that it is from; `-` for standard input.
+        event_id: The same whenever the same event of the same source is read.
+        content: Its bytes, without the newline.
+        line: 1-based line of a file; of a stream `Position.nth`, of a table the number of the row in its file.
+        offset: Offset of its first byte in a file; of a stream `Position.at`.
+        end: The offset after it.
+        is_ordered: Whether `line` and `offset` order the events of the source; rows of a table come in no order.
+        rows: The rows that a source made of it, and maybe of others; it has no `content` then. None: it is to be decoded.
     """
 
+    source: str
     event_id: str
-    line: int
-    offset: int
-    end: int
+    content: bytes
+    line: int = 0
+    offset: int = 0
+    end: int = 0
+    is_ordered: bool = True
+    rows: DecodedRows | None = None
+
+    @property
+    def place(self) -> Mapping[str, int]:
+        """The arguments `line` and `offset` of the decoder."""
+        return {"line": self.line, "offset": self.offset} if self.is_ordered else {"line": 0, "offset": 0}
+
+    @property
+    def where(self) -> str:
+        """The event's place, for messages."""
+        return f"{self.source}:{self.line} (offset {self.offset})"
+
+
+class RejectedEvent(NamedTuple):
+    """An event for quarantine; `is_forgotten`: it is about a forgotten key, so that nothing of it is to be replayed."""
+
+    event: RawEvent
     reason: str
-    event: bytes
-    is_settled: bool = False
+    is_forgotten: bool = False
 
 
 def create_quarantine(raw: RawTable) -> DeltaTable:
@@ -87,42 +113,49 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
         return DeltaTable(location)
 
 
-def put(raw: RawTable, bad: Sequence[BadEvent], *, place: Place, source: str, format_name: str, landed_at: int) -> list[BadEvent]:
-    """Put those of `bad` into quarantine that are not there yet, in one commit; returns them.
+def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, head: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
+    """Put those events of a file into quarantine that are not there yet, in one commit; returns them.
+
+    Args:
+        raw: The raw table.
+        rejected: The events, all of one file.
+        head: `FilePosition.head` of the file.
+        format_name: The raw format they were read as.
+        landed_at: µs since the epoch.
 
     Raises:
         ConflictError: Somebody quarantined events of the same file meanwhile; nothing was written.
     """
-    if not bad:
+    if not rejected:
         return []
     table = create_quarantine(raw)
-    mark = f"head:{place.head}"
-    # past this offset no event of any file with this head is in quarantine, so there is nothing to compare with
+    mark = f"head:{head}"
     through = recorded(table, mark) or 0
-    known = known_ids(table, [e.event_id for e in bad if e.end <= through])
-    fresh = [event for event in bad if event.event_id not in known]
+    # past `through` no event of any file with this head is in quarantine, so there is nothing to compare with
+    fresh = _unknown(table, rejected, [event.event_id for event, *_ in rejected if event.end <= through])
     if fresh:
-        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
-        append(table, rows, transactions={mark: max(through, *(event.end for event in fresh))})
+        rows = rows_of(raw, fresh, format_name=format_name, landed_at=landed_at)
+        append(table, rows, transactions={mark: max(through, *(event.end for event, *_ in fresh))})
     return fresh
 
 
-def put_once(raw: RawTable, bad: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> None:
-    """Put those events of the stream `source` into quarantine that are not there yet, in one commit.
-
-    Raises:
-        ConflictError: Somebody quarantined events of the same stream meanwhile; nothing was written.
-    """
-    if not bad:
+def put_of_stream(raw: RawTable, rejected: Sequence[RejectedEvent], *, stream: str, format_name: str, landed_at: int) -> None:
+    """Put those events of a stream into quarantine that are not there yet, in one commit; arguments and errors as of `put`."""
+    if not rejected:
         return
     table = create_quarantine(raw)
-    mark = f"stream:{source}"
-    commits = recorded(table, mark) or 0
-    known = known_ids(table, [event.event_id for event in bad])
-    fresh = [event for event in bad if event.event_id not in known]
+    mark = f"stream:{stream}"
+    # the number says nothing; two that write the next one at once conflict, so that no event is there twice
+    number = (recorded(table, mark) or 0) + 1
+    fresh = _unknown(table, rejected, [event.event_id for event, *_ in rejected])
     if fresh:
-        rows = rows_of(raw, fresh, source=source, format_name=format_name, landed_at=landed_at)
-        append(table, rows, transactions={mark: commits + 1})
+        append(table, rows_of(raw, fresh, format_name=format_name, landed_at=landed_at), transactions={mark: number})
+
+
+def _unknown(table: DeltaTable, rejected: Sequence[RejectedEvent], ids: Collection[str]) -> list[RejectedEvent]:
+    """Those events that are not in quarantine yet, where of `ids` alone may any be there."""
+    known = known_ids(table, ids)
+    return [one for one in rejected if one.event.event_id not in known]
 
 
 def clear_quarantine(raw: RawTable) -> None:
@@ -181,8 +214,8 @@ def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     changes = pa.table({**names, "event": pa.array([b""] * len(reasons), pa.binary())})
     with delta_errors(table.table_uri):
         merge = table.merge(changes, predicate="kept.event_id = change.event_id", source_alias="change", target_alias="kept")
-        told = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
-        merge.when_matched_update(told).execute()
+        update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
+        merge.when_matched_update(update).execute()
 
 
 def settle_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
@@ -212,18 +245,20 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def rows_of(raw: RawTable, events: Sequence[BadEvent], *, source: str, format_name: str, landed_at: int) -> pa.Table:
-    """Return the rows of quarantine that events of `source` are kept as; `landed_at` is µs since the epoch."""
-    told = {"table": raw.relation.schema.full_name, "format": format_name, "source": storable(source), "landed_at": landed_at}
-    return pa.Table.from_pylist([{**told, **_of_event(event)} for event in events], schema=COLUMNS)
-
-
-def _of_event(event: BadEvent) -> dict[str, object]:
-    return {
-        "event_id": event.event_id,
-        "line": event.line,
-        "offset": event.offset,
-        "reason": storable(event.reason),
-        "event": event.event,
-        "replay": SETTLED if event.is_settled else None,
-    }
+def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: str, landed_at: int) -> pa.Table:
+    """Return the rows of quarantine that events are kept as; `landed_at` is µs since the epoch."""
+    same = {"table": raw.relation.schema.full_name, "format": format_name, "landed_at": landed_at}
+    rows = [
+        same
+        | {
+            "event_id": event.event_id,
+            "source": storable(event.source),
+            "line": event.line,
+            "offset": event.offset,
+            "reason": storable(reason),
+            "event": event.content,
+            "replay": SETTLED if is_forgotten else None,
+        }
+        for event, reason, is_forgotten in rejected
+    ]
+    return pa.Table.from_pylist(rows, schema=COLUMNS)

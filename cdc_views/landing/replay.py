@@ -9,8 +9,8 @@ transaction id that the other's landing would also write, so that Delta refuses 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,24 +18,22 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
-from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS
-from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, recorded, recording
-from cdc_views.landing.fact_filter import NOT_KEPT
-from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.lander import micros
-from cdc_views.landing.quarantine import SETTLED, empty_events, open_quarantine, storable
+from cdc_views.landing.forgotten import NOT_KEPT, Forgotten
+from cdc_views.landing.pipeline import Batch, commit
+from cdc_views.landing.quarantine import SETTLED, RawEvent, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
-from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection, ReplayReport
-from cdc_views.rules.facts import Fact
+from cdc_views.landing.report import SHOWN_REJECTIONS, ReplayReport
+from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 _NUMBER = "replay"
 _FENCE = "replay-fence"
-_READ = ["event_id", "line", "offset", "reason", "event"]
+_READ = ["event_id", "source", "line", "offset", "reason", "event"]
 _VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("replay", pa.int64()), ("event", pa.binary())])
 
 
@@ -65,27 +63,6 @@ def replay(
     return report
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdicts:
-    """What became of some waiting events: facts of those that decode, the reasons of the others, by event id.
-
-    `emptied` are the reasons of events of forgotten keys, of which nothing lands; those of which a part does are among
-    `landed`, and their reasons in `partly`.
-    """
-
-    landed: dict[str, list[Fact]] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    emptied: dict[str, str] = field(default_factory=dict)
-    partly: dict[str, str] = field(default_factory=dict)
-
-    def rows(self, number: int) -> pa.Table:
-        """The changes to make in quarantine."""
-        changes: list[dict[str, Any]] = [{"event_id": name, "reason": why, "replay": None} for name, why in self.refused.items()]
-        changes += [{"event_id": name, "reason": None, "replay": number} for name in self.landed]
-        changes += [_emptied(name, why) for name, why in self.emptied.items()]
-        return pa.Table.from_pylist(changes, schema=_VERDICTS)
-
-
 @dataclass(slots=True)
 class _Replay:
     """One replay; `report` keeps what was landed across attempts."""
@@ -95,6 +72,7 @@ class _Replay:
     report: ReplayReport
 
     def run(self) -> ReplayReport:
+        self.decoder = self.decoder.reread()
         self.report = replace(self.report, waiting=0, rejections=())
         table = create_raw(self.decoder.raw, format_name=self.decoder.format.name)
         if not is_delta(quarantine_location(self.decoder.raw)):
@@ -126,68 +104,60 @@ class _Replay:
                 yield batch.slice(start, self.batch_rows).to_pylist()
 
     def _batch(self, table: DeltaTable, quarantine: DeltaTable, waiting: list[dict[str, Any]], done: int) -> int:
-        verdicts = self._decode(waiting)
-        rows, misfits = rows_of_events(self.decoder, list(verdicts.landed.values()))
-        for name, reason in zip(_at(verdicts.landed, misfits), misfits.values(), strict=True):
-            del verdicts.landed[name]
-            verdicts.refused[name] = reason
-        number = done + 1 if verdicts.landed else done
-        self._tell(quarantine, verdicts, waiting, number)
-        if verdicts.landed:
-            append(table, rows, transactions={_NUMBER: number, _FENCE: number})
-            empty_events(quarantine, {name: why for name, why in verdicts.partly.items() if name in verdicts.landed})
-        self._count(verdicts, waiting, rows.num_rows)
+        batch = Batch(self.decoder)
+        for row in waiting:
+            batch.add(RawEvent(row["source"], row["event_id"], row["event"], row["line"], row["offset"]))
+        rows = batch.rows()
+        landing = {event.event_id for event in batch.decoded}
+        number = done + 1 if landing else done
+        reasons = {row["event_id"]: row["reason"] for row in waiting}
+        _record(quarantine, _verdicts(batch, landing, reasons=reasons, number=number), number=number)
+        if landing:
+            name = quarantine_location(self.decoder.raw)
+            commit(table, rows, batch, transactions={_NUMBER: number, _FENCE: number}, source=name)
+            # only now, as an event whose claim is taken back needs its bytes
+            held_back = {event.event_id: why for event, why, is_forgotten in batch.rejected if is_forgotten}
+            empty_events(quarantine, {event_id: why for event_id, why in held_back.items() if event_id in landing})
+        self._count(batch, rows.num_rows)
         return number
 
-    def _decode(self, waiting: list[dict[str, Any]]) -> _Verdicts:
-        verdicts = _Verdicts()
-        for event in waiting:
-            try:
-                place = {"line": event["line"], "offset": event["offset"]}
-                facts, reason = self.decoder.sifted(self.decoder.facts(event["event"], **place), event["event"], **place)
-                if facts or not reason:
-                    verdicts.landed[event["event_id"]] = facts
-                if reason:
-                    (verdicts.partly if facts else verdicts.emptied)[event["event_id"]] = reason
-            except MalformedEventError as error:
-                verdicts.refused[event["event_id"]] = storable(str(error))
-        return verdicts
-
-    def _tell(self, quarantine: DeltaTable, verdicts: _Verdicts, waiting: list[dict[str, Any]], number: int) -> None:
-        """Write the verdicts into quarantine, where there is any news."""
-        known = {event["event_id"]: event["reason"] for event in waiting}
-        refused = {name: why for name, why in verdicts.refused.items() if why != known[name]}
-        news = _Verdicts(verdicts.landed, refused, verdicts.emptied)
-        changes = news.rows(number)
-        if not changes.num_rows:
-            return
-        with delta_errors(quarantine.table_uri):
-            merge = quarantine.merge(
-                changes,
-                predicate="kept.event_id = change.event_id",
-                source_alias="change",
-                target_alias="kept",
-                commit_properties=recording({_NUMBER: number}),
-            )
-            told = {name: f"COALESCE(change.{name}, kept.{name})" for name in ("reason", "event")} | {"replay": "change.replay"}
-            merge.when_matched_update(told).execute()
-
-    def _count(self, verdicts: _Verdicts, waiting: list[dict[str, Any]], facts: int) -> None:
-        refused = [Rejection(e["line"], verdicts.refused[e["event_id"]]) for e in waiting if e["event_id"] in verdicts.refused]
+    def _count(self, batch: Batch, facts: int) -> None:
+        known, waiting = self.report, batch.quarantined
         self.report = replace(
-            self.report,
-            events=self.report.events + len(verdicts.landed),
-            facts=self.report.facts + facts,
-            waiting=self.report.waiting + len(verdicts.refused),
-            rejections=(self.report.rejections + tuple(refused))[:SHOWN_REJECTIONS],
-            forgotten=self.report.forgotten + len(verdicts.emptied) + len(verdicts.partly),
+            known,
+            events=known.events + batch.landed,
+            facts=known.facts + facts,
+            waiting=known.waiting + len(waiting),
+            rejections=(known.rejections + waiting)[:SHOWN_REJECTIONS],
+            forgotten=known.forgotten + batch.forgotten,
         )
 
 
-def _emptied(event_id: str, reason: str) -> dict[str, Any]:
-    return {"event_id": event_id, "reason": reason, "replay": SETTLED, "event": NOT_KEPT}
+def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, str], number: int) -> pa.Table:
+    """What has become of the events of a batch, as far as that is news; `reasons` are those that quarantine has."""
+    changes: dict[str, dict[str, Any]] = {}
+    for event, why, is_forgotten in batch.rejected:
+        if is_forgotten:
+            changes[event.event_id] = {"reason": why, "replay": SETTLED, "event": NOT_KEPT}
+        elif storable(why) != reasons[event.event_id]:
+            changes[event.event_id] = {"reason": storable(why), "replay": None}
+        else:
+            changes.pop(event.event_id, None)  # its newer part does not fit the raw table, and waits as before
+    # of an event about a forgotten key the newer part may land: it is claimed, and loses its bytes later
+    changes |= {event_id: {"reason": None, "replay": number} for event_id in landing}
+    return pa.Table.from_pylist([{"event_id": name, **change} for name, change in changes.items()], schema=_VERDICTS)
 
 
-def _at(named: dict[str, list[Fact]], indexes: dict[int, str]) -> list[str]:
-    names = list(named)
-    return [names[index] for index in indexes]
+def _record(quarantine: DeltaTable, verdicts: pa.Table, *, number: int) -> None:
+    if not verdicts.num_rows:
+        return
+    with delta_errors(quarantine.table_uri):
+        merge = quarantine.merge(
+            verdicts,
+            predicate="kept.event_id = change.event_id",
+            source_alias="change",
+            target_alias="kept",
+            commit_properties=recording({_NUMBER: number}),
+        )
+        update = {name: f"COALESCE(change.{name}, kept.{name})" for name in ("reason", "event")} | {"replay": "change.replay"}
+        merge.when_matched_update(update).execute()

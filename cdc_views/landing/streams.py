@@ -21,25 +21,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from operator import lt
-from typing import NamedTuple
 
-import pyarrow as pa
-
-from cdc_views.errors import MalformedEventError, TransientError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
-from cdc_views.landing.committing import commit
-from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import recorded
-from cdc_views.landing.fact_filter import NOT_KEPT
 from cdc_views.landing.following import FollowedTable
-from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.formed import Formed, FormReader, in_order
-from cdc_views.landing.lander import micros
-from cdc_views.landing.quarantine import BadEvent, put_once
+from cdc_views.landing.forgotten import NOT_KEPT, Forgotten
+from cdc_views.landing.formed import FormReader
+from cdc_views.landing.pipeline import Batch, commit
+from cdc_views.landing.quarantine import RawEvent, put_of_stream
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.rules.facts import Fact
+from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
@@ -65,20 +59,6 @@ class BatchReport:
     quarantined: int = 0
     rejections: tuple[Rejection, ...] = ()
     forgotten: int = 0
-
-
-class _Decoded(NamedTuple):
-    """An event that was decoded by itself: its place among those of the batch, and what of its facts is to land."""
-
-    place: int
-    facts: list[Fact]
-
-
-class _Bad(NamedTuple):
-    """An event for quarantine, and its stream."""
-
-    stream: str
-    event: BadEvent
 
 
 @dataclass(slots=True)
@@ -141,117 +121,56 @@ class StreamLander:
                 yield batch._replace(events=_after(known, batch.events))
 
     def _attempt(self, decoder: Decoder, batches: Sequence[StreamBatch], skipped: int) -> BatchReport:
-        made, lines = self._made(decoder, batches)
-        formed = self._formed(decoder, lines)
-        taken = {index for part in formed for index in part.events}
-        good, bad = self._decoded(decoder, lines, (index for index in range(len(lines)) if index not in taken))
-        single, misfits = rows_of_events(decoder, [event.facts for event in good])
-        places = [event.place for i, event in enumerate(good) if i not in misfits for _ in event.facts]
-        rows = pa.concat_tables([in_order([*formed, Formed(single, places)], empty=single), *_tables(made, decoder)])
-        bad += [self._bad(lines, good[i].place, reason) for i, reason in misfits.items()]
-        self._put(bad, decoder)
-        commit(
-            self._table.opened,
-            rows,
-            transactions=dict(chain.from_iterable(map(_reached, batches))),
-            decoder=decoder,
-            source=batches[0].stream,
-            check_forgotten=lambda: self._check_forgotten(decoder, lines, good, others=taken, made=made),
-        )
+        batch = self._decoded(decoder, batches)
+        rows = batch.rows()
+        for stream in dict.fromkeys(one.event.source for one in batch.rejected):
+            mine = [one for one in batch.rejected if one.event.source == stream]
+            put_of_stream(self.raw, mine, stream=stream, format_name=self.format.name, landed_at=decoder.landed_at)
+        reached = dict(chain.from_iterable(map(_reached, batches)))
+        commit(self._table.opened, rows, batch, transactions=reached, source=batches[0].stream)
         self._table.note()
-        told = [event for _, event in bad if not event.is_settled]
+        quarantined = batch.quarantined
         shown = SHOWN_REJECTIONS if self.shown is None else self.shown
-        return BatchReport(
-            events=sum(map(_events, [*made, *(lines.event(each.place) for each in good)])) + len(taken) - len(misfits),
-            facts=rows.num_rows,
-            skipped=skipped,
-            quarantined=len(told),
-            rejections=tuple(Rejection(event.line, event.reason) for event in told[:shown]),
-            forgotten=len(bad) - len(told),
-        )
+        return BatchReport(batch.landed, rows.num_rows, skipped, len(quarantined), quarantined[:shown], batch.forgotten)
 
-    def _made(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> tuple[list[StreamEvent], Lines]:
-        """Return the events whose rows are as they should land, and the others.
-
-        Rows of another schema, or where keys were forgotten, are read back into facts: they are looked at one by one.
-        """
-        made: list[StreamEvent] = []
-        lines = Lines()
+    def _decoded(self, decoder: Decoder, batches: Sequence[StreamBatch]) -> Batch:
+        """Return the events of all streams as one batch."""
+        batch, lines = Batch(decoder, self._reader), Lines()
         for stream, events, _ in batches:
             if are_single(events):
                 lines.add(stream, events)
                 continue
             rest: list[StreamEvent] = []
             for event in events:
-                rows = event.content
-                is_made = isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
-                (made if is_made else rest).append(event)
+                if _lands_as_made(event, decoder):
+                    batch.add_made(_raw_event(stream, event))
+                else:
+                    rest.append(event)
             lines.add(stream, rest)
-        return made, lines
-
-    def _formed(self, decoder: Decoder, lines: Lines) -> list[Formed]:
-        """Return the rows of the events that are of a known form, by their indexes; none where keys were forgotten."""
-        if decoder.holds_back:
-            return []
         contents = [content for content in lines.contents if not isinstance(content, DecodedRows)]
-        if len(contents) < len(lines):
-            return []
-        return self._reader.read(contents, lines=lines.numbers, landed_at=decoder.landed_at)
+        if len(contents) == len(lines):
+            batch.add_many(contents, lines=lines.numbers, event=lambda index: _raw_event(lines.stream(index), lines.event(index)))
+        else:
+            for index in range(len(lines)):
+                batch.add(_raw_event(lines.stream(index), lines.event(index)))
+        return batch
 
-    def _decoded(self, decoder: Decoder, lines: Lines, indexes: Iterable[int]) -> tuple[list[_Decoded], list[_Bad]]:
-        good: list[_Decoded] = []
-        bad: list[_Bad] = []
-        for index in indexes:
-            event = lines.event(index)
-            try:
-                found = self._facts(decoder, event)
-            except MalformedEventError as error:
-                bad.append(self._bad(lines, index, str(error)))
-                continue
-            facts, reason = self._sifted(decoder, event, found)
-            if reason:
-                bad.append(self._bad(lines, index, reason, is_settled=True))
-            if facts or not reason:
-                good.append(_Decoded(index, facts))
-        return good, bad
 
-    @staticmethod
-    def _facts(decoder: Decoder, event: StreamEvent) -> list[Fact]:
-        if isinstance(event.content, DecodedRows):
-            return event.content.facts(decoder.raw.relation.schema)
-        return decoder.facts(_bytes(event), line=event.position.nth, offset=event.position.at)
+def _lands_as_made(event: StreamEvent, decoder: Decoder) -> bool:
+    """Whether an event is rows that land as they are.
 
-    @staticmethod
-    def _sifted(decoder: Decoder, event: StreamEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-        return decoder.sifted(facts, _bytes(event), line=event.position.nth, offset=event.position.at)
+    Rows of another schema, and all rows once keys were forgotten, are read back into facts: these are looked at one by one.
+    """
+    rows = event.content
+    return isinstance(rows, DecodedRows) and not decoder.holds_back and rows.relation == decoder.raw.relation
 
-    def _check_forgotten(
-        self, decoder: Decoder, lines: Lines, landed: Iterable[_Decoded], *, others: Iterable[int], made: Iterable[StreamEvent]
-    ) -> None:
-        """Refuse to go on where a key of the batch was forgotten: its values are in a file by now, committed or not.
 
-        `others` and `made` landed too, without their facts having been looked at.
-        """
-        reread = decoder.reread()
-        found = [(lines.event(each.place), each.facts) for each in landed]
-        unseen = [*made, *(lines.event(index) for index in others)]
-        for event, facts in [*found, *((event, self._facts(reread, event)) for event in unseen)]:
-            if self._sifted(reread, event, facts)[1]:
-                place = f"{self.raw.relation.schema.full_name} at {event.position.at}:{event.position.nth}"
-                raise TransientError(f"{place}: its key was forgotten while it landed; run that `forget` again")
-
-    def _bad(self, lines: Lines, index: int, reason: str, *, is_settled: bool = False) -> _Bad:
-        stream, event = lines.stream(index), lines.event(index)
-        at, nth = event.position
-        identity = hashlib.sha256(f"{stream}\0{at}\0{nth}".encode()).hexdigest()
-        content = NOT_KEPT if is_settled else _bytes(event)
-        return _Bad(stream, BadEvent(identity, nth, at, at, reason, content, is_settled=is_settled))
-
-    def _put(self, bad: Sequence[_Bad], decoder: Decoder) -> None:
-        """Put events into quarantine, those of each stream in a commit of their own."""
-        for stream in dict.fromkeys(stream for stream, _ in bad):
-            mine = [event for other, event in bad if other == stream]
-            put_once(self.raw, mine, source=stream, format_name=self.format.name, landed_at=decoder.landed_at)
+def _raw_event(stream: str, event: StreamEvent) -> RawEvent:
+    (at, nth), content = event
+    assert not isinstance(content, EventBlock), "an event by itself"
+    event_id = hashlib.sha256(f"{stream}\0{at}\0{nth}".encode()).hexdigest()
+    rows = content if isinstance(content, DecodedRows) else None
+    return RawEvent(stream, event_id, NOT_KEPT if isinstance(content, DecodedRows) else content, nth, at, at, rows=rows)
 
 
 def _name(stream: str, part: str) -> str:
@@ -261,19 +180,6 @@ def _name(stream: str, part: str) -> str:
 def _reached(batch: StreamBatch) -> Iterator[tuple[str, int]]:
     """What the commit of a batch records."""
     return ((_name(batch.stream, part), number) for part, number in batch.through._asdict().items())
-
-
-def _bytes(event: StreamEvent) -> bytes:
-    """An event's own bytes; of rows that a source made there are none."""
-    return event.content if isinstance(event.content, bytes) else NOT_KEPT
-
-
-def _tables(events: Iterable[StreamEvent], decoder: Decoder) -> list[pa.Table]:
-    return [event.content.stamped(decoder.landed_at) for event in events if isinstance(event.content, DecodedRows)]
-
-
-def _events(event: StreamEvent) -> int:
-    return event.content.events if isinstance(event.content, DecodedRows) else 1
 
 
 def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[StreamEvent]:

@@ -52,15 +52,21 @@ def _adapted_remotely(table: TableContext) -> Adaptation:
     names = SinkColumns(raw.kafka_key, raw.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
         return warehouse.adapt(
-            table.location, table.raw, table.format, setting=_setting(table), names=names, now=datetime.now(timezone.utc)
+            table.location,
+            table.raw,
+            table.format,
+            setting=_setting(table),
+            names=names,
+            now=datetime.now(timezone.utc),
+            forgotten=forgotten_of(table),
         )
 
 
-def forgotten_of(table: TableContext) -> Forgotten:
-    """Return the table's forgotten keys, whose older events do not land; none where the warehouse has none."""
+def forgotten_of(table: TableContext) -> Forgotten | None:
+    """Return the table's forgotten keys, whose older events do not land; None in BigQuery, where `forget` refuses."""
     from cdc_views.landing.forgotten import Forgotten
 
-    return Forgotten.read(table.forgotten_file)
+    return None if table.project.is_remote else Forgotten.read(table.forgotten_file)
 
 
 def check_landed(table: TableContext) -> None:
@@ -115,11 +121,11 @@ def land_files(
     from cdc_views.landing import land
 
     _check_ours(table)
+    known = forgotten_of(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
-            return warehouse.landing(table.raw, table.format, now=now).land(files, progress=progress)
+            return warehouse.landing(table.raw, table.format, now=now, forgotten=known).land(files, progress=progress)
     check_known(table)
-    known = forgotten_of(table)
     refuses = refuses_wrong_files
     done = land(table.raw, table.format, files, now=now, progress=progress, forgotten=known, refuses_wrong_files=refuses)
     remember(table)
@@ -133,7 +139,7 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
     _check_ours(table)
     if table.project.is_remote:
         with table.project.remote() as warehouse:
-            return warehouse.landing(table.raw, table.format, now=now).replay()
+            return warehouse.landing(table.raw, table.format, now=now, forgotten=forgotten_of(table)).replay()
     check_known(table)
     done = replay(table.raw, table.format, now=now, forgotten=forgotten_of(table))
     remember(table)

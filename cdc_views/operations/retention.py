@@ -31,19 +31,16 @@ from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.fact_filter import sifted
-from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.lander import micros
+from cdc_views.landing.forgotten import Forgotten, sifted
 from cdc_views.landing.purging import active_files
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
-from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.lateness import state_of
 from cdc_views.plan.compact import LATE
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
-from cdc_views.rules.instants import span_seconds
+from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.tail import DROPPED, RETENTION
@@ -231,7 +228,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
             f"{folder}: has {rows:,} of the {gone:,} facts that were dropped; drop-1 to drop-{number} were expected, whole; "
             "nothing was done"
         )
-    forgotten = forgotten_of(table)
+    forgotten = Forgotten.read(table.forgotten_file)
     actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):

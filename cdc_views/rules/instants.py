@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from cdc_views.errors import UsageError
 from cdc_views.rules.codec.times import parse_micros
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECONDS = re.compile(r"[+-]?\d+\Z")
 _SPAN = range(-(1 << 42), 253_402_300_800)
 """To the end of the year 9999: today's milliseconds, read as seconds, are in the year 58,000."""
@@ -49,6 +50,12 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
 def epoch_micros(instant: Instant, *, option: str) -> int:
     """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`."""
     return epoch_seconds(instant, option=option) * 1_000_000
+
+
+def micros(now: datetime) -> int:
+    """Return µs since the epoch; a time without a zone is UTC."""
+    aware = now if now.tzinfo else now.replace(tzinfo=timezone.utc)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def span_seconds(span: str, *, option: str, example: str, digits: int) -> int:

@@ -12,7 +12,7 @@ from forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_wit
 from strategies.tiers import often
 
 from cdc_views.api import Project
-from cdc_views.landing import committing, forgotten, lander
+from cdc_views.landing import files, forgotten, pipeline
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.operations.erasing import forgetting
 
@@ -44,7 +44,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeyp
 
 
 def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = committing.append
+    real = pipeline.append
     orders = Project.load().table(NAME)
 
     def forget_begins_first(*arguments: Any, **more: Any) -> None:
@@ -52,7 +52,7 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
         forgotten.add(orders.forgotten_file, key, forgotten=LATER, through=None)
         real(*arguments, **more)
 
-    monkeypatch.setattr(committing, "append", forget_begins_first)
+    monkeypatch.setattr(pipeline, "append", forget_begins_first)
     answer = run.land(NAME, mutation(6, state=SECRET, written=2), format=FORMAT, file="4.jsonl")
     assert (answer.code, "forgotten while it landed" in answer.err) == (3, True), answer.err
     forget(run)
@@ -63,15 +63,15 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
 def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
     run: CommandLine, monkeypatch: pytest.MonkeyPatch, lands_the_key: bool
 ) -> None:
-    real = committing.append
+    real = pipeline.append
     orders = Project.load().table(NAME)
 
     def forgets_first(*arguments: Any, **more: Any) -> None:
-        monkeypatch.setattr(committing, "append", real)
+        monkeypatch.setattr(pipeline, "append", real)
         orders.forget(KEY)
         real(*arguments, **more)
 
-    monkeypatch.setattr(committing, "append", forgets_first)
+    monkeypatch.setattr(pipeline, "append", forgets_first)
     answer = run.land(NAME, mutation(6 if lands_the_key else 41, state=SECRET), mutation(40), format=FORMAT, file="4.jsonl")
     assert answer.code == (3 if lands_the_key else 0), answer.err
     if lands_the_key:
@@ -86,15 +86,15 @@ def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
 
 
 def test_a_key_forgotten_before_a_batch_is_committed_does_not_land(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = lander.put
+    real = files.put
     project = Project.load()
 
     def forgets_first(*arguments: Any, **more: Any) -> Any:
-        monkeypatch.setattr(lander, "put", real)
+        monkeypatch.setattr(files, "put", real)
         project.table(NAME).forget(KEY)
         return real(*arguments, **more)
 
-    monkeypatch.setattr(lander, "put", forgets_first)
+    monkeypatch.setattr(files, "put", forgets_first)
     answer = run.land(NAME, mutation(6, state=SECRET, written=2), mutation(40), format=FORMAT, file="4.jsonl")
     assert answer.code == 0, answer.err
     assert files_with(SECRET) == []

@@ -14,7 +14,7 @@ from deltalake import write_deltalake
 
 from cdc_views.formats.base import WriteOrder, order_key
 from cdc_views.landing import Position, create_raw
-from cdc_views.landing.resuming import last_read_keys
+from cdc_views.landing.raw_table import last_read_keys
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.relation import RawTable, Relation

@@ -21,7 +21,7 @@ from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import BatchReport, Position, StreamLander, committing
+from cdc_views.landing import BatchReport, Position, StreamLander, pipeline
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.storage.relation import RawTable
 
@@ -117,7 +117,7 @@ def test_a_source_that_breaks_is_read_again_and_nothing_lands_twice(raw: RawTabl
 
 
 def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, attempts = committing.append, []
+    real, attempts = pipeline.append, []
 
     def away(*args: Any, **options: Any) -> None:
         attempts.append(1)
@@ -125,7 +125,7 @@ def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.
             raise EngineError("disk full")
         real(*args, **options)
 
-    monkeypatch.setattr(committing, "append", away)
+    monkeypatch.setattr(pipeline, "append", away)
     monkeypatch.setattr("cdc_producers.runtime._FIRST_PAUSE", 0.05)
     source = Memory([emitted(i) for i in range(1, 11)])
     runtime(source, raw).run()

@@ -24,8 +24,7 @@ from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
-from cdc_views.landing.fact_filter import sifted
-from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.forgotten import Forgotten, sifted
 from cdc_views.model.schema import TableSchema
 from cdc_views.operations.erasing import forgetting
 from cdc_views.operations.ingest import forgotten_of

@@ -36,7 +36,7 @@ CQL = "CREATE TABLE shop.orders (id int, item int, state text, note text, PRIMAR
 RAW, WAREHOUSE, STATE, RECORD = "raw", "warehouse", "warehouse/state", "warehouse/_cdc_views"
 FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
-    "cdc_views.landing.committing.append",
+    "cdc_views.landing.pipeline.append",
     "cdc_views.engines.duckdb.state.write_deltalake",
     "cdc_views.state.state_table.append",
     "cdc_views.state.newest_write_bound.append",

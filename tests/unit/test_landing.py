@@ -20,7 +20,7 @@ from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, r
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import SourceFileError, TransientError, UsageError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import LandingReport, committing, create_raw, replay, sources
+from cdc_views.landing import LandingReport, create_raw, pipeline, replay, sources
 from cdc_views.landing import land as land_files
 from cdc_views.landing.report import FileReport
 from cdc_views.model.schema import Column, TableSchema
@@ -261,7 +261,7 @@ def test_a_crash_at_any_commit_loses_and_doubles_nothing(
     file = write_lines(tmp_path / "a.jsonl", event(1), "bad 2", event(3), "bad 4", "bad 5", event(6))
     other = write_lines(tmp_path / "b.jsonl", event(1), "bad 2", event(7), "bad 8")
     commits = 0
-    for module in ("committing", "quarantine"):
+    for module in ("pipeline", "quarantine"):
         real = __import__(f"cdc_views.landing.{module}", fromlist=["append"]).append
 
         def dying(*args: Any, _real: Any = real, **options: Any) -> None:
@@ -311,7 +311,7 @@ def test_a_lander_that_always_loses_gives_up_with_advice(raw: RawTable, tmp_path
     def losing(*args: Any, **options: Any) -> None:
         raise ConflictError("lost")
 
-    monkeypatch.setattr(committing, "append", losing)
+    monkeypatch.setattr(pipeline, "append", losing)
     with pytest.raises(TransientError, match="run it again"):
         land(raw, write_lines(tmp_path / "a.jsonl", event(1)))
 

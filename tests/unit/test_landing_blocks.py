@@ -11,7 +11,7 @@ from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import EngineError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander, committing
+from cdc_views.landing import BatchReport, EventBlock, Position, StreamBatch, StreamEvent, StreamLander, pipeline
 from cdc_views.landing.blocks import Lines, one_by_one
 from cdc_views.storage.relation import RawTable
 
@@ -95,14 +95,14 @@ def test_streams_land_in_one_commit_with_all_their_positions(raw: RawTable) -> N
 
 
 def test_a_stream_that_another_lands_first_is_skipped_and_the_others_land(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, others = committing.append, [batch("a", block(1, 2))]
+    real, others = pipeline.append, [batch("a", block(1, 2))]
 
     def late(*args: object, **options: object) -> None:
         if others:
             land(raw, others.pop())
         real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(committing, "append", late)
+    monkeypatch.setattr(pipeline, "append", late)
     report = land(raw, batch("a", block(1, 2, 3)), batch("b", block(10)))
     assert (report.events, report.skipped) == (2, 2)
     assert landed_ids(raw) == [1, 2, 3, 10]
@@ -117,7 +117,7 @@ def test_a_bad_event_of_a_block_goes_to_quarantine_once_with_its_own_offset(
         def crash(*args: object, **options: object) -> None:
             raise EngineError("the disk is full")
 
-        patched.setattr(committing, "append", crash)
+        patched.setattr(pipeline, "append", crash)
         with pytest.raises(EngineError, match="disk is full"):
             land(raw, *batches)
     assert positions(raw) == [None, None]

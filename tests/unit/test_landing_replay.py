@@ -13,7 +13,7 @@ from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, r
 
 from cdc_views.engines.base import RawTable
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import land, replay
+from cdc_views.landing import land, pipeline, replay
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.relation import Relation
@@ -97,7 +97,7 @@ def test_a_crash_around_the_landing_loses_and_doubles_nothing(
             delta.append(*args, **options)
         raise Crash
 
-    monkeypatch.setitem(replay.__globals__, "append", dying)
+    monkeypatch.setattr(pipeline, "append", dying)
     with pytest.raises(Crash):
         replay(mended, FORMAT, now=NOW)
     monkeypatch.undo()
@@ -126,7 +126,7 @@ def test_a_replay_overtaken_between_claim_and_landing_is_fenced_off(
             assert replay(mended, FORMAT, now=NOW).events == 2
         delta.append(*args, **options)
 
-    monkeypatch.setitem(replay.__globals__, "append", overtaken)
+    monkeypatch.setattr(pipeline, "append", overtaken)
     report = replay(mended, FORMAT, now=NOW)
     assert report.events == 0
     assert landed_ids(raw) == [1, 2, 4]
@@ -146,7 +146,7 @@ def test_a_claim_taken_back_by_a_replay_that_lands_nothing_cannot_land_any_more(
             assert replay(raw, FORMAT, now=NOW).events == 0
         delta.append(*args, **options)
 
-    monkeypatch.setitem(replay.__globals__, "append", overtaken)
+    monkeypatch.setattr(pipeline, "append", overtaken)
     assert replay(mended, FORMAT, now=NOW).events == 2
     assert replay(mended, FORMAT, now=NOW).events == 0
     assert landed_ids(raw) == [1, 2, 4]

@@ -19,7 +19,7 @@ from tiny_project import SCHEMA, event, landed_ids, quarantined, raw_table
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import Position, StreamEvent, StreamLander, committing, replay, streams
+from cdc_views.landing import Position, StreamEvent, StreamLander, pipeline, replay, streams
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.conflicts import ConflictError
@@ -119,7 +119,7 @@ def failing(where: Any, name: str, *, after: int, error: Exception, is_done: boo
 
 
 def test_a_crash_between_quarantine_and_rows_repeats_the_batch_and_quarantines_once(raw: RawTable) -> None:
-    with failing(committing, "append", after=1, error=EngineError("disk full")), pytest.raises(EngineError, match="disk full"):
+    with failing(pipeline, "append", after=1, error=EngineError("disk full")), pytest.raises(EngineError, match="disk full"):
         lander(raw).land(arriving(6, 7, 8), through=position(8), now=NOW)
     assert landed_ids(raw) == []
     assert lander(raw).land(arriving(6, 7, 8), through=position(8), now=NOW).events == 2
@@ -127,7 +127,7 @@ def test_a_crash_between_quarantine_and_rows_repeats_the_batch_and_quarantines_o
 
 
 def test_another_writer_that_commits_first_costs_an_attempt(raw: RawTable) -> None:
-    with failing(committing, "append", after=1, error=ConflictError("another writer"), is_done=True):
+    with failing(pipeline, "append", after=1, error=ConflictError("another writer"), is_done=True):
         # it had committed the very same batch: nothing is left to do
         assert lander(raw).land(arriving(1, 2), through=position(2), now=NOW).skipped == 2
     assert landed_ids(raw) == [1, 2]
@@ -137,7 +137,7 @@ def test_writers_that_never_stop_are_told(raw: RawTable, monkeypatch: pytest.Mon
     def conflict(*_: Any, **__: Any) -> None:
         raise ConflictError("another writer")
 
-    monkeypatch.setattr(committing, "append", conflict)
+    monkeypatch.setattr(pipeline, "append", conflict)
     with pytest.raises(TransientError, match="slot: other writers kept committing"):
         lander(raw).land(arriving(1), through=position(1), now=NOW)
 
@@ -165,7 +165,7 @@ def test_two_at_once_land_each_event_once(raw: RawTable) -> None:
 
 
 cuts = st.lists(st.integers(0, 11), min_size=1, max_size=5)
-crashes = st.sampled_from([None, ("put_once", False), ("put_once", True), ("append", False), ("append", True)])
+crashes = st.sampled_from([None, ("put_of_stream", False), ("put_of_stream", True), ("append", False), ("append", True)])
 
 
 @pytest.mark.heavy
@@ -194,7 +194,7 @@ def _run(raw: RawTable, first: int, ends: Sequence[int], crash: tuple[str, bool]
         if crash is None:
             mine.land(batch, through=position(last), now=NOW)
         else:
-            where = streams if crash[0] == "put_once" else committing
+            where = streams if crash[0] == "put_of_stream" else pipeline
             with failing(where, crash[0], after=1, error=EngineError("killed"), is_done=crash[1]):
                 try:
                     mine.land(batch, through=position(last), now=NOW)

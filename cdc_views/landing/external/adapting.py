@@ -14,25 +14,23 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.errors import MalformedEventError, UsageError
+from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.table import FoundFile, FoundTable
 from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.offsets import Place
-from cdc_views.landing.quarantine import BadEvent, clear_quarantine, put
+from cdc_views.landing.pipeline import Batch, check_current
+from cdc_views.landing.quarantine import RawEvent, clear_quarantine, put
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
-from cdc_views.landing.sources import Prefix
-from cdc_views.rules.facts import Fact
-from cdc_views.storage.conflicts import ConflictError, retried
+from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 BATCH_ROWS = 10_000
@@ -42,8 +40,6 @@ ADAPTED = "found:version"
 _SETTING, _CHECK = "found:setting", "found:check"
 _NOTHING = -1
 """What a derived table that holds nothing yet has recorded."""
-_NO_PLACE = 0
-"""The line of an event whose rows have no order (`SourceLine`)."""
 _BITS_63 = (1 << 63) - 1
 
 
@@ -129,8 +125,7 @@ class _Adapting:
         files = found.files if fresh is None else fresh
         state = {ADAPTED: found.version, **self._halves()}
         with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
-            if self.forgotten and not self.forgotten.is_current():
-                raise ConflictError(f"{self.derived.location}: keys were forgotten while it was brought up to date")
+            check_current(Decoder(self.derived, self.format, 0, self.forgotten), source=self.derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
         return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
 
@@ -170,38 +165,25 @@ class _Adapting:
                 if reader is None:
                     reader = self.reading.reader(batch.schema, where=f"{self.found.location}: {file.path}")
                 plain = pa.Table.from_batches([batch]).cast(plain_columns(batch.schema))
-                yield self._adapted(file, decoder, list(zip(numbers, map(reader, plain.to_pylist()), strict=True)))
+                yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
 
-    def _adapted(self, file: FoundFile, decoder: Decoder, texts: list[tuple[int, EventText]]) -> pa.Table:
-        good: list[tuple[int, EventText, list[Fact]]] = []
-        bad: list[BadEvent] = []
-        for number, event in texts:
-            try:
-                facts, reason = _facts(decoder, event)
-            except MalformedEventError as error:
-                bad.append(_bad(file, number, event, reason=str(error)))
-                continue
-            if reason:
-                bad.append(replace(_bad(file, number, EventText(""), reason=reason), is_settled=True))
-            if facts or not reason:
-                good.append((number, EventText("") if reason else event, facts))
-        rows, misfits = rows_of_events(decoder, [facts for _, _, facts in good])
-        bad += [_bad(file, *good[index][:2], reason=reason) for index, reason in misfits.items()]
-        self._quarantine(file, bad, decoder)
-        self.events += len(good) - len(misfits)
+    def _adapted(self, file: FoundFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
+        """The rows of some of a file's events; the others go to quarantine."""
+        batch = Batch(decoder)
+        for number, text in texts:
+            event_id = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
+            event = RawEvent(file.path, event_id, text.content, number, number - 1, number, is_ordered=False)
+            if text.reason:
+                batch.reject(event, text.reason)
+            else:
+                batch.add(event)
+        rows = batch.rows()
+        batch.rejected.sort(key=lambda one: one.event.line)
+        put(self.derived, batch.rejected, head=file.identity, format_name=self.format.name, landed_at=file.written_at)
+        self.events += batch.landed
         self.facts += rows.num_rows
-        self.quarantined += sum(not event.is_settled for event in bad)
+        self.quarantined += len(batch.quarantined)
         return rows
-
-    def _quarantine(self, file: FoundFile, bad: list[BadEvent], decoder: Decoder) -> None:
-        put(
-            self.derived,
-            sorted(bad, key=lambda event: event.line),
-            place=Place(file.identity, 0, is_new=True, landed=Prefix()),
-            source=file.path,
-            format_name=self.format.name,
-            landed_at=file.written_at,
-        )
 
 
 def _opened(location: str) -> DeltaTable:
@@ -218,19 +200,6 @@ def _is_fit(derived: RawTable, format: RawFormat) -> bool:
     except UsageError:
         return False
     return True
-
-
-def _facts(decoder: Decoder, event: EventText) -> tuple[list[Fact], str]:
-    """Return what of an event is to land, and why the rest is not: its key was forgotten."""
-    if event.reason:
-        raise MalformedEventError(event.reason)
-    content = event.text.encode(errors="surrogatepass")
-    return decoder.sifted(decoder.facts(content, line=_NO_PLACE, offset=0), content, line=_NO_PLACE, offset=0)
-
-
-def _bad(file: FoundFile, number: int, event: EventText, *, reason: str) -> BadEvent:
-    identity = hashlib.sha256(f"{file.identity}:{number}".encode()).hexdigest()
-    return BadEvent(identity, number, number - 1, number, reason, event.text.encode(errors="surrogatepass"))
 
 
 @contextmanager

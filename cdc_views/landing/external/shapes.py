@@ -51,6 +51,11 @@ class EventText:
     text: str
     reason: str = ""
 
+    @property
+    def content(self) -> bytes:
+        """The text as bytes; JSON may hold lone surrogates, which are kept."""
+        return self.text.encode(errors="surrogatepass")
+
 
 RowReader = Callable[[Mapping[str, Any]], EventText]
 """A row, its values those of `plain_type` as Python has them, into its event."""

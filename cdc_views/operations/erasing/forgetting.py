@@ -24,7 +24,6 @@ from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
-from cdc_views.landing.lander import micros
 from cdc_views.landing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
@@ -39,7 +38,7 @@ from cdc_views.operations.ingest import forgotten_of
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
-from cdc_views.rules.instants import epoch_seconds
+from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.state_table import TRANSACTION, open_state
 from cdc_views.state.tail import ERASURE
@@ -312,7 +311,7 @@ class _Forgetting:
         )
 
     def _reason(self) -> str:
-        entry = forgotten_of(self.table).entry(self.key) or Entry("", "", self.now)
+        entry = Forgotten.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
         return entry.reason()
 
     def _count(self, place: Place, rows: int) -> None:

@@ -14,8 +14,8 @@ from datetime import datetime
 
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position, StreamEvent, StreamLander, exists, gone
-from cdc_views.landing.lander import micros
 from cdc_views.landing.targets import StreamTarget
+from cdc_views.rules.instants import micros
 
 BATCH_EVENTS = 2_000
 """Events a commit holds, give or take one request."""

@@ -22,7 +22,7 @@ from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
 from cdc_producers.source import Emit, Emitted
 from cdc_views.landing import Position, exists
-from cdc_views.landing.resuming import last_read_keys
+from cdc_views.landing.raw_table import last_read_keys
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget
 
 _LAST_ORDER = (1 << 32) - 2

@@ -1,0 +1,250 @@
+"""`land`: event files into a raw table, exactly once, in batches.
+
+For each batch the rejected events are committed to quarantine first, then the rows to the raw table together with
+the offset reached (see `offsets`). A crash between the two repeats the batch, and quarantine knows its events.
+
+A file's last line may lack its newline. If it is whole JSON it is an event. If not, the file was cut short or is
+still being written: the line goes to quarantine, and the offset stays before it, so that the line lands whole
+once the file has grown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import MalformedEventError, WrongFileError
+from cdc_views.formats.base import RawFormat
+from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
+from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.formed import FormReader
+from cdc_views.landing.offsets import FilePosition, locate
+from cdc_views.landing.pipeline import commit
+from cdc_views.landing.quarantine import put, settle_fragment
+from cdc_views.landing.raw_table import create_raw, exists, open_raw
+from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
+from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
+from cdc_views.rules.instants import micros
+from cdc_views.storage.conflicts import ATTEMPTS, retried
+from cdc_views.storage.relation import RawTable
+
+_FEWEST_BAD = 20
+"""Events of a file's beginning that must fail for it to be refused: a few bad ones alone go to quarantine."""
+_MOST_TRIED = 1_000
+"""Events that are tried: a file whose good ones begin later is refused as well, and `--force` lands it."""
+
+
+def land(
+    raw: RawTable,
+    format: RawFormat,
+    files: Iterable[str | Path],
+    *,
+    now: datetime,
+    batch_rows: int = BATCH_ROWS,
+    progress: Progress | None = None,
+    forgotten: Forgotten | None = None,
+    refuses_wrong_files: bool = False,
+) -> LandingReport:
+    """Append event files to the raw table, which is created if it is not there.
+
+    What landed before, under whatever name, is skipped; a call that finds nothing new commits nothing. Good events
+    land even when others do not: those go to quarantine with a reason.
+
+    Args:
+        raw: The raw table and its schema.
+        format: How an event reads.
+        files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
+        now: The landing time of the new rows; without a zone it is UTC.
+        batch_rows: Facts a commit holds, give or take one event, or twice as many where events tell of two rows each.
+        progress: Called after each commit.
+        forgotten: Keys whose older events go to quarantine without their bytes; None for none.
+        refuses_wrong_files: Whether a new file is refused, and nothing done, of whose beginning no event decodes.
+
+    Raises:
+        WrongFileError: Such a file.
+        SourceFileError: A file is missing or unreadable.
+        UsageError: The raw table belongs to another table, another format or a newer version.
+        TransientError: Other writers kept committing first.
+    """
+    decoder = Decoder(raw, format, micros(now), forgotten)
+    with opened(files) as found:
+        if refuses_wrong_files:
+            _check_files(decoder, found)
+        target = _DeltaTarget(decoder, create_raw(raw, format_name=format.name))
+        return land_into(target, decoder, found, batch_rows=batch_rows, progress=progress)
+
+
+class LandedFile(Protocol):
+    """One file in one raw table: how far it has landed, and how more of it does."""
+
+    @property
+    def landed(self) -> Prefix:
+        """The prefix that has landed."""
+
+    def settle_fragment(self, line: RawLine) -> None:
+        """Mark the start of `line` in quarantine, which is there if the file once ended inside it, as landed."""
+
+    def commit(self, batch: FileBatch, rows: pa.Table) -> None:
+        """Commit the rejected events, and the rows together with the new prefix.
+
+        An unfinished line that quarantine has already is taken out of `batch.rejected`.
+
+        Raises:
+            ConflictError: Somebody else committed first; of the rows nothing was written.
+        """
+
+
+class FileTarget(Protocol):
+    """A raw table that files land into; `attempts` bounds how often work begins anew that others came before."""
+
+    attempts: int
+
+    def locate(self, file: EventFile) -> LandedFile:
+        """Look up how far a file has landed."""
+
+    def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
+        """Return an empty batch that begins after `start`."""
+
+
+def land_into(
+    target: FileTarget,
+    decoder: Decoder,
+    files: Sequence[EventFile],
+    *,
+    batch_rows: int = BATCH_ROWS,
+    progress: Progress | None = None,
+) -> LandingReport:
+    """Land files one after the other; see `land`."""
+    landings = (_FileLanding(target, decoder, file, batch_rows, progress or no_progress) for file in files)
+    return LandingReport(decoder.raw.relation.schema.full_name, tuple(landing.run() for landing in landings))
+
+
+@dataclass(slots=True)
+class _FileLanding:
+    """One file being landed; `report` counts what all attempts landed."""
+
+    target: FileTarget
+    decoder: Decoder
+    file: EventFile
+    batch_rows: int
+    progress: Progress
+    report: FileReport = field(init=False)
+
+    def run(self) -> FileReport:
+        self.report = FileReport(self.file.name)
+        message = f"{self.file.name}: other writers kept committing to {self.decoder.raw.location}; run it again"
+        retried(self._land_rest, what=message, attempts=self.target.attempts)
+        return self.report
+
+    def _land_rest(self) -> None:
+        """Land what has not landed yet: another process, or an earlier attempt, may have landed some."""
+        decoder = self.decoder = self.decoder.reread()
+        known = self.target.locate(self.file)
+        start = known.landed
+        self.report = replace(self.report, skipped_bytes=start.size - self.report.landed_bytes)
+        line = next(iter(self.file.lines(start)), None)
+        if line is not None and not is_unfinished(line):
+            known.settle_fragment(line)
+        read = batches(self.file, start, batch_rows=self.batch_rows, new=lambda after: self.target.batch(decoder, after))
+        for batch in read:
+            rows = batch.rows()
+            batch.rejected.sort(key=lambda one: one.event.offset)
+            known.commit(batch, rows)
+            self._count(batch, rows.num_rows, size=batch.end.size - start.size)
+            start = batch.end
+
+    def _count(self, batch: FileBatch, facts: int, *, size: int) -> None:
+        known, quarantined = self.report, batch.quarantined
+        self.report = replace(
+            known,
+            events=known.events + batch.landed,
+            facts=known.facts + facts,
+            quarantined=known.quarantined + len(quarantined),
+            forgotten=known.forgotten + batch.forgotten,
+            landed_bytes=known.landed_bytes + size,
+            rejections=(known.rejections + quarantined)[:SHOWN_REJECTIONS],
+        )
+        done = self.report.skipped_bytes + self.report.landed_bytes
+        self.progress(self.report, done_bytes=done, total_bytes=self.file.size)
+
+
+@dataclass(slots=True)
+class _DeltaTarget:
+    """A raw table of Delta's; `newest` is the table as long as nobody can have landed since it was opened."""
+
+    decoder: Decoder
+    newest: DeltaTable | None
+    attempts: int = ATTEMPTS
+    reader: FormReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = FormReader(self.decoder.raw.relation, self.decoder.format)
+
+    def locate(self, file: EventFile) -> LandedFile:
+        table, self.newest = self.newest or create_raw(self.decoder.raw, format_name=self.decoder.format.name), None
+        return _DeltaFile(table, self.decoder.raw, file.name, locate(table, file))
+
+    def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
+        return FileBatch(decoder, self.reader, end=start)
+
+
+@dataclass(slots=True)
+class _DeltaFile:
+    """See `LandedFile`."""
+
+    table: DeltaTable
+    raw: RawTable
+    name: str
+    position: FilePosition
+
+    @property
+    def landed(self) -> Prefix:
+        return self.position.landed
+
+    def settle_fragment(self, line: RawLine) -> None:
+        settle_fragment(self.raw, landed=self.landed, line=line)
+
+    def commit(self, batch: FileBatch, rows: pa.Table) -> None:
+        decoder, end = batch.decoder, batch.end
+        head = self.position.head
+        fresh = put(self.raw, batch.rejected, head=head, format_name=decoder.format.name, landed_at=decoder.landed_at)
+        if batch.has_moved:
+            reached = self.position.transactions(size=end.size, digest=end.digest)
+            commit(self.table, rows, batch, transactions=reached, source=self.name)
+            self.position = self.position.moved(landed=end)
+        # events that an earlier, crashed call quarantined count as well, for they are reported nowhere else
+        batch.rejected = [one for one in batch.rejected if one.event.end <= end.size or one in fresh]
+
+
+def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
+    """Raise `WrongFileError` for a new file of whose first events none decodes, as if it were of another format."""
+    table = open_raw(decoder.raw) if exists(decoder.raw) else None
+    for file in files:
+        if table is None or locate(table, file).landed.size == 0:
+            _check_file(decoder, file)
+
+
+def _check_file(decoder: Decoder, file: EventFile) -> None:
+    count, first = 0, ""
+    for line in islice(file.lines(Prefix()), _MOST_TRIED):
+        try:
+            decoder.facts(line.content, line=line.number, offset=line.start)
+            return
+        except MalformedEventError as error:
+            count, first = count + 1, first or f"{file.name}:{line.number}: {error}"
+    if count >= _FEWEST_BAD:
+        raise WrongFileError(
+            f"{first}; none of the first {count:,} events can be read as {decoder.format.name}, so nothing was done; "
+            "name the format and table that they are of, or land them with --force"
+        )
+
+
+__all__ = ["FileTarget", "LandedFile", "land", "land_into"]

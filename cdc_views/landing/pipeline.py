@@ -1,0 +1,208 @@
+"""The way of events into a raw table, the same from files, streams, quarantine and tables that somebody else lands.
+
+========  ==========================================================================================================
+step      what happens
+========  ==========================================================================================================
+decode    an event becomes facts, or many events of one form become rows at once; one that does not decode is rejected
+filter    facts about a forgotten key that are not newer are dropped; the event is rejected, without its bytes
+fit       facts become rows; an event with a value that its column cannot hold is rejected
+commit    rejected events go to quarantine first, then the rows, together with how far their source is read
+========  ==========================================================================================================
+
+A crash between the two commits repeats the batch, and quarantine knows the events that it has already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from cdc_views.errors import EngineError, MalformedEventError, TransientError
+from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.delta import append
+from cdc_views.landing.forgotten import NOT_KEPT
+from cdc_views.landing.formed import Formed, FormReader, in_order
+from cdc_views.landing.quarantine import RawEvent, RejectedEvent
+from cdc_views.landing.report import Rejection
+from cdc_views.rules.facts import Fact
+from cdc_views.storage.conflicts import ConflictError
+
+RowsOfEvents = Callable[[Decoder, Sequence[Sequence[Fact]]], tuple[pa.Table, dict[int, str]]]
+"""Returns the rows of all events that a raw table can hold, and the reason of each that it cannot, by its index."""
+
+
+class _Decoded(NamedTuple):
+    """An event decoded by itself: its number within the batch, and what of its facts is to land."""
+
+    number: int
+    event: RawEvent
+    facts: list[Fact]
+
+
+@dataclass(slots=True)
+class Batch:
+    """The events of one commit, as rows and as rejected events.
+
+    Attributes:
+        decoder: Decodes events; knows the forgotten keys.
+        reader: Reads events of a known form many at once; None: each event is decoded by itself.
+        fit: Makes rows of facts.
+        rejected: The events for quarantine; complete once `rows` was called.
+        facts: Rows that the events added so far make.
+        events: How many events were added by `add` and `add_many`.
+    """
+
+    decoder: Decoder
+    reader: FormReader | None = None
+    fit: RowsOfEvents = rows_of_events
+    rejected: list[RejectedEvent] = field(default_factory=list)
+    facts: int = 0
+    events: int = 0
+    _decoded: list[_Decoded] = field(default_factory=list)
+    _unfit: Mapping[int, str] = field(default_factory=dict)
+    _formed: list[Formed] = field(default_factory=list)
+    _by_form: list[tuple[Sequence[int], Callable[[int], RawEvent]]] = field(default_factory=list)
+    _made: list[RawEvent] = field(default_factory=list)
+
+    @property
+    def reads_forms(self) -> bool:
+        """Whether `add_many` may read many events at once."""
+        return self.reader is not None and self.decoder.format.has_forms
+
+    def add(self, event: RawEvent) -> None:
+        """Add an event after the others."""
+        self.events += 1
+        self._decode(self.events - 1, event)
+
+    def add_many(self, contents: Sequence[bytes], *, lines: Sequence[int], event: Callable[[int], RawEvent]) -> None:
+        """Add events after the others.
+
+        Args:
+            contents: Of each event.
+            lines: `RawEvent.line` of each.
+            event: Returns one of them by its index: an object for each would cost more than to read it by its form.
+        """
+        first, self.events = self.events, self.events + len(contents)
+        taken: set[int] = set()
+        # a form makes rows without facts, and only facts are compared with forgotten keys
+        if self.reader is not None and not self.decoder.holds_back:
+            for formed in self.reader.read(contents, lines=lines, landed_at=self.decoder.landed_at):
+                taken.update(formed.events)
+                self._formed.append(replace(formed, events=[first + index for index in formed.events]))
+        self._by_form.append((sorted(taken), event))
+        self.facts += len(taken)
+        for index in range(len(contents)):
+            if index not in taken:
+                self._decode(first + index, event(index))
+
+    def add_made(self, event: RawEvent) -> None:
+        """Add rows that a source made by itself; they land as they are, after all others."""
+        self._made.append(event)
+
+    def reject(self, event: RawEvent, reason: str, *, is_forgotten: bool = False) -> None:
+        """Leave an event to quarantine, which keeps no bytes of one with something about a forgotten key."""
+        self.rejected.append(RejectedEvent(event._replace(content=NOT_KEPT) if is_forgotten else event, reason, is_forgotten))
+
+    def _decode(self, number: int, event: RawEvent) -> None:
+        try:
+            facts = _facts(self.decoder, event)
+        except MalformedEventError as error:
+            self.reject(event, str(error))
+            return
+        facts, reason = _filtered(self.decoder, event, facts)
+        if reason:
+            self.reject(event, reason, is_forgotten=True)
+            event = event._replace(content=NOT_KEPT)
+        # an event without any facts has landed too; one whose facts were all dropped has not
+        if facts or not reason:
+            self._decoded.append(_Decoded(number, event, facts))
+        self.facts += len(facts)
+
+    def rows(self) -> pa.Table:
+        """Return the rows of all events in their order; those that the raw table cannot hold become `rejected`. Call it once."""
+        single, self._unfit = self.fit(self.decoder, [each.facts for each in self._decoded])
+        for index, reason in self._unfit.items():
+            self.reject(self._decoded[index].event, reason)
+        numbers = [each.number for i, each in enumerate(self._decoded) if i not in self._unfit for _ in each.facts]
+        rows = in_order([*self._formed, Formed(single, numbers)], empty=single)
+        made = [event.rows.stamped(self.decoder.landed_at) for event in self._made if event.rows is not None]
+        return pa.concat_tables([rows, *made]) if made else rows
+
+    @property
+    def decoded(self) -> list[RawEvent]:
+        """The events that were decoded by themselves and land."""
+        return [each.event for index, each in enumerate(self._decoded) if index not in self._unfit]
+
+    @property
+    def landed(self) -> int:
+        """How many events land."""
+        of_rows = [1 if event.rows is None else event.rows.events for event in (*self.decoded, *self._made)]
+        return sum(of_rows) + sum(len(indexes) for indexes, _ in self._by_form)
+
+    @property
+    def quarantined(self) -> tuple[Rejection, ...]:
+        """The rejected events that may land later, once whatever hinders them is mended."""
+        return tuple(Rejection(event.line, reason) for event, reason, is_forgotten in self.rejected if not is_forgotten)
+
+    @property
+    def forgotten(self) -> int:
+        """How many events said something about a forgotten key that did not land."""
+        return sum(event.is_forgotten for event in self.rejected)
+
+    def check_forgotten(self) -> None:
+        """Raise `TransientError` where a key of the batch was forgotten since: its values are in a file, committed or not."""
+        decoder = self.decoder.reread()
+        for event, facts in self._all_facts(decoder):
+            if _filtered(decoder, event, facts)[1]:
+                raise TransientError(f"{event.where}: its key was forgotten while it landed; run that `forget` again")
+
+    def _all_facts(self, decoder: Decoder) -> Iterator[tuple[RawEvent, list[Fact]]]:
+        yield from ((event, facts) for _, event, facts in self._decoded)
+        for indexes, event_of in self._by_form:
+            yield from ((event := event_of(index), _facts(decoder, event)) for index in indexes)
+        yield from ((event, _facts(decoder, event)) for event in self._made)
+
+
+def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
+    if event.rows is not None:
+        return event.rows.facts(decoder.raw.relation.schema)
+    return decoder.facts(event.content, **event.place)
+
+
+def _filtered(decoder: Decoder, event: RawEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
+    return decoder.sifted(facts, event.content, **event.place)
+
+
+def check_current(decoder: Decoder, *, source: str) -> None:
+    """Raise `ConflictError` where keys were forgotten since `decoder` was made; call it before a commit."""
+    if not decoder.is_current():
+        raise ConflictError(f"{source}: keys were forgotten while it landed; run it again")
+
+
+def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Mapping[str, int], source: str) -> None:
+    """Append the rows of `batch` to a raw table of Delta's, with `transactions`, in one commit.
+
+    So there is no moment at which rows are there without how far their source is read, or the other way round.
+
+    Raises:
+        ConflictError: Somebody else committed first, or keys were forgotten meanwhile; nothing was written.
+        TransientError: One of the batch's own keys was forgotten meanwhile.
+    """
+    check_current(batch.decoder, source=source)
+    try:
+        append(table, rows, transactions=transactions)
+    except EngineError as error:
+        # forgetting removes the log entries that this commit was to follow
+        if batch.decoder.is_current():
+            raise
+        batch.check_forgotten()
+        raise ConflictError(str(error)) from error
+    if not batch.decoder.is_current():
+        batch.check_forgotten()
+
+
+__all__ = ["Batch", "RowsOfEvents", "check_current", "commit"]
