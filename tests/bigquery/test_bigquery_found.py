@@ -20,6 +20,8 @@ from cdc_views.cli import main
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.operations.ingest import adapted
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.forgotten import Forgotten, add
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 
@@ -147,6 +149,28 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(part) for name, part in value.items()}
     return [_without_nulls(item) for item in value if item is not None] if isinstance(value, list) else value
+
+
+@pytest.mark.slow
+def test_older_events_of_a_forgotten_key_are_not_taken_in(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = (DATA / "debezium" / "debezium_pg_default.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines if '"destination":"lab.public.t_types"' in line.replace(" ", "")]
+    loaded = project(tmp_path, server.url, "public.t_types", "postgres_schema.sql", "debezium")
+    table, file = loaded.tables[0], tmp_path / "forgotten.jsonl"
+    (key,) = {event["value"]["after"]["id"] for event in events[:1]}
+    add(file, ErasedKey.parse(table.schema, {"id": key}), forgotten=(AS_OF + 86_400) * 1_000_000, through=None)
+    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Forgotten.read(file))
+    find(server, as_records(events))
+    done = adapted(table)
+    assert done is not None
+    images = [event["value"] and [event["value"][name] or {} for name in ("before", "after")] for event in events]
+    about = [both for both in images if both and key in {image.get("id") for image in both}]
+    assert 0 < done.events <= len(events) - len(about)
+    quarantined = server.store.sql.records("my-project.shop_raw.public_t__types__quarantine")
+    assert sum(row["event"] == b"" and row["replay"] == 0 for row in quarantined) >= len(about) > 0
+    assert key not in {row["id"] for row in shown(loaded)}
 
 
 @pytest.mark.slow

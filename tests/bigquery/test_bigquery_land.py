@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_project import CQL, append_lines, event, write_lines
+from tiny_project import CQL, NOW, append_lines, event, write_lines
 from warehouses import Served, project
 
 from cdc_views import Project
 from cdc_views.cli import main
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.landing.forgotten import Forgotten, add
 
 if TYPE_CHECKING:
     Captured = pytest.CaptureFixture[str]
@@ -126,6 +128,25 @@ def test_an_event_cut_short_lands_whole_once_the_file_has_grown(server: Served, 
     (fragment,) = server.store.sql.records(f"{RAW}__quarantine")
     assert fragment["replay"] == 0
     assert command(capsys, loaded, "replay", "shop.orders")[1][0]["waiting"] == 0
+
+
+def test_older_events_of_forgotten_keys_do_not_land(
+    server: Served, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = project(tmp_path, server.url)
+    orders, file = loaded.table("shop.orders"), tmp_path / "forgotten.jsonl"
+    row = {"kind": "row", "clustering": {"line": 0}, "cells": [{"column": "paid", "written": 5, "value": 7}]}
+    assert land(capsys, loaded, write_lines(tmp_path / "a.jsonl", event(1, rows=[row]), event(3)))[1][0]["quarantined"] == 1
+    for number in (1, 2):
+        add(file, ErasedKey.parse(orders.schema, {"id": number}), forgotten=NOW * 1_000_000, through=None)
+    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Forgotten.read(file))
+    _, (told,), _ = land(capsys, loaded, write_lines(tmp_path / "b.jsonl", event(2), event(4)))
+    assert (told["events"], told["quarantined"]) == (1, 0)
+    (kept,) = [row for row in server.store.sql.records(f"{RAW}__quarantine") if row["source"].endswith("b.jsonl")]
+    assert (kept["event"], kept["replay"]) == (b"", 0)
+    (tmp_path / "schema.cql").write_text(CQL.replace("note text", "note text, paid int"))
+    assert command(capsys, loaded, "replay", "shop.orders")[1][0]["events"] == 0
+    assert ids(server) == [3, 4]
 
 
 @pytest.mark.slow

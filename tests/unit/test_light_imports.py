@@ -50,5 +50,5 @@ def test_the_landing_and_a_table_to_land_into_load_no_planner_and_no_engine(tmp_
     code = "import sys, cdc_views.landing as _, cdc_views; cdc_views.Project.load().table('shop.orders').raw; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     names = set(done.stdout.split())
-    assert "cdc_views.landing.lander" in names
+    assert "cdc_views.landing.files" in names
     assert within(names, "cdc_views.plan", "cdc_views.sql", "duckdb", "pyspark") == set()
