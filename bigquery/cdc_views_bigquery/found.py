@@ -23,7 +23,7 @@ from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
 from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.pipeline import Batch, check_current
+from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
@@ -68,13 +68,11 @@ class Adapting:
         rows = batch.rows()
         # a row goes to quarantine once, however often it is there
         rejected = list({one.event.event_id: one for one in batch.rejected}.values())
-        check_current(decoder, source=self.name)
         self.incoming.commit(
             Commit(
+                decoder,
                 rows,
                 rejected=rejected,
-                format_name=self.format.name,
-                landed_at=decoder.landed_at,
                 known={_SETTING: known},
                 marks={_SETTING: setting},
                 taken=list(dict.fromkeys(digests)),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from cdc_views.landing.decoding import Decoder, rows_of_events
+from cdc_views.landing.pipeline import check_current
 from cdc_views.landing.quarantine import COLUMNS, RejectedEvent, rows_of
 from cdc_views.rules.facts import Fact
 from cdc_views.sql.statements import envelope
@@ -51,10 +52,9 @@ class Commit:
     """What one commit does.
 
     Attributes:
+        decoder: What the events were decoded by.
         rows: Rows of the raw table, in its layout.
         rejected: Events for quarantine; those that are there already, by id, are left out.
-        format_name: The raw format they were read as.
-        landed_at: µs since the epoch, of `rejected`.
         known: Marks as they were read; empty for one that was not there.
         marks: Marks as they are to be.
         settled: Ids of events in quarantine that landed whole now.
@@ -63,10 +63,9 @@ class Commit:
         replayed: Ids of events in quarantine that land now, and the number of that replay.
     """
 
+    decoder: Decoder
     rows: pa.Table
     rejected: Sequence[RejectedEvent] = ()
-    format_name: str = ""
-    landed_at: int = 0
     known: Marks = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
     settled: Sequence[str] = ()
@@ -107,12 +106,14 @@ class Incoming:
         return {row["name"]: row["value"] for row in found}
 
     def commit(self, commit: Commit) -> None:
-        """Do it; raises `ConcurrentUpdateError` where a mark was changed since it was read, and nothing was done."""
+        """Do it; raises `ConflictError`, with nothing done, where a mark has changed or keys were forgotten since."""
+        check_current(commit.decoder, source=self.name)
         run = uuid.uuid4().hex
         parts = [self._part(self.name, commit.rows, run, "rows")] if commit.rows.num_rows else []
         if commit.rejected:
             known = f"event_id NOT IN (SELECT event_id FROM {quoted(self.name + QUARANTINE)})"
-            rejected = rows_of(self.raw, commit.rejected, format_name=commit.format_name, landed_at=commit.landed_at)
+            decoder = commit.decoder
+            rejected = rows_of(self.raw, commit.rejected, format_name=decoder.format.name, landed_at=decoder.landed_at)
             parts.append(self._part(self.name + QUARANTINE, rejected, run, "rejected", condition=known))
         if commit.taken:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})

@@ -19,7 +19,7 @@ from cdc_views.landing.batches import BATCH_ROWS, FileBatch
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.files import LandedFile, land_into
 from cdc_views.landing.forgotten import Forgotten
-from cdc_views.landing.pipeline import Batch, check_current
+from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, is_start
 from cdc_views.landing.report import SHOWN_REJECTIONS, LandingReport, Progress, ReplayReport
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
@@ -87,8 +87,9 @@ class Landing:
         if landing:
             number = int(marks.get(_REPLAYS, "0")) + 1
             known = {_REPLAYS: marks.get(_REPLAYS, "")}
-            check_current(batch.decoder, source=self.incoming.name)
-            self.incoming.commit(Commit(rows, known=known, marks={_REPLAYS: str(number)}, replayed=(landing, number)))
+            self.incoming.commit(
+                Commit(batch.decoder, rows, known=known, marks={_REPLAYS: str(number)}, replayed=(landing, number))
+            )
         name, waiting = self.incoming.raw.relation.schema.full_name, batch.quarantined
         return ReplayReport(name, batch.landed, rows.num_rows, len(waiting), waiting[:SHOWN_REJECTIONS], batch.forgotten)
 
@@ -117,14 +118,12 @@ class _BigQueryFile:
         batch.rejected = [one for one in batch.rejected if one.event.end <= batch.end.size or not self._has(one.event.event_id)]
         if not (batch.has_moved or batch.rejected):
             return
-        check_current(batch.decoder, source=self.name)
         mark = f"{batch.end.size}:{batch.end.digest.digest().hex()}"
         self.incoming.commit(
             Commit(
+                batch.decoder,
                 rows,
                 rejected=batch.rejected,
-                format_name=batch.decoder.format.name,
-                landed_at=batch.decoder.landed_at,
                 known={self.mark: self.known},
                 marks={self.mark: mark} if batch.has_moved else {},
                 settled=self.settled if batch.has_moved else (),

@@ -19,7 +19,7 @@ UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); 
 
 @dataclass(slots=True)
 class FileBatch(Batch):
-    """Consecutive lines of a file; once they have landed, its prefix `end` has. `waiting` are not decoded yet."""
+    """Consecutive lines of a file; once they have landed, its prefix `end` has. `waiting` are to be read by their form."""
 
     end: Prefix = field(default_factory=Prefix)
     waiting: list[RawEvent] = field(default_factory=list)
@@ -29,15 +29,25 @@ class FileBatch(Batch):
         """Whether there is any event, so that the file has landed further."""
         return self.events > 0
 
+    def take(self, event: RawEvent) -> None:
+        """Add an event, now or with those that wait."""
+        if self.reads_forms:
+            self.waiting.append(event)
+        else:
+            self.add(event)
+
     def decode_waiting(self) -> None:
         """Decode the events that wait, many at once."""
         waiting, self.waiting = self.waiting, []
-        self.add_many([event.content for event in waiting], lines=[event.line for event in waiting], event=waiting.__getitem__)
+        if waiting:
+            self.add_many(
+                [event.content for event in waiting], lines=[event.line for event in waiting], event=waiting.__getitem__
+            )
 
     def must_decode(self, batch_rows: int, start: int) -> bool:
-        """Whether it may be full once `waiting` is decoded; where events are decoded one by one, at each."""
-        most = batch_rows - max(self.facts, len(self.rejected)) if self.reads_forms else 1
-        return len(self.waiting) >= most or self.end.size - start >= _BATCH_BYTES
+        """Whether it may be full once `waiting` is decoded."""
+        most = batch_rows - max(self.facts, len(self.rejected))
+        return bool(self.waiting) and (len(self.waiting) >= most or self.end.size - start >= _BATCH_BYTES)
 
     def is_full(self, batch_rows: int, start: int) -> bool:
         """Whether it is as large as a commit should be; `start`: where it begins, in bytes."""
@@ -62,7 +72,7 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
             batch.reject(event, UNFINISHED)
             break
         if not line.is_blank:
-            batch.waiting.append(event)
+            batch.take(event)
         batch.end = Prefix(line.end, line.number if line.is_terminated else line.number - 1, digest)
         if batch.must_decode(batch_rows, begun):
             batch.decode_waiting()

@@ -214,8 +214,8 @@ class _DeltaFile:
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         decoder, end = batch.decoder, batch.end
-        head = self.position.head
-        fresh = put(self.raw, batch.rejected, head=head, format_name=decoder.format.name, landed_at=decoder.landed_at)
+        mark = f"head:{self.position.head}"
+        fresh = put(self.raw, batch.rejected, mark=mark, format_name=decoder.format.name, landed_at=decoder.landed_at)
         if batch.has_moved:
             reached = self.position.transactions(size=end.size, digest=end.digest)
             commit(self.table, rows, batch, transactions=reached, source=self.name)

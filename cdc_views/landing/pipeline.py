@@ -54,6 +54,7 @@ class Batch:
         rejected: The events for quarantine; complete once `rows` was called.
         facts: Rows that the events added so far make.
         events: How many events were added by `add` and `add_many`.
+        reads_forms: Whether `add_many` may read many events at once.
     """
 
     decoder: Decoder
@@ -62,16 +63,16 @@ class Batch:
     rejected: list[RejectedEvent] = field(default_factory=list)
     facts: int = 0
     events: int = 0
+    reads_forms: bool = field(init=False)
     _decoded: list[_Decoded] = field(default_factory=list)
     _unfit: Mapping[int, str] = field(default_factory=dict)
     _formed: list[Formed] = field(default_factory=list)
     _by_form: list[tuple[Sequence[int], Callable[[int], RawEvent]]] = field(default_factory=list)
     _made: list[RawEvent] = field(default_factory=list)
 
-    @property
-    def reads_forms(self) -> bool:
-        """Whether `add_many` may read many events at once."""
-        return self.reader is not None and self.decoder.format.has_forms
+    def __post_init__(self) -> None:
+        # a form makes rows without facts, and only facts are compared with forgotten keys
+        self.reads_forms = self.reader is not None and self.decoder.format.has_forms and not self.decoder.holds_back
 
     def add(self, event: RawEvent) -> None:
         """Add an event after the others."""
@@ -88,8 +89,7 @@ class Batch:
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
-        # a form makes rows without facts, and only facts are compared with forgotten keys
-        if self.reader is not None and not self.decoder.holds_back:
+        if self.reader is not None and self.reads_forms:
             for formed in self.reader.read(contents, lines=lines, landed_at=self.decoder.landed_at):
                 taken.update(formed.events)
                 self._formed.append(replace(formed, events=[first + index for index in formed.events]))

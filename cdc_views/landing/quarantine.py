@@ -22,7 +22,7 @@ column       meaning
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -113,49 +113,29 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
         return DeltaTable(location)
 
 
-def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, head: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
-    """Put those events of a file into quarantine that are not there yet, in one commit; returns them.
+def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
+    """Put those events into quarantine that are not there yet, in one commit; returns them.
 
     Args:
         raw: The raw table.
-        rejected: The events, all of one file.
-        head: `FilePosition.head` of the file.
+        rejected: The events, all of one source.
+        mark: The transaction id of that source, so that of two calls at once one conflicts and no event is there twice.
         format_name: The raw format they were read as.
         landed_at: µs since the epoch.
 
     Raises:
-        ConflictError: Somebody quarantined events of the same file meanwhile; nothing was written.
+        ConflictError: Somebody quarantined events of the same source meanwhile; nothing was written.
     """
     if not rejected:
         return []
     table = create_quarantine(raw)
-    mark = f"head:{head}"
-    through = recorded(table, mark) or 0
-    # past `through` no event of any file with this head is in quarantine, so there is nothing to compare with
-    fresh = _unknown(table, rejected, [event.event_id for event, *_ in rejected if event.end <= through])
-    if fresh:
-        rows = rows_of(raw, fresh, format_name=format_name, landed_at=landed_at)
-        append(table, rows, transactions={mark: max(through, *(event.end for event, *_ in fresh))})
-    return fresh
-
-
-def put_of_stream(raw: RawTable, rejected: Sequence[RejectedEvent], *, stream: str, format_name: str, landed_at: int) -> None:
-    """Put those events of a stream into quarantine that are not there yet, in one commit; arguments and errors as of `put`."""
-    if not rejected:
-        return
-    table = create_quarantine(raw)
-    mark = f"stream:{stream}"
-    # the number says nothing; two that write the next one at once conflict, so that no event is there twice
+    # Delta compares the ids of transactions alone: their numbers only have to grow
     number = (recorded(table, mark) or 0) + 1
-    fresh = _unknown(table, rejected, [event.event_id for event, *_ in rejected])
+    known = known_ids(table, {event.event_id for event, *_ in rejected})
+    fresh = [one for one in rejected if one.event.event_id not in known]
     if fresh:
         append(table, rows_of(raw, fresh, format_name=format_name, landed_at=landed_at), transactions={mark: number})
-
-
-def _unknown(table: DeltaTable, rejected: Sequence[RejectedEvent], ids: Collection[str]) -> list[RejectedEvent]:
-    """Those events that are not in quarantine yet, where of `ids` alone may any be there."""
-    known = known_ids(table, ids)
-    return [one for one in rejected if one.event.event_id not in known]
+    return fresh
 
 
 def clear_quarantine(raw: RawTable) -> None:
@@ -208,36 +188,43 @@ def _settle(table: DeltaTable, event_id: str) -> None:
 
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     """Take the bytes of events away, and give them a new reason, by event id; nothing is left of them to replay."""
-    if not reasons:
-        return
-    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(reasons.values(), pa.string())}
-    changes = pa.table({**names, "event": pa.array([b""] * len(reasons), pa.binary())})
-    with delta_errors(table.table_uri):
-        merge = table.merge(changes, predicate="kept.event_id = change.event_id", source_alias="change", target_alias="kept")
-        update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
-        merge.when_matched_update(update).execute()
+    update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
+    _update(table, reasons, update, where="")
 
 
 def settle_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
     """Leave nothing of waiting events to replay, and give them a new reason, by event id; their bytes stay. Returns how many."""
     if not reasons:
         return 0
-    table = open_quarantine(raw)
-    names = {"event_id": pa.array(reasons, pa.string()), "reason": pa.array(map(storable, reasons.values()), pa.string())}
+    update = {"reason": "change.reason", "replay": str(SETTLED)}
+    return _update(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
+
+
+def _update(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str], *, where: str) -> int:
+    """Change the rows of events in one commit; `update` may name `change.event`, which has no bytes."""
+    if not reasons:
+        return 0
+    changes = pa.table(
+        {
+            "event_id": pa.array(reasons, pa.string()),
+            "reason": pa.array(map(storable, reasons.values()), pa.string()),
+            "event": pa.array([b""] * len(reasons), pa.binary()),
+        }
+    )
     with delta_errors(table.table_uri):
-        same = "kept.event_id = change.event_id AND kept.replay IS NULL"
-        merge = table.merge(pa.table(names), predicate=same, source_alias="change", target_alias="kept")
-        done = merge.when_matched_update({"reason": "change.reason", "replay": str(SETTLED)}).execute()
-    return int(done["num_target_rows_updated"])
+        same = f"kept.event_id = change.event_id{where}"
+        merge = table.merge(changes, predicate=same, source_alias="change", target_alias="kept")
+        return int(merge.when_matched_update(update).execute()["num_target_rows_updated"])
 
 
-def known_ids(table: DeltaTable, wanted: Collection[str]) -> set[str]:
+def known_ids(table: DeltaTable, wanted: set[str]) -> set[str]:
     """Return those of `wanted` that are ids of events in quarantine."""
-    if not wanted:
-        return set()
+    found: set[str] = set()
+    # no filter by Arrow: it cannot compare its texts with the statistics of files that a merge has written
     with delta_errors(table.table_uri):
-        found = table.to_pyarrow_dataset().to_table(columns=["event_id"], filter=ds.field("event_id").isin(list(wanted)))
-    return set(found.column("event_id").to_pylist())
+        for batch in table.to_pyarrow_dataset().to_batches(columns=["event_id"]):
+            found.update(wanted.intersection(batch.column(0).to_pylist()))
+    return found
 
 
 def storable(text: str) -> str:

@@ -30,7 +30,7 @@ from cdc_views.landing.following import FollowedTable
 from cdc_views.landing.forgotten import NOT_KEPT, Forgotten
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import Batch, commit
-from cdc_views.landing.quarantine import RawEvent, put_of_stream
+from cdc_views.landing.quarantine import RawEvent, put
 from cdc_views.landing.report import SHOWN_REJECTIONS, Rejection
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.rules.instants import micros
@@ -125,7 +125,7 @@ class StreamLander:
         rows = batch.rows()
         for stream in dict.fromkeys(one.event.source for one in batch.rejected):
             mine = [one for one in batch.rejected if one.event.source == stream]
-            put_of_stream(self.raw, mine, stream=stream, format_name=self.format.name, landed_at=decoder.landed_at)
+            put(self.raw, mine, mark=f"stream:{stream}", format_name=self.format.name, landed_at=decoder.landed_at)
         reached = dict(chain.from_iterable(map(_reached, batches)))
         commit(self._table.opened, rows, batch, transactions=reached, source=batches[0].stream)
         self._table.note()

@@ -116,9 +116,7 @@ def test_an_unusable_table_leaves_the_others_readable(tmp_path: Path) -> None:
 
 
 def test_reading_cql_loads_neither_sqlglot_nor_yaml() -> None:
-    code = (
-        "import sys, cdc_views.schemas as s; s.parse_type('int'); sys.exit(bool({'sqlglot', 'yaml'} & sys.modules.keys()))"
-    )
+    code = "import sys, cdc_views.schemas as s; s.parse_type('int'); sys.exit(bool({'sqlglot', 'yaml'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

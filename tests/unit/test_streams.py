@@ -165,7 +165,7 @@ def test_two_at_once_land_each_event_once(raw: RawTable) -> None:
 
 
 cuts = st.lists(st.integers(0, 11), min_size=1, max_size=5)
-crashes = st.sampled_from([None, ("put_of_stream", False), ("put_of_stream", True), ("append", False), ("append", True)])
+crashes = st.sampled_from([None, ("put", False), ("put", True), ("append", False), ("append", True)])
 
 
 @pytest.mark.heavy
@@ -194,7 +194,7 @@ def _run(raw: RawTable, first: int, ends: Sequence[int], crash: tuple[str, bool]
         if crash is None:
             mine.land(batch, through=position(last), now=NOW)
         else:
-            where = streams if crash[0] == "put_of_stream" else pipeline
+            where = streams if crash[0] == "put" else pipeline
             with failing(where, crash[0], after=1, error=EngineError("killed"), is_done=crash[1]):
                 try:
                     mine.land(batch, through=position(last), now=NOW)

@@ -37,7 +37,7 @@ BATCH_ROWS = 10_000
 """Rows of a found table in memory at once."""
 ADAPTED = "found:version"
 """The transaction id by which the derived table says which version of the found one it is made from."""
-_SETTING, _CHECK = "found:setting", "found:check"
+_SETTING = "found:setting"
 _NOTHING = -1
 """What a derived table that holds nothing yet has recorded."""
 _BITS_63 = (1 << 63) - 1
@@ -123,7 +123,7 @@ class _Adapting:
         if fresh is None:
             clear_quarantine(self.derived)
         files = found.files if fresh is None else fresh
-        state = {ADAPTED: found.version, **self._halves()}
+        state = {ADAPTED: found.version, _SETTING: self._setting_number()}
         with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
             check_current(Decoder(self.derived, self.format, 0, self.forgotten), source=self.derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
@@ -134,19 +134,18 @@ class _Adapting:
         if not exists(self.derived):
             return create_raw(self.derived, format_name=self.format.name)
         table = _opened(self.derived.location)
-        if all(recorded(table, name) == half for name, half in self._halves().items()):
+        made_for = recorded(table, _SETTING)
+        if made_for == self._setting_number():
             return table
-        if recorded(table, _SETTING) in (None, _NOTHING) and _is_fit(self.derived, self.format):
+        if made_for in (None, _NOTHING) and _is_fit(self.derived, self.format):
             return table  # somebody else has just made it for the same setting: not to be taken away from them
-        nothing = dict.fromkeys((ADAPTED, _SETTING, _CHECK), _NOTHING)
+        nothing = dict.fromkeys((ADAPTED, _SETTING), _NOTHING)
         return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
 
-    def _halves(self) -> dict[str, int]:
+    def _setting_number(self) -> int:
+        """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
         digest = hashlib.sha256(f"{self.found.table_id}\0{self.setting}".encode()).digest()
-        return {
-            _SETTING: int.from_bytes(digest[:8], "big") & _BITS_63,
-            _CHECK: int.from_bytes(digest[8:16], "big") & _BITS_63,
-        }
+        return int.from_bytes(digest[:8], "big") & _BITS_63
 
     def _fresh(self, version: int | None) -> tuple[FoundFile, ...] | None:
         """The files that came since `version`; None where one has gone since, or the log does not reach back."""
@@ -179,7 +178,8 @@ class _Adapting:
                 batch.add(event)
         rows = batch.rows()
         batch.rejected.sort(key=lambda one: one.event.line)
-        put(self.derived, batch.rejected, head=file.identity, format_name=self.format.name, landed_at=file.written_at)
+        mark = f"head:{file.identity}"
+        put(self.derived, batch.rejected, mark=mark, format_name=self.format.name, landed_at=file.written_at)
         self.events += batch.landed
         self.facts += rows.num_rows
         self.quarantined += len(batch.quarantined)
