@@ -24,9 +24,9 @@ from cdc_views.engines.warehouses import (
 )
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.formats.base import RawFormat
+from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
-from cdc_views.landing.forgotten import Forgotten
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import query_sql
@@ -46,9 +46,9 @@ from cdc_views_bigquery.ddl import (
     reference,
     target_of,
 )
-from cdc_views_bigquery.found import Adapting
+from cdc_views_bigquery.external import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
-from cdc_views_bigquery.landing import Landing
+from cdc_views_bigquery.landing import BigQueryLanding
 from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.money import price
 from cdc_views_bigquery.sampling import Sampling
@@ -215,9 +215,9 @@ class BigQueryEngine:
             self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
         return tables.run(full=full)
 
-    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Forgotten | None) -> Landing:
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> BigQueryLanding:
         """See `WarehouseEngine.landing`."""
-        return Landing(self._incoming(raw), format, now, forgotten)
+        return BigQueryLanding(self._incoming(raw), format, now, forgotten)
 
     def adapt(
         self,
@@ -228,7 +228,7 @@ class BigQueryEngine:
         setting: str,
         names: SinkColumns,
         now: datetime,
-        forgotten: Forgotten | None,
+        forgotten: Denylist | None,
     ) -> Adaptation:
         """See `WarehouseEngine.adapt`."""
         return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now, forgotten).run()

@@ -57,7 +57,7 @@ class Commit:
         rejected: Events for quarantine; those that are there already, by id, are left out.
         known: Marks as they were read; empty for one that was not there.
         marks: Marks as they are to be.
-        settled: Ids of events in quarantine that landed whole now.
+        resolved: Ids of events in quarantine that landed whole now.
         taken: Digests of somebody else's rows that this takes in.
         replaces: What there is goes away: rows, quarantine and digests, and what a state has taken in of them.
         replayed: Ids of events in quarantine that land now, and the number of that replay.
@@ -68,7 +68,7 @@ class Commit:
     rejected: Sequence[RejectedEvent] = ()
     known: Marks = field(default_factory=dict)
     marks: Marks = field(default_factory=dict)
-    settled: Sequence[str] = ()
+    resolved: Sequence[str] = ()
     taken: Sequence[bytes] | None = None
     replaces: bool = False
     replayed: tuple[Sequence[str], int] = ((), 0)
@@ -134,7 +134,7 @@ class Incoming:
             replaced=replaced,
             watermark=self.state.watermark if has_state else "",
             parts=parts,
-            settled=", ".join(map(text_literal, commit.settled)),
+            resolved=", ".join(map(text_literal, commit.resolved)),
             replayed=", ".join(map(text_literal, commit.replayed[0])),
             number=commit.replayed[1],
             names=", ".join(map(text_literal, commit.marks)),

@@ -17,8 +17,8 @@ import pyarrow as pa
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.files import LandedFile, land_into
-from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, is_start
 from cdc_views.landing.report import SHOWN_REJECTIONS, LandingReport, Progress, ReplayReport
@@ -33,13 +33,13 @@ _REPLAYS = "replays"
 
 
 @dataclass(slots=True)
-class Landing:
+class BigQueryLanding:
     """Lands into one raw table; `batch_rows`: facts that a commit holds. As a `FileTarget`, see there."""
 
     incoming: Incoming
     format: RawFormat
     now: datetime
-    forgotten: Forgotten | None = None
+    forgotten: Denylist | None = None
     batch_rows: int = BATCH_ROWS
     attempts: int = ATTEMPTS
 
@@ -103,15 +103,15 @@ class _BigQueryFile:
     mark: str
     known: str
     landed: Prefix
-    settled: Sequence[str] = ()
+    resolved: Sequence[str] = ()
     """Ids of starts of the next line that went to quarantine when the file still ended inside it."""
 
-    def settle_fragment(self, line: RawLine) -> None:
-        """Look for them; the first commit settles them."""
+    def resolve_fragment(self, line: RawLine) -> None:
+        """Look for them; the first commit resolves them."""
         table = quoted(self.incoming.name + QUARANTINE)
         waits = f"SELECT event_id, event FROM {table} WHERE `offset` = {line.start} AND replay IS NULL"
         found = self.incoming.connection.rows(waits, what="looking for the start of an event").to_pylist()
-        self.settled = [row["event_id"] for row in found if is_start(**row, line=line, landed=self.landed)]
+        self.resolved = [row["event_id"] for row in found if is_start(**row, line=line, landed=self.landed)]
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         """Commit all of it in one transaction."""
@@ -126,11 +126,11 @@ class _BigQueryFile:
                 rejected=batch.rejected,
                 known={self.mark: self.known},
                 marks={self.mark: mark} if batch.has_moved else {},
-                settled=self.settled if batch.has_moved else (),
+                resolved=self.resolved if batch.has_moved else (),
             )
         )
         if batch.has_moved:
-            self.known, self.landed, self.settled = mark, batch.end, ()
+            self.known, self.landed, self.resolved = mark, batch.end, ()
 
     def _has(self, event_id: str) -> bool:
         """Whether quarantine has the start of an event that the file ends inside: an earlier call has put it there."""
@@ -138,4 +138,4 @@ class _BigQueryFile:
         return bool(self.incoming.connection.rows(known, what="looking for the start of an event").num_rows)
 
 
-__all__ = ["Landing"]
+__all__ = ["BigQueryLanding"]

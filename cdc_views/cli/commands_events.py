@@ -93,7 +93,7 @@ def _file_records(report: LandingReport) -> list[dict[str, object]]:
 
 def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
     """Warn of the first; without what may be a value of the table's, where its schema is given."""
-    from cdc_views.landing.discretion import without_values
+    from cdc_views.landing.redaction import without_values
 
     for rejection in rejections:
         reason = rejection.reason if schema is None else without_values(rejection.reason, schema)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdc_views.landing import LandingReport, Progress, ReplayReport
+    from cdc_views.landing.denylist import Denylist
     from cdc_views.landing.external import Adaptation
     from cdc_views.landing.external.sinks import SinkColumns
-    from cdc_views.landing.forgotten import Forgotten
     from cdc_views.project import ProjectConfig
 
 
@@ -227,7 +227,7 @@ class WarehouseEngine(Engine, Protocol):
     def standing(self, view: ViewDefinition) -> Standing:
         """Return what there is of a table."""
 
-    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Forgotten | None) -> Lands:
+    def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> Lands:
         """Return what lands events into a raw table, which is made if it is not there; `forgotten` as for `land`."""
 
     def adapt(
@@ -239,7 +239,7 @@ class WarehouseEngine(Engine, Protocol):
         setting: str,
         names: SinkColumns,
         now: datetime,
-        forgotten: Forgotten | None,
+        forgotten: Denylist | None,
     ) -> Adaptation:
         """Bring the raw table derived from somebody else's up to date; see `cdc_views.landing.external.adapt`.
 

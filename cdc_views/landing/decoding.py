@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.landing.forgotten import Forgotten, sifted
+from cdc_views.landing.denylist import Denylist, sifted
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 
@@ -26,7 +26,7 @@ class Decoder:
     raw: RawTable
     format: RawFormat
     landed_at: int
-    forgotten: Forgotten | None = None
+    forgotten: Denylist | None = None
 
     def facts(self, content: bytes, *, line: int, offset: int) -> list[Fact]:
         """Return the facts of one event; raises `MalformedEventError` whatever is wrong with it."""

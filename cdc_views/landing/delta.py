@@ -10,8 +10,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, WriterPropertie
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cdc_views.errors import CdcViewsError, EngineError
+from cdc_views.landing.checkpoints import hooks, sum_up
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.storage.conflicts import ConflictError
 
 DICTIONARY_BYTES = 16 << 10

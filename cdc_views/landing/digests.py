@@ -22,6 +22,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from cdc_views.landing.checkpoints import local_folder
 from cdc_views.model.whole_files import write_whole
 
 FOLDER = "_digests"
@@ -35,7 +36,7 @@ def note_commit(table: DeltaTable) -> None:
 
     Where that fails, the commit has succeeded all the same: `note_missing` will do it.
     """
-    root = _root_of(table)
+    root = local_folder(table.table_uri)
     if root is None:
         return
     with suppress(OSError):
@@ -44,7 +45,7 @@ def note_commit(table: DeltaTable) -> None:
 
 def note_missing(table: DeltaTable) -> int:
     """Note the digests of the files that have none, and drop those of files that are no more; returns how many were noted."""
-    root = _root_of(table)
+    root = local_folder(table.table_uri)
     if root is None:
         return 0
     known, files = _known(root), _files(table, root)
@@ -58,7 +59,7 @@ def note_missing(table: DeltaTable) -> int:
 def changed(location: str) -> tuple[list[str], int]:
     """Return the files of a table's newest version whose bytes are not those that were written, and how many have no digest."""
     table = DeltaTable(location)
-    root = _root_of(table)
+    root = local_folder(table.table_uri)
     if root is None:
         return [], 0
     known, files = _known(root), [path for path in _files(table, root) if (root / path).is_file()]
@@ -97,8 +98,8 @@ def _known(root: Path) -> dict[str, str]:
     with suppress(FileNotFoundError):
         for line in (root / FOLDER / _FILE).read_text("utf-8", errors="replace").splitlines():
             with suppress(ValueError, KeyError, TypeError):
-                told = json.loads(line)
-                known.setdefault(told["path"], told["sha256"])
+                noted = json.loads(line)
+                known.setdefault(noted["path"], noted["sha256"])
     return known
 
 
@@ -122,10 +123,3 @@ def _replace(root: Path, digests: dict[str, str]) -> None:
 
 def _line(path: str, digest: str) -> str:
     return json.dumps({"path": path, "sha256": digest}) + "\n"
-
-
-def _root_of(table: DeltaTable) -> Path | None:
-    location = table.table_uri
-    if "://" in location and not location.startswith("file://"):
-        return None
-    return Path(unquote(location.removeprefix("file://")))

@@ -24,11 +24,11 @@ from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.offsets import FilePosition, locate
 from cdc_views.landing.pipeline import commit
-from cdc_views.landing.quarantine import put, settle_fragment
+from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import create_raw, exists, open_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
@@ -50,7 +50,7 @@ def land(
     now: datetime,
     batch_rows: int = BATCH_ROWS,
     progress: Progress | None = None,
-    forgotten: Forgotten | None = None,
+    forgotten: Denylist | None = None,
     refuses_wrong_files: bool = False,
 ) -> LandingReport:
     """Append event files to the raw table, which is created if it is not there.
@@ -89,7 +89,7 @@ class LandedFile(Protocol):
     def landed(self) -> Prefix:
         """The prefix that has landed."""
 
-    def settle_fragment(self, line: RawLine) -> None:
+    def resolve_fragment(self, line: RawLine) -> None:
         """Mark the start of `line` in quarantine, which is there if the file once ended inside it, as landed."""
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
@@ -152,7 +152,7 @@ class _FileLanding:
         self.report = replace(self.report, skipped_bytes=start.size - self.report.landed_bytes)
         line = next(iter(self.file.lines(start)), None)
         if line is not None and not is_unfinished(line):
-            known.settle_fragment(line)
+            known.resolve_fragment(line)
         read = batches(self.file, start, batch_rows=self.batch_rows, new=lambda after: self.target.batch(decoder, after))
         for batch in read:
             rows = batch.rows()
@@ -209,8 +209,8 @@ class _DeltaFile:
     def landed(self) -> Prefix:
         return self.position.landed
 
-    def settle_fragment(self, line: RawLine) -> None:
-        settle_fragment(self.raw, landed=self.landed, line=line)
+    def resolve_fragment(self, line: RawLine) -> None:
+        resolve_fragment(self.raw, landed=self.landed, line=line)
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
         decoder, end = batch.decoder, batch.end

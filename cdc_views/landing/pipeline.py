@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing.decoding import Decoder, rows_of_events
 from cdc_views.landing.delta import append
-from cdc_views.landing.forgotten import NOT_KEPT
+from cdc_views.landing.denylist import NOT_KEPT
 from cdc_views.landing.formed import Formed, FormReader, in_order
 from cdc_views.landing.quarantine import RawEvent, RejectedEvent
 from cdc_views.landing.report import Rejection

@@ -51,8 +51,8 @@ COLUMNS = pa.schema(
 )
 
 
-SETTLED = 0
-"""The `replay` of an event that nothing is left of to replay."""
+RESOLVED = 0
+"""The `replay` of an event of which nothing is left to replay."""
 
 
 class RawEvent(NamedTuple):
@@ -155,20 +155,21 @@ def waiting(raw: RawTable) -> tuple[int, str]:
     return count, "".join(f"{event['source']}:{event['line']}: {event['reason']}" for event in found)
 
 
-def settle_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
-    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as settled.
+def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
+    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as resolved.
 
-    The line itself is landed by the caller; `landed` is the prefix of the file before it. Settled is replay number 0.
+    The line itself is landed by the caller; `landed` is the prefix of the file before it.
     """
     if not is_delta(quarantine_location(raw)):
         return
     table = open_quarantine(raw)
     waits_here = (ds.field("offset") == line.start) & ds.field("replay").is_null()
     with delta_errors(table.table_uri):
-        waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event"], filter=waits_here).to_pylist()
-    for row in waiting:
-        if is_start(row["event"], row["event_id"], line=line, landed=landed):
-            _settle(table, row["event_id"])
+        waiting = table.to_pyarrow_dataset().to_table(columns=["event_id", "event", "reason"], filter=waits_here).to_pylist()
+    starts = [row for row in waiting if is_start(row["event"], row["event_id"], line=line, landed=landed)]
+    resolve_events(
+        raw, {row["event_id"]: f"{row['reason']}; the file has grown and the whole event was landed" for row in starts}
+    )
 
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
@@ -180,23 +181,17 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
     return through.digest().hex() == event_id
 
 
-def _settle(table: DeltaTable, event_id: str) -> None:
-    with delta_errors(table.table_uri):
-        changes = {"replay": "0", "reason": "concat(reason, '; the file has grown and the whole event was landed')"}
-        table.update(changes, predicate=f"event_id = '{event_id}'")
-
-
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
     """Take the bytes of events away, and give them a new reason, by event id; nothing is left of them to replay."""
-    update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {SETTLED})"}
+    update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
     _update(table, reasons, update, where="")
 
 
-def settle_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
+def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
     """Leave nothing of waiting events to replay, and give them a new reason, by event id; their bytes stay. Returns how many."""
     if not reasons:
         return 0
-    update = {"reason": "change.reason", "replay": str(SETTLED)}
+    update = {"reason": "change.reason", "replay": str(RESOLVED)}
     return _update(open_quarantine(raw), reasons, update, where=" AND kept.replay IS NULL")
 
 
@@ -244,7 +239,7 @@ def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: st
             "offset": event.offset,
             "reason": storable(reason),
             "event": event.content,
-            "replay": SETTLED if is_forgotten else None,
+            "replay": RESOLVED if is_forgotten else None,
         }
         for event, reason, is_forgotten in rejected
     ]

@@ -22,9 +22,9 @@ from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, recorded, recording
-from cdc_views.landing.forgotten import NOT_KEPT, Forgotten
+from cdc_views.landing.denylist import NOT_KEPT, Denylist
 from cdc_views.landing.pipeline import Batch, commit
-from cdc_views.landing.quarantine import SETTLED, RawEvent, empty_events, open_quarantine, storable
+from cdc_views.landing.quarantine import RESOLVED, RawEvent, empty_events, open_quarantine, storable
 from cdc_views.landing.raw_table import create_raw, is_delta, quarantine_location
 from cdc_views.landing.report import SHOWN_REJECTIONS, ReplayReport
 from cdc_views.rules.instants import micros
@@ -38,7 +38,7 @@ _VERDICTS = pa.schema([("event_id", pa.string()), ("reason", pa.string()), ("rep
 
 
 def replay(
-    raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int = BATCH_ROWS, forgotten: Forgotten | None = None
+    raw: RawTable, format: RawFormat, *, now: datetime, batch_rows: int = BATCH_ROWS, forgotten: Denylist | None = None
 ) -> ReplayReport:
     """Land again what waits in the raw table's quarantine; what still does not decode stays, with a fresh reason.
 
@@ -57,7 +57,7 @@ def replay(
     running = _Replay(decoder, batch_rows, ReplayReport(raw.relation.schema.full_name))
     report = retried(running.run, what=f"{quarantine_location(raw)}: other writers kept committing; run replay again")
     if report.forgotten:
-        from cdc_views.landing.purging import purge
+        from cdc_views.landing.vacuum import purge
 
         purge(quarantine_location(raw))
     return report
@@ -138,7 +138,7 @@ def _verdicts(batch: Batch, landing: Collection[str], *, reasons: Mapping[str, s
     changes: dict[str, dict[str, Any]] = {}
     for event, why, is_forgotten in batch.rejected:
         if is_forgotten:
-            changes[event.event_id] = {"reason": why, "replay": SETTLED, "event": NOT_KEPT}
+            changes[event.event_id] = {"reason": why, "replay": RESOLVED, "event": NOT_KEPT}
         elif storable(why) != reasons[event.event_id]:
             changes[event.event_id] = {"reason": storable(why), "replay": None}
         else:

@@ -26,8 +26,8 @@ from cdc_views.formats.base import RawFormat
 from cdc_views.landing.blocks import EventBlock, Lines, Position, StreamBatch, StreamEvent, are_single
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import recorded
-from cdc_views.landing.following import FollowedTable
-from cdc_views.landing.forgotten import NOT_KEPT, Forgotten
+from cdc_views.landing.denylist import NOT_KEPT, Denylist
+from cdc_views.landing.followed_table import FollowedTable
 from cdc_views.landing.formed import FormReader
 from cdc_views.landing.pipeline import Batch, commit
 from cdc_views.landing.quarantine import RawEvent, put
@@ -72,7 +72,7 @@ class StreamLander:
     raw: RawTable
     format: RawFormat
     stream: str
-    forgotten: Forgotten | None = None
+    forgotten: Denylist | None = None
     shown: int | None = None
     _table: FollowedTable = field(init=False)
     _reader: FormReader = field(init=False)

@@ -17,8 +17,8 @@ from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
 if TYPE_CHECKING:
     from cdc_views.landing import LandingReport, Progress, ReplayReport, StreamLander
+    from cdc_views.landing.denylist import Denylist
     from cdc_views.landing.external import Adaptation
-    from cdc_views.landing.forgotten import Forgotten
     from cdc_views.operations.context import TableContext
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"
@@ -62,11 +62,11 @@ def _adapted_remotely(table: TableContext) -> Adaptation:
         )
 
 
-def forgotten_of(table: TableContext) -> Forgotten | None:
+def forgotten_of(table: TableContext) -> Denylist | None:
     """Return the table's forgotten keys, whose older events do not land; None in BigQuery, where `forget` refuses."""
-    from cdc_views.landing.forgotten import Forgotten
+    from cdc_views.landing.denylist import Denylist
 
-    return None if table.project.is_remote else Forgotten.read(table.forgotten_file)
+    return None if table.project.is_remote else Denylist.read(table.forgotten_file)
 
 
 def check_landed(table: TableContext) -> None:
@@ -92,8 +92,8 @@ def _setting(table: TableContext) -> str:
 def quarantine_note(table: TableContext) -> str:
     """Return what to say of rows of a found table that are no events; empty where there are none."""
     from cdc_views.landing import quarantine_location
-    from cdc_views.landing.discretion import without_values
     from cdc_views.landing.quarantine import waiting
+    from cdc_views.landing.redaction import without_values
 
     if not table.is_found:
         return ""

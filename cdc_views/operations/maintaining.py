@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
+from cdc_views.landing.checkpoints import LOG, before, beginning, remove, superseded
 from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.digests import note_missing
-from cdc_views.landing.log_upkeep import LOG, before, beginning, remove, superseded
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.erasing.rewriting import without_bounds

@@ -72,10 +72,12 @@ def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
     """
-    from cdc_views.landing.quarantine import settle_events
+    from cdc_views.landing.quarantine import resolve_events
     from cdc_views.operations.ingest import check_lands
 
     check_lands(table)
     if not why.strip():
         raise UsageError("--reason is empty; say why these events are not to land")
-    return settle_events(table.raw, {one.event_id: f"{one.reason}; discarded: {why}" for one in waiting_of(table, events=events)})
+    return resolve_events(
+        table.raw, {one.event_id: f"{one.reason}; discarded: {why}" for one in waiting_of(table, events=events)}
+    )

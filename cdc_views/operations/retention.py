@@ -30,9 +30,9 @@ from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.landing.denylist import Denylist, sifted
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.forgotten import Forgotten, sifted
-from cdc_views.landing.purging import active_files
+from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
@@ -228,7 +228,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
             f"{folder}: has {rows:,} of the {gone:,} facts that were dropped; drop-1 to drop-{number} were expected, whole; "
             "nothing was done"
         )
-    forgotten = Forgotten.read(table.forgotten_file)
+    forgotten = Denylist.read(table.forgotten_file)
     actions: list[AddAction | RemoveAction] = [added for file in files for added in _put_back(table, file, forgotten)]
     marked = CommitProperties({"comment": RETENTION}, app_transactions=_noted({DROPPED: 0, _DROPS: 0, _ROWS: 0}))
     with delta_errors(table.raw.location):
@@ -237,7 +237,7 @@ def restore_raw(table: TableContext, archive: Path) -> int:
     return rows
 
 
-def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator[AddAction]:
+def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[AddAction]:
     """Copy a file of the archive into raw, without forgotten keys; the state has its facts, so it is no data change."""
     name = f"part-00000-{uuid4()}-c000.zstd.parquet"
     path = Path(table.raw.location) / name
@@ -254,7 +254,7 @@ def _put_back(table: TableContext, file: Path, forgotten: Forgotten) -> Iterator
     yield AddAction(name, path.stat().st_size, {}, int(time.time() * 1000), data_change=False, stats=statistics(count))
 
 
-def _is_forgotten(table: TableContext, fact: Fact, forgotten: Forgotten) -> bool:
+def _is_forgotten(table: TableContext, fact: Fact, forgotten: Denylist) -> bool:
     now = time.time_ns() // 1000
     return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.errors import EngineError
 from cdc_views.formats.base import WriteOrder
-from cdc_views.landing.forgotten import AHEAD
+from cdc_views.landing.denylist import AHEAD
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
-from cdc_views.landing.external.adapting import ADAPTED
+from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.state.identity import entry_of
 from cdc_views.state.tail import ERASURE, RETENTION
 

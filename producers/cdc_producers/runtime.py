@@ -21,7 +21,7 @@ from cdc_producers.reports import Reports, reporting
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
 from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander, exists, gone
-from cdc_views.landing.discretion import without_values
+from cdc_views.landing.redaction import without_values
 from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.storage.relation import RawTable
 

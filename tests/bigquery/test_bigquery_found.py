@@ -19,8 +19,8 @@ from cdc_views import Project
 from cdc_views.cli import main
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
+from cdc_views.landing.denylist import Denylist, add
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.forgotten import Forgotten, add
 from cdc_views.operations.ingest import adapted
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
@@ -161,7 +161,7 @@ def test_older_events_of_a_forgotten_key_are_not_taken_in(
     table, file = loaded.tables[0], tmp_path / "forgotten.jsonl"
     (key,) = {event["value"]["after"]["id"] for event in events[:1]}
     add(file, ErasedKey.parse(table.schema, {"id": key}), forgotten=(AS_OF + 86_400) * 1_000_000, through=None)
-    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Forgotten.read(file))
+    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Denylist.read(file))
     find(server, as_records(events))
     done = adapted(table)
     assert done is not None

@@ -13,8 +13,8 @@ from warehouses import Served, project
 
 from cdc_views import Project
 from cdc_views.cli import main
+from cdc_views.landing.denylist import Denylist, add
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.forgotten import Forgotten, add
 
 if TYPE_CHECKING:
     Captured = pytest.CaptureFixture[str]
@@ -139,7 +139,7 @@ def test_older_events_of_forgotten_keys_do_not_land(
     assert land(capsys, loaded, write_lines(tmp_path / "a.jsonl", event(1, rows=[row]), event(3)))[1][0]["quarantined"] == 1
     for number in (1, 2):
         add(file, ErasedKey.parse(orders.schema, {"id": number}), forgotten=NOW * 1_000_000, through=None)
-    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Forgotten.read(file))
+    monkeypatch.setattr("cdc_views.operations.ingest.forgotten_of", lambda table: Denylist.read(file))
     _, (told,), _ = land(capsys, loaded, write_lines(tmp_path / "b.jsonl", event(2), event(4)))
     assert (told["events"], told["quarantined"]) == (1, 0)
     (kept,) = [row for row in server.store.sql.records(f"{RAW}__quarantine") if row["source"].endswith("b.jsonl")]

@@ -12,7 +12,7 @@ from forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_wit
 from strategies.tiers import often
 
 from cdc_views.api import Project
-from cdc_views.landing import files, forgotten, pipeline
+from cdc_views.landing import denylist, files, pipeline
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.operations.erasing import forgetting
 
@@ -49,7 +49,7 @@ def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monk
 
     def forget_begins_first(*arguments: Any, **more: Any) -> None:
         key = ErasedKey.parse(orders.schema, KEY)
-        forgotten.add(orders.forgotten_file, key, forgotten=LATER, through=None)
+        denylist.add(orders.forgotten_file, key, forgotten=LATER, through=None)
         real(*arguments, **more)
 
     monkeypatch.setattr(pipeline, "append", forget_begins_first)

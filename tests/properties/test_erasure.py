@@ -23,8 +23,8 @@ from strategies.tiers import often
 from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.formats.base import SourceLine
+from cdc_views.landing.denylist import Denylist, sifted
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
-from cdc_views.landing.forgotten import Forgotten, sifted
 from cdc_views.model.schema import TableSchema
 from cdc_views.operations.erasing import forgetting
 from cdc_views.operations.ingest import forgotten_of
@@ -98,7 +98,7 @@ def table_facts(table: Table) -> Iterator[Fact]:
 
 def check_never_back(table: Table, erased: ErasedKey, facts: Sequence[Fact]) -> None:
     """All facts landed again: those of the key, and no others, are held back."""
-    known: Forgotten = forgotten_of(table)
+    known: Denylist = forgotten_of(table)
     mine = [fact for fact in facts if erased.is_about(fact)]
     others = [fact for fact in facts if known.over(table.schema, fact) is None]
     assert mine, "the history has the key"

@@ -18,7 +18,7 @@ from cdc_views.formats.base import SourceLine
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.forms import without_values
 from cdc_views.landing import Position, StreamEvent, StreamLander, formed, land, quarantine_location, tokens
-from cdc_views.landing.forgotten import Entry, Forgotten
+from cdc_views.landing.denylist import Denylist, Entry
 from cdc_views.landing.formed import FormReader
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas import read_schema
@@ -278,10 +278,10 @@ def test_where_keys_were_forgotten_events_are_looked_at_one_by_one(
         raise AssertionError("read at once")
 
     monkeypatch.setattr(FormReader, "read", refused)
-    forgotten = Forgotten(tmp_path / "f.jsonl", secret=b"s", entries={("row", "key"): Entry("key", "row", 1)})
+    forgotten = Denylist(tmp_path / "f.jsonl", secret=b"s", entries={("row", "key"): Entry("key", "row", 1)})
     raw = RawTable(str(tmp_path / "raw"), Relation(orders, Debezium.order))
     lander = StreamLander(raw, Debezium(), "s", forgotten)
-    monkeypatch.setattr(Forgotten, "is_current", lambda self: True)
+    monkeypatch.setattr(Denylist, "is_current", lambda self: True)
     report = lander.land([StreamEvent(Position(1), written(1))], through=Position(1), now=NOW)
     assert report.events == 1
 

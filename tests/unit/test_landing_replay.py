@@ -13,7 +13,7 @@ from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, r
 
 from cdc_views.engines.base import RawTable
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import land, pipeline, replay
+from cdc_views.landing import Position, StreamEvent, StreamLander, land, pipeline, replay
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.relation import Relation
@@ -158,3 +158,11 @@ def test_landing_and_replaying_mix(raw: RawTable, mended: RawTable, tmp_path: Pa
     report = land(mended, FORMAT, [file], now=NOW)
     assert (report.events, report.quarantined) == (1, 1)
     assert (replay(mended, FORMAT, now=NOW).waiting, landed_ids(raw)) == (2, [1, 2, 4, 5])
+
+
+def test_a_stream_that_meets_a_bad_event_after_a_replay_quarantines_it_once(raw: RawTable, mended: RawTable) -> None:
+    replay(mended, FORMAT, now=NOW)
+    bad = [StreamEvent(Position(1), b"worse")]
+    for events, through in ((bad, 1), ([], 1), (bad, 2)):
+        StreamLander(mended, FORMAT, "slot").land(events, through=Position(through), now=NOW)
+    assert sorted(row["event"] for row in quarantined(raw) if row["replay"] is None) == [b"nonsense", b"worse"]

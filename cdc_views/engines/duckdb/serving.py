@@ -12,9 +12,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
+from cdc_views.landing.checkpoints import hooks, sum_up
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan import names
 from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.nodes import Source

@@ -17,9 +17,9 @@ from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
+from cdc_views.landing.checkpoints import hooks, sum_up
 from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, delta_errors, recording
 from cdc_views.landing.digests import note_commit
-from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Source
 from cdc_views.sql.dialects import dialect

@@ -1,4 +1,4 @@
-"""Which columns of a found table hold the event, and each row as the text that the raw format's adapter takes.
+"""Which columns of an external table hold the event, and each row as the text that the raw format's adapter takes.
 
 =========  =========================================================================================================
 shape      columns
@@ -27,7 +27,7 @@ from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.debezium.notices import split_metadata
 from cdc_views.formats.debezium_cassandra.shape import sanitized
 from cdc_views.formats.key_value.format import KeyValue
-from cdc_views.landing.external.texts import Place, Writer, embedded, is_text, plain_type, utf8, writer_of
+from cdc_views.landing.external.texts import ValuePlace, Writer, embedded, is_text, plain_type, utf8, writer_of
 from cdc_views.model.schema import TableSchema
 
 _RECORD = ("key", "value", "topic", "partition", "offset", "timestamp")
@@ -63,7 +63,7 @@ RowReader = Callable[[Mapping[str, Any]], EventText]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a found table's rows read: the raw format, the source table, the shape, and columns that are the sink's own."""
+    """How an external table's rows read: the raw format, the source table, the shape, and columns that are the sink's own."""
 
     format_name: str
     schema: TableSchema
@@ -163,7 +163,7 @@ def _brief(kind: pa.DataType) -> str:
 
 def _whole(reading: Reading, columns: pa.Schema) -> Writer:
     """The row itself is the event."""
-    place = Place(
+    place = ValuePlace(
         reading.schema, is_event=reading.shape is Shape.EVENT, is_row=reading.shape is Shape.ROW, ignored=reading.ignored
     )
     return writer_of(pa.struct(list(columns)), place)
@@ -189,7 +189,7 @@ def _member(reading: Reading, field: pa.Field, name: str) -> Writer:
         return lambda key: "null" if key is None else _key(utf8("key", key))
     is_event = pa.types.is_struct(field.type) and {"op", "source"} <= {part.name for part in field.type}
     is_row = name in ("key", "value") and not is_event
-    place = Place(reading.schema, is_event=is_event, is_row=is_row, clock="ms" if name == "timestamp" else "")
+    place = ValuePlace(reading.schema, is_event=is_event, is_row=is_row, clock="ms" if name == "timestamp" else "")
     try:
         return writer_of(field.type, place)
     except UsageError as error:

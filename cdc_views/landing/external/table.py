@@ -1,4 +1,4 @@
-"""A found table as it is: its version, its files, and the rows of each; never written to."""
+"""An external table as it is: its version, its files, and the rows of each; never written to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAPPING = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class ExternalFile:
     """One active file.
 
     Attributes:
@@ -52,14 +52,14 @@ class FoundFile:
 
 
 @dataclass(frozen=True)
-class FoundTable:
-    """A found table at one version."""
+class ExternalTable:
+    """An external table at one version."""
 
     location: str
     delta: DeltaTable
 
     @classmethod
-    def open(cls, location: str) -> FoundTable:
+    def open(cls, location: str) -> ExternalTable:
         """Return the table at its newest version.
 
         Raises:
@@ -75,11 +75,11 @@ class FoundTable:
         found._check()
         return found
 
-    def at(self, version: int) -> FoundTable | None:
+    def at(self, version: int) -> ExternalTable | None:
         """Return the table as it was at a version, None where its log does not reach back there."""
         try:
             with delta_errors(self.location):
-                before = FoundTable(self.location, DeltaTable(self.location, version=version))
+                before = ExternalTable(self.location, DeltaTable(self.location, version=version))
                 before.files  # noqa: B018 - deletion vectors of that version may be gone as well
         except EngineError:
             return None
@@ -122,7 +122,7 @@ class FoundTable:
         return frozenset(self.delta.metadata().partition_columns)
 
     @cached_property
-    def files(self) -> tuple[FoundFile, ...]:
+    def files(self) -> tuple[ExternalFile, ...]:
         """The active files, oldest first."""
         with delta_errors(self.location):
             actions = pa.table(self.delta.get_add_actions(flatten=True))
@@ -132,7 +132,7 @@ class FoundTable:
             raise EngineError(f"{self.location}: deletion vectors of {sorted(kept)[0]} belong to no file of the table")
         return tuple(sorted(found, key=lambda file: (file.written_at, file.path)))
 
-    def _file(self, row: int, actions: pa.Table, kept: dict[str, pa.BooleanArray]) -> FoundFile:
+    def _file(self, row: int, actions: pa.Table, kept: dict[str, pa.BooleanArray]) -> ExternalFile:
         path = unquote(actions.column("path")[row].as_py())
         if is_url(path) or path.startswith("/"):
             raise UnsupportedError(
@@ -141,7 +141,7 @@ class FoundTable:
         partition = {name: actions.column(f"partition.{name}")[row] for name in self.partitions}
         mask = kept.pop(f"{_plain(self.delta.table_uri)}/{unquote(path)}", None)
         written_at = actions.column("modification_time")[row].as_py() * 1000
-        return FoundFile(path, actions.column("size_bytes")[row].as_py(), written_at, partition, mask)
+        return ExternalFile(path, actions.column("size_bytes")[row].as_py(), written_at, partition, mask)
 
     def _kept_rows(self) -> dict[str, pa.BooleanArray]:
         if "deletionVectors" not in (self.delta.protocol().reader_features or ()):
@@ -151,7 +151,7 @@ class FoundTable:
         masks = zip(found["filepath"], found["selection_vector"], strict=True)
         return {_plain(uri): pa.array(mask, pa.bool_()) for uri, mask in masks}
 
-    def batches(self, file: FoundFile, *, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    def batches(self, file: ExternalFile, *, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
         """Yield batches of a file's rows that are there, each with the rows' numbers in the file, from 1.
 
         Columns are as the file has them, and the partition columns. Raises `EngineError` where it cannot be read.
@@ -161,7 +161,7 @@ class FoundTable:
         except (pa.ArrowException, OSError) as error:
             raise EngineError(f"{self.location}: {file.path} cannot be read: {error}") from error
 
-    def _batches(self, file: FoundFile, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    def _batches(self, file: ExternalFile, rows: int) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
         filesystem = pa_fs.PyFileSystem(DeltaStorageHandler(self.delta.table_uri))
         with pq.ParquetFile(filesystem.open_input_file(file.path), coerce_int96_timestamp_unit="us") as parquet:
             start = 0

@@ -33,7 +33,7 @@ _PARTS = ("before", "after", "source", "transaction")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """Where in an event a value stands.
 
     Attributes:
@@ -52,29 +52,29 @@ class Place:
     clock: str = ""
     ignored: frozenset[str] = frozenset()
 
-    def member(self, name: str, kind: pa.DataType) -> Place:
+    def member(self, name: str, kind: pa.DataType) -> ValuePlace:
         """The place of a struct's member of that Arrow type."""
         if self.is_row and self.schema.has(name):
             is_cell = pa.types.is_struct(kind) and "value" in _names(kind) and _names(kind) <= _CELL
             column = self.schema.column(name).type
-            return _Cell(self.schema, kind=column) if is_cell else Place(self.schema, kind=column)
+            return _Cell(self.schema, kind=column) if is_cell else ValuePlace(self.schema, kind=column)
         if isinstance(self.kind, Udt | TupleOf):
-            return Place(self.schema, kind=self.kind.field_type(name) if isinstance(self.kind, Udt) else self.kind)
+            return ValuePlace(self.schema, kind=self.kind.field_type(name) if isinstance(self.kind, Udt) else self.kind)
         is_row = self.is_event and name in ("before", "after")
-        return Place(self.schema, is_row=is_row, clock=_clock(name))
+        return ValuePlace(self.schema, is_row=is_row, clock=_clock(name))
 
-    def part(self, *kinds: type, name: str) -> Place:
+    def part(self, *kinds: type, name: str) -> ValuePlace:
         """The place of a collection's elements: `name` is the attribute of its logical type, one of `kinds`."""
-        return Place(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
+        return ValuePlace(self.schema, kind=getattr(self.kind, name) if isinstance(self.kind, kinds) else None)
 
 
-class _Cell(Place):
+class _Cell(ValuePlace):
     """A column as Debezium's Cassandra connector sends it: `{value, deletion_ts, set}`."""
 
     __slots__ = ()
 
-    def member(self, name: str, kind: pa.DataType) -> Place:
-        return Place(self.schema, kind=self.kind) if name == "value" else Place(self.schema, clock=_clock(name))
+    def member(self, name: str, kind: pa.DataType) -> ValuePlace:
+        return ValuePlace(self.schema, kind=self.kind) if name == "value" else ValuePlace(self.schema, clock=_clock(name))
 
 
 def _clock(name: str) -> str:
@@ -120,7 +120,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def writer_of(kind: pa.DataType, place: Place) -> Writer:
+def writer_of(kind: pa.DataType, place: ValuePlace) -> Writer:
     """Return what writes values of an Arrow type that stand at `place`; null is `null`.
 
     Raises `UsageError` for a type that no event has.
@@ -131,7 +131,7 @@ def writer_of(kind: pa.DataType, place: Place) -> Writer:
     return lambda value: "null" if value is None else write(value)
 
 
-def _nested(kind: pa.DataType, place: Place) -> Writer | None:
+def _nested(kind: pa.DataType, place: ValuePlace) -> Writer | None:
     if pa.types.is_struct(kind):
         return _struct(kind, place)
     if pa.types.is_map(kind):
@@ -146,7 +146,7 @@ def _nested(kind: pa.DataType, place: Place) -> Writer | None:
     return None
 
 
-def _struct(kind: pa.StructType, place: Place) -> Writer:
+def _struct(kind: pa.StructType, place: ValuePlace) -> Writer:
     names = _source_names(kind, place)
     if not isinstance(place.kind, Udt) and (_names(kind) >= {"scale", "value"} or "wkb" in _names(kind)):
         place = replace(place, kind=None)  # Debezium's structs of base64, whatever the column is
@@ -162,7 +162,7 @@ def _struct(kind: pa.StructType, place: Place) -> Writer:
     return write
 
 
-def _member(field: pa.Field, place: Place, *, name: str) -> Writer:
+def _member(field: pa.Field, place: ValuePlace, *, name: str) -> Writer:
     if place.is_event and name in _PARTS and is_text(field.type):
         return lambda value: "null" if value is None else embedded(name, value)
     try:
@@ -171,7 +171,7 @@ def _member(field: pa.Field, place: Place, *, name: str) -> Writer:
         raise UsageError(f"{field.name}: {error}") from error
 
 
-def _source_names(kind: pa.StructType, place: Place) -> dict[str, str]:
+def _source_names(kind: pa.StructType, place: ValuePlace) -> dict[str, str]:
     """The source's names of columns that a sink renamed for its own sake (`a-b` to `a_b`), where only one can be meant."""
     if not place.is_row:
         return {}
@@ -183,7 +183,7 @@ def _source_names(kind: pa.StructType, place: Place) -> dict[str, str]:
     return {n: found[n] for n in taken if n in found and not place.schema.has(n) and found[n] not in taken}
 
 
-def _map(kind: pa.MapType, place: Place) -> Writer:
+def _map(kind: pa.MapType, place: ValuePlace) -> Writer:
     key = writer_of(kind.key_type, place.part(MapOf, name="key"))
     value = writer_of(kind.item_type, place.part(MapOf, name="value"))
     if is_text(kind.key_type) and not is_binary(kind.key_type):
@@ -196,13 +196,13 @@ def _is_entry(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and _names(kind) == {"key", "value"}
 
 
-def _entries(kind: pa.StructType, place: Place) -> Writer:
+def _entries(kind: pa.StructType, place: ValuePlace) -> Writer:
     """A map that is a list of entries, written as `_map` writes one."""
     write = _map(pa.map_(kind.field("key").type, kind.field("value").type), place)
     return lambda entries: write([(entry["key"], entry["value"]) for entry in entries])
 
 
-def _times(kind: pa.DataType, place: Place) -> Writer | None:
+def _times(kind: pa.DataType, place: ValuePlace) -> Writer | None:
     types = pa.types
     if types.is_timestamp(kind):
         nanos, unit = _NANOS[kind.unit], _NANOS.get(place.clock)
@@ -216,7 +216,7 @@ def _times(kind: pa.DataType, place: Place) -> Writer | None:
     return (lambda value: f'"{date_text(value)}"') if types.is_date32(kind) else None
 
 
-def _scalar(kind: pa.DataType, place: Place) -> Writer | None:
+def _scalar(kind: pa.DataType, place: ValuePlace) -> Writer | None:
     types = pa.types
     if types.is_null(kind):
         return str
@@ -236,7 +236,7 @@ def _not_finite(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _bytes(place: Place) -> Writer:
+def _bytes(place: ValuePlace) -> Writer:
     """Bytes as hex in a blob, as base64 where Connect's numbers are bytes, as the text they hold in any other column."""
     if place.kind is None or contains(place.kind, Kind.DECIMAL) or contains(place.kind, Kind.VARINT):
         return lambda value: f'"{base64.b64encode(value).decode()}"'

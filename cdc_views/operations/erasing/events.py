@@ -13,7 +13,7 @@ from cdc_views.errors import MalformedEventError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.quarantine import SETTLED
+from cdc_views.landing.quarantine import RESOLVED
 from cdc_views.operations.erasing.rewriting import rewrite
 from cdc_views.rules.facts import Fact
 from cdc_views.state.tail import ERASURE
@@ -42,7 +42,7 @@ def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_found: boo
     """Return whose the events in the quarantine at `location` are; `is_found`: rows of a found table."""
     known = Attributed()
     for row in _with_bytes(location):
-        if row["replay"] == SETTLED:
+        if row["replay"] == RESOLVED:
             known.fragments.append(row["event_id"])
             continue
         place = {"line": 0, "offset": 0} if is_found else {"line": row["line"], "offset": row["offset"]}
@@ -76,7 +76,7 @@ def _emptied(rows: pa.Table, reasons: dict[str, str]) -> pa.Table:
     for at, name in enumerate(names):
         if name in reasons:
             columns["reason"][at], columns["event"][at] = reasons[name], b""
-            columns["replay"][at] = columns["replay"][at] or SETTLED
+            columns["replay"][at] = columns["replay"][at] or RESOLVED
     for name, values in columns.items():
         index = rows.schema.get_field_index(name)
         rows = rows.set_column(index, rows.field(index), pa.array(values, rows.field(index).type))

@@ -22,11 +22,11 @@ from deltalake import DeltaTable, Transaction
 from cdc_views.errors import EngineError, MalformedEventError, UnsupportedError
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.denylist import Denylist, Entry, add, latest_written
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.forgotten import Entry, Forgotten, add, latest_written
-from cdc_views.landing.purging import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
+from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.erasing.dead_letters import Letters, letters_about
 from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
@@ -311,7 +311,7 @@ class _Forgetting:
         )
 
     def _reason(self) -> str:
-        entry = Forgotten.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
+        entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
         return entry.reason()
 
     def _count(self, place: Place, rows: int) -> None:
@@ -343,7 +343,7 @@ class _Forgetting:
 def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) -> None:
     """Let events of a forgotten key land again, but those that were removed; also those that nothing dates."""
     known = ErasedKey.parse(table.schema, key)
-    entry = Forgotten.read(table.forgotten_file).entry(known)
+    entry = Denylist.read(table.forgotten_file).entry(known)
     if entry is None:
         raise UnsupportedError(f"{table.name}: that key was not forgotten", remedy="forget it first, or check the key")
     add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)

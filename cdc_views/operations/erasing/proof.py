@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.erased_keys import ErasedKey
-from cdc_views.landing.purging import LOG, active_files
+from cdc_views.landing.vacuum import LOG, active_files
 from cdc_views.operations.erasing.places import Holds, Place
 from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.operations.erasing.values_to_erase import Needles

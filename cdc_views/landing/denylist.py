@@ -100,7 +100,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Denylist:
     """The forgotten keys of one table, as its file was when it was read."""
 
     file: Path
@@ -109,7 +109,7 @@ class Forgotten:
     seen: tuple[int, int] | None = None
 
     @classmethod
-    def read(cls, file: Path) -> Forgotten:
+    def read(cls, file: Path) -> Denylist:
         """Return the keys in `file`, none where it is not there; raises `ConfigError` where the secret is not theirs."""
         seen = _stamp(file)
         if seen is None:
@@ -132,9 +132,9 @@ class Forgotten:
         """Whether the file is still as it was read."""
         return _stamp(self.file) == self.seen
 
-    def reread(self) -> Forgotten:
+    def reread(self) -> Denylist:
         """Return the keys as they are now."""
-        return self if self.is_current() else Forgotten.read(self.file)
+        return self if self.is_current() else Denylist.read(self.file)
 
     def entry(self, key: ErasedKey) -> Entry | None:
         """Return what is known of a key."""
@@ -164,7 +164,7 @@ def add(
     """Remember a key, in one step; a run that is killed leaves the file as it was or whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     secret = read_secret(file.parent) or _made_secret(file.parent)
-    Forgotten.read(file)  # which checks the secret
+    Denylist.read(file)  # which checks the secret
     before = file.read_text("utf-8") if file.exists() else json.dumps({"check": _hash(secret, _CHECK)}) + "\n"
     line = {
         "key": _hash(secret, key.canonical()),
@@ -192,7 +192,7 @@ def read_secret(folder: Path) -> bytes | None:
 
 
 def sifted(
-    forgotten: Forgotten, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
+    forgotten: Denylist, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
 ) -> tuple[list[Fact], str]:
     """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""
     kept: list[Fact] = []

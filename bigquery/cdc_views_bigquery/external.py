@@ -19,10 +19,10 @@ import pyarrow as pa
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
 from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
-from cdc_views.landing.forgotten import Forgotten
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
 from cdc_views.rules.instants import micros
@@ -37,7 +37,7 @@ _SETTING = "found"
 
 @dataclass(slots=True)
 class Adapting:
-    """Brings a derived raw table up to date with the found table `name`; `setting` decides how events read."""
+    """Brings a derived raw table up to date with the external table `name`; `setting` decides how events read."""
 
     incoming: Incoming
     name: str
@@ -45,7 +45,7 @@ class Adapting:
     setting: str
     names: SinkColumns
     now: datetime
-    forgotten: Forgotten | None = None
+    forgotten: Denylist | None = None
 
     def run(self) -> Adaptation:
         """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
@@ -59,12 +59,12 @@ class Adapting:
         known = self.incoming.marks(_SETTING).get(_SETTING, "")
         setting = hashlib.sha256(f"{self.name}\0{self.setting}\0{self.names}".encode()).hexdigest()
         is_full = known != setting or self._has_gone()
-        found = self._fresh(is_full=is_full)
-        if not (found.num_rows or is_full):
+        fresh = self._fresh(is_full=is_full)
+        if not (fresh.num_rows or is_full):
             return Adaptation()
-        digests = found.column(_DIGEST).to_pylist()
+        digests = fresh.column(_DIGEST).to_pylist()
         decoder = Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
-        batch = self._batch(decoder, found.drop_columns([_DIGEST]), digests)
+        batch = self._batch(decoder, fresh.drop_columns([_DIGEST]), digests)
         rows = batch.rows()
         # a row goes to quarantine once, however often it is there
         rejected = list({one.event.event_id: one for one in batch.rejected}.values())
@@ -84,23 +84,23 @@ class Adapting:
 
     def _has_gone(self) -> bool:
         """Whether a row that was taken in is not there any more."""
-        digests = f"SELECT MD5(TO_JSON_STRING(_found)) FROM {quoted(self.name)} AS _found"
+        digests = f"SELECT MD5(TO_JSON_STRING(_row)) FROM {quoted(self.name)} AS _row"
         text = f"SELECT COUNT(*) AS gone FROM {quoted(self.incoming.name + TAKEN)} WHERE digest NOT IN ({digests})"
         (counted,) = self.incoming.connection.rows(text, what=f"looking for rows that are gone from {self.name}").to_pylist()
         return bool(counted["gone"])
 
     def _fresh(self, *, is_full: bool) -> pa.Table:
         """The rows that were not taken in yet, each with its digest."""
-        digest = "MD5(TO_JSON_STRING(_found))"
+        digest = "MD5(TO_JSON_STRING(_row))"
         known = "" if is_full else f" WHERE {digest} NOT IN (SELECT digest FROM {quoted(self.incoming.name + TAKEN)})"
-        text = f"SELECT _found.*, {digest} AS {_DIGEST} FROM {quoted(self.name)} AS _found{known}"
+        text = f"SELECT _row.*, {digest} AS {_DIGEST} FROM {quoted(self.name)} AS _row{known}"
         return self.incoming.connection.rows(text, what=f"reading {self.name}")
 
-    def _batch(self, decoder: Decoder, found: pa.Table, digests: Sequence[bytes]) -> Batch:
+    def _batch(self, decoder: Decoder, fresh: pa.Table, digests: Sequence[bytes]) -> Batch:
         """The rows as events, each known by its digest, as rows have no numbers."""
         schema = decoder.raw.relation.schema
-        check_is_exact(found.schema, schema=schema, scales=self.names.scales, where=self.name)
-        rows = arranged(found, format_name=self.format.name, schema=schema, names=self.names)
+        check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
+        rows = arranged(fresh, format_name=self.format.name, schema=schema, names=self.names)
         reading = Reading.of(self.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
         read = reading.reader(rows.schema, where=self.name)
         batch = Batch(decoder, fit=rows_that_fit)

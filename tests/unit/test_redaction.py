@@ -13,7 +13,7 @@ from cdc_views.api import Project
 from cdc_views.cli import main
 from cdc_views.errors import MalformedEventError
 from cdc_views.landing import quarantine_location
-from cdc_views.landing.discretion import without_values
+from cdc_views.landing.redaction import without_values
 from cdc_views.model.types import LogicalType
 from cdc_views.rules.codec.jsonread import from_json, parse_json
 from cdc_views.schemas.cql.reader import parse_type, read_cql

@@ -1,7 +1,7 @@
-"""`adapt`: a found table's rows into a derived raw table, so that it shows the found table as it is now.
+"""`adapt`: an external table's rows into a derived raw table, so that it shows the external table as it is now.
 
-The derived table is a function of one version of the found table, of the schema and of the raw format. It remembers
-which, in transaction ids of the commit that adds the rows. While files were only added to the found table since, only
+The derived table is a function of one version of the external table, of the schema and of the raw format. It remembers
+which, in transaction ids of the commit that adds the rows. While files were only added to the external table since, only
 those are adapted. Once any has gone (`OPTIMIZE`, `DELETE`), or schema, format or cdc-views changed, all are: one commit
 takes the old rows away and puts the new ones there. Nothing but time is lost when the derived table is deleted.
 
@@ -14,7 +14,7 @@ import hashlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,9 +24,9 @@ from cdc_views.errors import UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.delta import append, delta_errors, overwrite, recorded
+from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
-from cdc_views.landing.external.table import FoundFile, FoundTable
-from cdc_views.landing.forgotten import Forgotten
+from cdc_views.landing.external.table import ExternalFile, ExternalTable
 from cdc_views.landing.pipeline import Batch, check_current
 from cdc_views.landing.quarantine import RawEvent, clear_quarantine, put
 from cdc_views.landing.raw_table import create_raw, exists, is_ours, open_raw, recreate_raw
@@ -34,9 +34,9 @@ from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
 
 BATCH_ROWS = 10_000
-"""Rows of a found table in memory at once."""
+"""Rows of an external table in memory at once."""
 ADAPTED = "found:version"
-"""The transaction id by which the derived table says which version of the found one it is made from."""
+"""The transaction id by which the derived table says which version of the external one it is made from."""
 _SETTING = "found:setting"
 _NOTHING = -1
 """What a derived table that holds nothing yet has recorded."""
@@ -64,14 +64,14 @@ def adapt(
     *,
     setting: str,
     batch_rows: int = BATCH_ROWS,
-    forgotten: Forgotten | None = None,
+    forgotten: Denylist | None = None,
 ) -> Adaptation:
-    """Bring the raw table derived from the found table at `location` up to date; does nothing where it is.
+    """Bring the raw table derived from the external table at `location` up to date; does nothing where it is.
 
     Facts have landed when their file was written, so that no clock is read.
 
     Args:
-        location: The found table; it is only read.
+        location: The external table; it is only read.
         derived: Where to keep its facts, and what their columns mean; created if it is not there.
         format: How an event reads.
         setting: A text of whatever decides how events read: schema, options, versions. Another one: all is read anew.
@@ -83,49 +83,55 @@ def adapt(
         EngineError: A table cannot be read or written.
         TransientError: Other processes kept adapting first.
     """
+    decoder = Decoder(derived, format, 0, forgotten)
 
     def attempt() -> Adaptation:
-        known = forgotten and forgotten.reread()
-        return _Adapting(FoundTable.open(location), derived, format, setting, batch_rows, known).run()
+        return _Attempt(ExternalTable.open(location), decoder.reread(), setting, batch_rows).run()
 
     return retried(attempt, what=f"{derived.location}: other processes kept adapting {location}; run it again")
 
 
 @dataclass(slots=True)
-class _Adapting:
-    """One attempt."""
+class _Attempt:
+    """One attempt; `decoder` is every file's but for its landing time."""
 
-    found: FoundTable
-    derived: RawTable
-    format: RawFormat
+    external: ExternalTable
+    decoder: Decoder
     setting: str
     batch_rows: int
-    forgotten: Forgotten | None
     reading: Reading = field(init=False)
     events: int = 0
     facts: int = 0
     quarantined: int = 0
 
+    @property
+    def derived(self) -> RawTable:
+        return self.decoder.raw
+
+    @property
+    def format(self) -> RawFormat:
+        return self.decoder.format
+
     def run(self) -> Adaptation:
-        found = self.found
+        external = self.external
         self.reading = Reading.of(
             self.format.name,
             self.derived.relation.schema,
-            columns=found.columns,
-            partitions=found.partitions,
-            where=found.location,
+            columns=external.columns,
+            partitions=external.partitions,
+            where=external.location,
         )
         table = self._table()
         version = recorded(table, ADAPTED)
-        if version == found.version:
+        if version == external.version:
             return Adaptation()
         fresh = self._fresh(version)
         if fresh is None:
             clear_quarantine(self.derived)
-        files = found.files if fresh is None else fresh
-        state = {ADAPTED: found.version, _SETTING: self._setting_number()}
+        files = external.files if fresh is None else fresh
+        state = {ADAPTED: external.version, _SETTING: self._setting_number()}
         with _spooled(self.derived.relation.arrow_schema(), self._rows(files)) as rows:
-            check_current(Decoder(self.derived, self.format, 0, self.forgotten), source=self.derived.location)
+            check_current(self.decoder, source=self.derived.location)
             (overwrite if fresh is None else append)(table, rows, transactions=state)
         return Adaptation(len(files), self.events, self.facts, self.quarantined, is_rebuilt=fresh is None)
 
@@ -138,35 +144,35 @@ class _Adapting:
         if made_for == self._setting_number():
             return table
         if made_for in (None, _NOTHING) and _is_fit(self.derived, self.format):
-            return table  # somebody else has just made it for the same setting: not to be taken away from them
+            return table  # somebody else has just made it for the same setting, and would lose its rows
         nothing = dict.fromkeys((ADAPTED, _SETTING), _NOTHING)
         return recreate_raw(self.derived, format_name=self.format.name, transactions=nothing)
 
     def _setting_number(self) -> int:
         """A number of whatever decides how events read, as Delta keeps one under a transaction id."""
-        digest = hashlib.sha256(f"{self.found.table_id}\0{self.setting}".encode()).digest()
+        digest = hashlib.sha256(f"{self.external.table_id}\0{self.setting}".encode()).digest()
         return int.from_bytes(digest[:8], "big") & _BITS_63
 
-    def _fresh(self, version: int | None) -> tuple[FoundFile, ...] | None:
+    def _fresh(self, version: int | None) -> tuple[ExternalFile, ...] | None:
         """The files that came since `version`; None where one has gone since, or the log does not reach back."""
-        before = self.found.at(version) if version is not None and version >= 0 else None
+        before = self.external.at(version) if version is not None and version >= 0 else None
         if before is None:
             return None
         known = {file.identity for file in before.files}
-        now = {file.identity for file in self.found.files}
-        return tuple(file for file in self.found.files if file.identity not in known) if known <= now else None
+        now = {file.identity for file in self.external.files}
+        return tuple(file for file in self.external.files if file.identity not in known) if known <= now else None
 
-    def _rows(self, files: Iterable[FoundFile]) -> Iterator[pa.Table]:
+    def _rows(self, files: Iterable[ExternalFile]) -> Iterator[pa.Table]:
         for file in files:
-            decoder = Decoder(self.derived, self.format, file.written_at, self.forgotten)
+            decoder = replace(self.decoder, landed_at=file.written_at)
             reader: RowReader | None = None
-            for batch, numbers in self.found.batches(file, rows=self.batch_rows):
+            for batch, numbers in self.external.batches(file, rows=self.batch_rows):
                 if reader is None:
-                    reader = self.reading.reader(batch.schema, where=f"{self.found.location}: {file.path}")
+                    reader = self.reading.reader(batch.schema, where=f"{self.external.location}: {file.path}")
                 plain = pa.Table.from_batches([batch]).cast(plain_columns(batch.schema))
                 yield self._adapted(file, decoder, zip(numbers, map(reader, plain.to_pylist()), strict=True))
 
-    def _adapted(self, file: FoundFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
+    def _adapted(self, file: ExternalFile, decoder: Decoder, texts: Iterable[tuple[int, EventText]]) -> pa.Table:
         """The rows of some of a file's events; the others go to quarantine."""
         batch = Batch(decoder)
         for number, text in texts:

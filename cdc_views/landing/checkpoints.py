@@ -33,14 +33,15 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 
 def hooks(location: str) -> PostCommitHookProperties | None:
     """Return what deltalake does after a commit to a table: nothing where `sum_up` is called instead."""
-    return None if _log_of(location) is None else _NOTHING_AFTER
+    return None if local_folder(location) is None else _NOTHING_AFTER
 
 
 def sum_up(table: DeltaTable) -> None:
     """Write a checkpoint of the version that a table is open at where one is due; call it after a commit."""
-    log = _log_of(table.table_uri)
-    if log is None:
+    folder = local_folder(table.table_uri)
+    if folder is None:
         return
+    log = folder / LOG
     version, actions = _last_checkpoint(log)
     every = int(dict(table.metadata().configuration).get(_INTERVAL, _USUAL))
     if table.version() - version >= max(every, min(actions // SHARE, MOST_COMMITS)):
@@ -52,8 +53,8 @@ def sum_up(table: DeltaTable) -> None:
 def _last_checkpoint(log: Path) -> tuple[int, int]:
     """Version of the last checkpoint, 0 for none, and how many actions it has."""
     try:
-        told = json.loads((log / "_last_checkpoint").read_text("utf-8"))
-        return int(told["version"]), int(told["size"])
+        last = json.loads((log / "_last_checkpoint").read_text("utf-8"))
+        return int(last["version"]), int(last["size"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0, 0
 
@@ -103,7 +104,8 @@ def remove(path: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
-def _log_of(location: str) -> Path | None:
+def local_folder(location: str) -> Path | None:
+    """Return the folder of a Delta table on a local disk, by its path or `file://` URL; None for one elsewhere."""
     if "://" in location and not location.startswith("file://"):
         return None
-    return Path(unquote(location.removeprefix("file://"))) / LOG
+    return Path(unquote(location.removeprefix("file://")))
