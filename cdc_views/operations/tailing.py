@@ -37,7 +37,7 @@ _ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedFacts:
     """What landed between two versions of a raw table.
 
     Attributes:
@@ -57,17 +57,17 @@ def current_version(table: TableContext) -> int:
     return BEFORE_ALL if raw is None else raw.version()
 
 
-def landed_after(table: TableContext, version: int) -> Landed:
+def landed_after(table: TableContext, version: int) -> LandedFacts:
     """Return what landed in the table after a version of its raw table."""
     raw = _opened(table)
     if raw is None:
-        return Landed(BEFORE_ALL, iter(()))
+        return LandedFacts(BEFORE_ALL, iter(()))
     if version == BEFORE_ALL:
-        return Landed(raw.version(), _lines(table.relation, raw, _by_age(raw)))
+        return LandedFacts(raw.version(), _lines(table.relation, raw, _by_age(raw)))
     tail = tail_of(raw, after=version)
     note = f"{table.name}: {tail.rebuild}; what landed meanwhile may be missing here" if tail.rebuild else ""
     mine = set(tail.files)
-    return Landed(tail.version, _lines(table.relation, raw, (path for path in _by_age(raw) if path in mine)), note)
+    return LandedFacts(tail.version, _lines(table.relation, raw, (path for path in _by_age(raw) if path in mine)), note)
 
 
 def _opened(table: TableContext) -> DeltaTable | None:

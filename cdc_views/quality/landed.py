@@ -23,7 +23,7 @@ MOST_FACTS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedSample:
     """Facts of the sample, and truncates, in what was looked at: `looked_at` raw facts; `is_whole`: all there are."""
 
     facts: list[Fact]
@@ -39,7 +39,7 @@ class _Group:
     rows: range
 
 
-def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> Landed:
+def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> LandedSample:
     """Return what raw has of the sample; `seed` draws what is looked at, the newest file always."""
     raw = sample.sources.raw
     snapshot = snapshot_of(raw, version=sample.sources.raw_version)
@@ -47,11 +47,11 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> Landed:
     looked_at = 0
     for group in _drawn(snapshot, Random(seed)):
         if looked_at >= most:
-            return Landed(_of_groups(sample, groups), looked_at, is_whole=False)
+            return LandedSample(_of_groups(sample, groups), looked_at, is_whole=False)
         groups.append(group)
         looked_at += len(group.rows)
     rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
-    return Landed(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
+    return LandedSample(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
 
 
 def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
@@ -82,4 +82,4 @@ def _of_groups(sample: Sample, groups: list[_Group]) -> list[Fact]:
     return found
 
 
-__all__ = ["MOST_FACTS", "Landed", "landed"]
+__all__ = ["MOST_FACTS", "LandedSample", "landed"]

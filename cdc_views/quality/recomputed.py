@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.quality.landed import Landed, landed
+from cdc_views.quality.landed import LandedSample, landed
 from cdc_views.quality.sampling import Identity, Mismatch, Sample, differences, draw, expected_rows, kept_facts, shown_rows
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import Row
@@ -24,7 +24,7 @@ class Recomputed:
     """
 
     sample: Sample
-    landed: Landed
+    landed: LandedSample
     kept: list[Fact]
     expected: list[Row]
     as_of: int

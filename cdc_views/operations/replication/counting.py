@@ -41,7 +41,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class NodeProgress:
     """What landed from one node: the newest place in its log, and when its last event landed (µs)."""
 
     newest: tuple[str, int]
@@ -74,7 +74,7 @@ class Reader:
         self.raw, self._engine, self._snapshot = raw, DuckDbEngine(), snapshot_of(raw)
         statements = Statements(raw.relation, from_clause(self._snapshot, raw), landed_as_of=landed_as_of)
         self.landed = {
-            row[NODE]: Landed((row[NEWEST]["segment"], row[NEWEST]["position"]), row[LANDED])
+            row[NODE]: NodeProgress((row[NEWEST]["segment"], row[NEWEST]["position"]), row[LANDED])
             for row in self.rows(statements.landed()).to_pylist()
         }
         """What landed from each node, by name."""
@@ -170,7 +170,7 @@ class Counted:
                 found.append(Behind(node, _witness(lacking)[0]))
         return found
 
-    def report(self, node: str, landed: Landed | None, *, quiet_since: int, after: int) -> NodeReport:
+    def report(self, node: str, landed: NodeProgress | None, *, quiet_since: int, after: int) -> NodeReport:
         """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
         seen, lacking = self.seen(node), self.lacking(node)
         standing = Standing.OK
