@@ -1,4 +1,4 @@
-"""What commands say of what is not shown: rows of found tables that are no events, and facts that landed too late."""
+"""What commands say of what is not shown: rows of external tables that are no events, and facts that landed too late."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Batch:
         facts, reason = _filtered(self.decoder, event, facts)
         if reason:
             self.reject(event, reason, is_forgotten=True)
-            event = event._replace(content=NOT_KEPT)
+            event = event._replace(content=NOT_KEPT)  # should the newer part not fit, quarantine must not keep the older one
         # an event without any facts has landed too; one whose facts were all dropped has not
         if facts or not reason:
             self._decoded.append(_Decoded(number, event, facts))
@@ -186,13 +186,12 @@ def check_current(decoder: Decoder, *, source: str) -> None:
 def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Mapping[str, int], source: str) -> None:
     """Append the rows of `batch` to a raw table of Delta's, with `transactions`, in one commit.
 
-    So there is no moment at which rows are there without how far their source is read, or the other way round.
-
     Raises:
         ConflictError: Somebody else committed first, or keys were forgotten meanwhile; nothing was written.
         TransientError: One of the batch's own keys was forgotten meanwhile.
     """
     check_current(batch.decoder, source=source)
+    # in one commit: rows without their position would land twice, a position without its rows would lose them
     try:
         append(table, rows, transactions=transactions)
     except EngineError as error:
@@ -201,6 +200,7 @@ def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Map
             raise
         batch.check_forgotten()
         raise ConflictError(str(error)) from error
+    # whoever forgot a key meanwhile may have looked for its rows before they were there
     if not batch.decoder.is_current():
         batch.check_forgotten()
 

@@ -192,6 +192,7 @@ def _after(known: Position | None, events: Sequence[StreamEvent]) -> list[Stream
 
 def _new_of(known: Position | None, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
     reached = known
+    # by position alone, never by content: equal events at two positions are two events, and the merge takes both for one
     for event in events:
         if reached is not None and event.position <= reached:
             continue

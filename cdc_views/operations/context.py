@@ -205,7 +205,7 @@ class TableContext:
 
     @property
     def raw(self) -> RawTable:
-        """The raw table in the canonical layout; of a found table the one derived from it, in a place of its own."""
+        """The raw table in the canonical layout; of an external table the one derived from it, in a place of its own."""
         from cdc_views.storage.relation import RawTable
 
         if not self.is_found:

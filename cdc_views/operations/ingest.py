@@ -90,7 +90,7 @@ def _setting(table: TableContext) -> str:
 
 
 def quarantine_note(table: TableContext) -> str:
-    """Return what to say of rows of a found table that are no events; empty where there are none."""
+    """Return what to say of rows of an external table that are no events; empty where there are none."""
     from cdc_views.landing import quarantine_location
     from cdc_views.landing.quarantine import waiting
     from cdc_views.landing.redaction import without_values
@@ -105,8 +105,8 @@ def quarantine_note(table: TableContext) -> str:
     if not count:
         return ""
     place, _, reason = first.partition(": ")
-    told = f"{place}: {without_values(reason, table.schema)}"
-    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {told}"
+    shown = f"{place}: {without_values(reason, table.schema)}"
+    return f"{count:,} rows in quarantine ({quarantine_location(table.raw)}) are not shown; the first is {shown}"
 
 
 def land_files(

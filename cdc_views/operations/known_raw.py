@@ -94,7 +94,7 @@ def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
 
 
 def _check_whole(table: TableContext, known: KnownRaw, *, newest: int | None = None) -> None:
-    # the owner of a found table may take rows out of it
+    # the owner of an external table may take rows out of it
     if not table.is_found and (why := why_taken(table.location, known.version, newest)):
         raise _not_the_one(table, why)
 

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
-"""Of Kafka's records, what a found table's shape `line` knows."""
+"""Of Kafka's records, what an external table's shape `line` knows."""
 
 
 def rows_of(records: DataFrame) -> DataFrame:
-    """Return Kafka's records as the rows of a found table: key and value as text, for JSON is what adapters read."""
+    """Return Kafka's records as the rows of an external table: key and value as text, for JSON is what adapters read."""
     texts = [f.col(name).cast("string").alias(name) for name in ("key", "value")]
     return records.select(*texts, *COLUMNS[2:])
 

@@ -52,7 +52,7 @@ def project(folder: Path, url: str, name: str, schema: str, format: str, **raw: 
 
 
 def find(server: Served, rows: pa.Table, *, json_columns: Iterable[str] = ()) -> None:
-    """Append to the found table, which is made as a sink makes it."""
+    """Append to the external table, which is made as a sink makes it."""
     store = server.store
     if FOUND not in store.things:
         texts = dict.fromkeys(json_columns, "JSON")

@@ -80,7 +80,7 @@ def _text(value: Any) -> str | None:
 
 
 def find(rows: pa.Table, location: str = "found", **more: Any) -> None:
-    """Append to the found table, as its owner does."""
+    """Append to the external table, as its owner does."""
     write_deltalake(location, rows, mode="append", **more)
 
 

@@ -115,7 +115,7 @@ def test_a_stream_shows_the_rows_that_landing_it_shows(run: CommandLine, shape: 
     assert [run.query("ks.d", *instant) for instant in asked] == expected
     assert run(*key) == explained
     assert (explained.code, len(explained.rows) > 1) == (0, True)
-    assert contents() == before, "the found table was written to"
+    assert contents() == before, "the external table was written to"
 
 
 POSTGRES = [

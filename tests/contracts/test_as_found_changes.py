@@ -1,4 +1,4 @@
-"""A found table that changes, holds what is no event, or cannot be read; and that nothing is ever written to."""
+"""An external table that changes, holds what is no event, or cannot be read; and that nothing is ever written to."""
 
 from __future__ import annotations
 

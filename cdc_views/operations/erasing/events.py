@@ -39,7 +39,7 @@ class Attributed:
 
 
 def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_found: bool) -> Attributed:
-    """Return whose the events in the quarantine at `location` are; `is_found`: rows of a found table."""
+    """Return whose the events in the quarantine at `location` are; `is_found`: rows of an external table."""
     known = Attributed()
     for row in _with_bytes(location):
         if row["replay"] == RESOLVED:
