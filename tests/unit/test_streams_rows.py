@@ -15,6 +15,9 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import Position, StreamEvent, StreamLander
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.model.schema import TableSchema
+from cdc_views.rules.cells import Cell, Deletion, Liveness
+from cdc_views.rules.codec.serialized import serialize
+from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.schemas.cql.reader import read_cql
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of
@@ -100,3 +103,51 @@ def decoded_addresses(schema: TableSchema) -> DecodedRows:
     relation = Relation(schema)
     facts = CassandraMutation().decode(SourceLine(json.dumps(line)), schema)
     return DecodedRows(relation, relation.rows(facts, landed_at=0).drop_columns(["_landed_at"]), 1, 1)
+
+
+def test_rows_of_an_earlier_schema_say_what_they_would_by_the_later_one_wherever_a_type_stands() -> None:
+    """In keys, bounds, nested values and elements; a column dropped meanwhile says nothing any more."""
+    was, now = nesting("street text, n int", "gone int"), nesting("street text, n int, z duration", "fresh int")
+    made, wanted = (facts_of_nesting(schema, *more) for schema, more in ((was, ()), (now, (None,))))
+    stored = Relation(was).rows(made, landed_at=0).drop_columns(["_landed_at"])
+    found = DecodedRows(Relation(was), stored, 2, 1).facts(now)
+    assert [_without_bytes(fact) for fact in found] == [_without_bytes(fact) for fact in wanted]
+
+
+def nesting(fields: str, column: str) -> TableSchema:
+    """A table with a user type of these fields within other types."""
+    catalog = read_cql(
+        f"CREATE TYPE shop.addr ({fields}); CREATE TYPE shop.whole (a frozen<addr>, n int); CREATE TABLE shop.people ("
+        "p frozen<list<frozen<addr>>>, c frozen<tuple<int, frozen<addr>>>, fl frozen<list<frozen<addr>>>, w frozen<whole>, "
+        f"m map<frozen<addr>, frozen<addr>>, o whole, {column}, PRIMARY KEY (p, c))"
+    )
+    return catalog.table("shop.people")
+
+
+def facts_of_nesting(schema: TableSchema, *more: None) -> list[Fact]:
+    """A row and a range deletion; `more` are the fields that the type has gained."""
+    one, other = ("Elm", 1, *more), (None, 2, *more)
+    values = {"fl": (one, other), "w": (one, 5)}
+    cells = {name: Cell(5, value, b"") for name, value in values.items()}
+    if schema.has("gone"):
+        cells["gone"] = Cell(5, 4, b"")
+    address = schema.column("m").type.value
+    a, b = (Cell(5, value, serialize(address, value)) for value in (one, other))
+    elements = {"m": Elements(Deletion(1, 2), ((one, b),)), "o": Elements(None, (("a", a),))}
+    cells = {name: replace(cell, order_bytes=serialize(schema.column(name).type, cell.value)) for name, cell in cells.items()}
+    key, origin = ((one, other),), Origin("n", "1", 1)
+    start, end = Bound(((1, one),), inclusive=True), Bound(((2, other),), inclusive=False)
+    return [
+        Fact(FactKind.ROW, key, clustering=((1, one),), liveness=Liveness(1), cells=cells, elements=elements, origin=origin),
+        Fact(FactKind.RANGE, key, deletion=Deletion(3, 4), start=start, end=end, origin=origin),
+    ]
+
+
+def _without_bytes(fact: Fact) -> Fact:
+    """The bytes that order values are those of the type that wrote them."""
+    cells = {name: replace(cell, order_bytes=b"") for name, cell in fact.cells.items()}
+    parts = {
+        name: replace(part, cells=tuple((path, replace(cell, order_bytes=b"")) for path, cell in part.cells))
+        for name, part in fact.elements.items()
+    }
+    return replace(fact, cells=cells, elements=parts)

@@ -123,5 +123,6 @@ def from_physical(kind: LogicalType, value: Any) -> Any:
         case TupleOf():
             return tuple(from_physical(field, value[f"f{i}"]) for i, field in enumerate(kind.fields))
         case Udt():
-            return tuple(from_physical(field, value[physical_name(name)]) for name, field in kind.fields)
+            # a value from before its type gained a field lacks that
+            return tuple(from_physical(field, value.get(physical_name(name))) for name, field in kind.fields)
     raise TypeError(f"no native value for {kind!r}")
