@@ -245,7 +245,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         grain=_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION,
-        notes=[choose(target.strategy, engine=DIALECT).why, *target.notes],
+        notes=[choose(target.strategy).why, *target.notes],
         view=reference(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),
