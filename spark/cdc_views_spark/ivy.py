@@ -11,9 +11,8 @@ from os import getpid
 from pathlib import Path
 
 from cdc_views.errors import EngineError
-from cdc_views_spark.java import is_wrapped, java_home
+from cdc_views_spark.java import java_home, trust_options
 from cdc_views_spark.pins import check_pins
-from cdc_views_spark.truststore import trust_options
 
 Coordinates = tuple[str, str, str]
 """Group, artifact and version."""
@@ -81,9 +80,8 @@ def _tried(coordinates: Coordinates, folder: Path) -> str | None:
     ivy_cache = folder.with_name(f"{folder.name}.ivy")
     ivy = next((Path(str(pyspark.__file__)).parent / "jars").glob("ivy-*.jar"))
     home = java_home(folder.parent)
-    trust = trust_options(folder.parent) if is_wrapped(home) else []
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-cache", str(ivy_cache)]
+    command = [str(home / "bin" / "java"), *trust_options(home, folder.parent), "-jar", str(ivy), "-cache", str(ivy_cache)]
     command += ["-dependency", *coordinates, "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
