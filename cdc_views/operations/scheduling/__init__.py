@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.operations.scheduling.jobs import Job, Materializable, Outcome, job_of, lock_folder
-from cdc_views.operations.scheduling.lock import Heartbeat, holding
+from cdc_views.operations.scheduling.lock import holding
 from cdc_views.operations.scheduling.running import (
     Clock,
     Completed,
@@ -21,7 +21,6 @@ __all__ = [
     "Completed",
     "Failed",
     "Happening",
-    "Heartbeat",
     "Job",
     "Materializable",
     "Outcome",
