@@ -21,9 +21,8 @@ from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.export.contracts import Contract, compare, contract_of, contract_yaml, read_contract, rules_for
 from cdc_views.export.contracts import document as contract_documents
-from cdc_views.export.contracts.comparing import Verdict, schema_of
+from cdc_views.export.contracts.comparing import Fit, Verdict, fit_of, schema_of
 from cdc_views.export.contracts.spans import span_of, span_parts
-from cdc_views.export.contracts.widths import Fit, fit_of
 from cdc_views.formats.base import WriteOrder
 from cdc_views.plan.build import Ask
 from cdc_views.project.models import DataTest

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdc_views.export.contracts.document import Element
-from cdc_views.export.contracts.quality import Untold, is_none, severity_of
-from cdc_views.export.contracts.sqlrules import counted_condition
+from cdc_views.export.contracts.quality import Untold, counted_condition, is_none, severity_of
 from cdc_views.export.contracts.writing import is_unique
 from cdc_views.export.describing import never_null
 from cdc_views.model.schema import TableSchema

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from cdc_views.errors import CdcViewsError
 from cdc_views.export.contracts.columns import column_rules
 from cdc_views.export.contracts.document import VENDOR, Contract, Element
-from cdc_views.export.contracts.quality import Untold, is_none, severity_of
+from cdc_views.export.contracts.quality import Untold, counted_condition, is_none, severity_of
 from cdc_views.export.contracts.spans import SPANS, span_of
-from cdc_views.export.contracts.sqlrules import counted_condition
 from cdc_views.export.contracts.writing import INVARIANTS
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest
