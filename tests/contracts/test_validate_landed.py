@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from strategies.corrupting import Rows, silently
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.quality import landed as looking
+from cdc_views.quality import recomputed as looking
 from cdc_views.quality import sampling
 from cdc_views.state import sources_of
 
