@@ -17,7 +17,7 @@ from cdc_views.plan.choose import choose
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Granularity, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets, Granularity
 from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
 from cdc_views_bigquery.merging import limits
 from cdc_views_bigquery.merging.columns import check_shown
@@ -117,7 +117,7 @@ def dataset(name: str, config: BigQueryConfig) -> Statement:
     return Statement(Kind.DATASET, name, sql.rstrip())
 
 
-def datasets(place: Place, config: BigQueryConfig) -> list[Statement]:
+def datasets(place: Datasets, config: BigQueryConfig) -> list[Statement]:
     """Return the statements that make the datasets that views and raw tables need."""
     return [dataset(place.dataset(name), config) for name in dict.fromkeys((place.views, place.raw))]
 

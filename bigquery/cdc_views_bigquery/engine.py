@@ -34,7 +34,7 @@ from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from cdc_views_bigquery.ddl import (
     DIALECT,
     MOST_ALIGNED,
@@ -61,7 +61,7 @@ class BigQueryEngine:
     name = DIALECT
     leaves_out_covered = False
 
-    def __init__(self, place: Place, config: BigQueryConfig) -> None:
+    def __init__(self, place: Datasets, config: BigQueryConfig) -> None:
         self.place, self.config = place, config
         self.connection = Connection(place.project, config)
 

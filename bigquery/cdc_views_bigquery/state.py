@@ -21,7 +21,7 @@ from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.rules.instants import span_seconds
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from cdc_views_bigquery.ddl import raw_fields
 from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
@@ -275,7 +275,7 @@ class StateTables:
         return found
 
 
-def facts_of(place: Place, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
+def facts_of(place: Datasets, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
     """Return the state of that name, to be asked how far it is."""
     return StateTables(connection, merging_of(place.dataset(place.state), config, StateDefinition(name, raw)), raw.relation)
 

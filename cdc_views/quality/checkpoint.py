@@ -27,7 +27,7 @@ from cdc_views.model.extras import needs
 from cdc_views.operations.frames import pandas_rows
 from cdc_views.operations.querying import Query, query_table
 from cdc_views.quality.checks import Report
-from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
+from cdc_views.quality.outcomes import ExpectationOutcome, checks_of, unloadable
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _Run:
         theirs = self._definition(self.custom, asset=name, suite=None)
         found = self._ran(name, [ours, theirs], pandas_rows(rows))
         outcomes = [
-            Outcome(result.suite_name == self.custom, one.expectation_config, one)
+            ExpectationOutcome(result.suite_name == self.custom, one.expectation_config, one)
             for result in found.run_results.values()
             for one in result.results
         ]

@@ -14,7 +14,7 @@ _LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a c
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ExpectationOutcome:
     """One expectation and its result, as Great Expectations gives them."""
 
     is_theirs: bool
@@ -28,7 +28,7 @@ class Outcome:
         return str(self.config.type).removeprefix("expect_") + (f".{column}" if column else "")
 
 
-def checks_of(outcomes: Sequence[Outcome], *, with_values: bool) -> Iterator[Check]:
+def checks_of(outcomes: Sequence[ExpectationOutcome], *, with_values: bool) -> Iterator[Check]:
     """Yield a check for each expectation of the user's, and one for all of ours that failed."""
     failed = [outcome for outcome in outcomes if not outcome.is_theirs and not outcome.result.success]
     if failed:
@@ -42,7 +42,7 @@ def checks_of(outcomes: Sequence[Outcome], *, with_values: bool) -> Iterator[Che
             yield _check(outcome, number=names[outcome.name], with_values=with_values)
 
 
-def unloadable(stored: Sequence[dict[str, Any]], outcomes: Sequence[Outcome]) -> tuple[Check, ...]:
+def unloadable(stored: Sequence[dict[str, Any]], outcomes: Sequence[ExpectationOutcome]) -> tuple[Check, ...]:
     """Return a failed check where expectations of the user's suite did not run: Great Expectations leaves unknown ones out."""
     ran = [outcome.config.type for outcome in outcomes if outcome.is_theirs]
     lost = [str(expectation.get("type")) for expectation in stored]
@@ -54,7 +54,7 @@ def unloadable(stored: Sequence[dict[str, Any]], outcomes: Sequence[Outcome]) ->
     )
 
 
-def _check(outcome: Outcome, *, number: int, with_values: bool) -> Check:
+def _check(outcome: ExpectationOutcome, *, number: int, with_values: bool) -> Check:
     found = outcome.result.result or {}
     count = found.get("unexpected_count")
     is_met = bool(outcome.result.success)
@@ -72,14 +72,14 @@ def _check(outcome: Outcome, *, number: int, with_values: bool) -> Check:
     )
 
 
-def _raised(outcome: Outcome) -> tuple[str, ...]:
+def _raised(outcome: ExpectationOutcome) -> tuple[str, ...]:
     """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
     told = outcome.result.exception_info or {}
     parts = [told] if "raised_exception" in told else [part for part in told.values() if isinstance(part, dict)]
     return tuple(str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception"))[:1]
 
 
-def _severity(outcome: Outcome) -> Severity:
+def _severity(outcome: ExpectationOutcome) -> Severity:
     return (
         Severity.ERROR
         if str(getattr(outcome.config.severity, "value", outcome.config.severity)) == "critical"

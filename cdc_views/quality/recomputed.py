@@ -30,7 +30,7 @@ MOST_FACTS = 250_000
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class SampledRaw:
     """Facts of the sample, and truncates, in what was looked at: `looked_at` raw facts; `is_whole`: all there are."""
 
     facts: list[Fact]
@@ -46,7 +46,7 @@ class _Group:
     rows: range
 
 
-def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> Landed:
+def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
     """Return what raw has of the sample; `seed` draws what is looked at, the newest file always."""
     raw = sample.sources.raw
     snapshot = snapshot_of(raw, version=sample.sources.raw_version)
@@ -54,11 +54,11 @@ def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> Landed:
     looked_at = 0
     for group in _drawn(snapshot, Random(seed)):
         if looked_at >= most:
-            return Landed(_of_groups(sample, groups), looked_at, is_whole=False)
+            return SampledRaw(_of_groups(sample, groups), looked_at, is_whole=False)
         groups.append(group)
         looked_at += len(group.rows)
     rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
-    return Landed(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
+    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
 
 
 def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
@@ -102,7 +102,7 @@ class Recomputed:
     """
 
     sample: Sample
-    landed: Landed
+    landed: SampledRaw
     kept: list[Fact]
     expected: list[Row]
     as_of: int
@@ -125,4 +125,4 @@ def recomputed(sources: Sources, *, size: int, seed: int, as_of: int, without: f
     return Recomputed(sample, part, kept, expected_rows(sample, facts, as_of=as_of), as_of)
 
 
-__all__ = ["Landed", "MOST_FACTS", "Recomputed", "landed", "recomputed"]
+__all__ = ["SampledRaw", "MOST_FACTS", "Recomputed", "landed", "recomputed"]

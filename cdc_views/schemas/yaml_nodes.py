@@ -13,7 +13,7 @@ from cdc_views.errors import SchemaError, did_you_mean
 Choice = TypeVar("Choice")
 
 
-def compose(text: str, *, where: str) -> Place:
+def compose(text: str, *, where: str) -> YamlNode:
     """Return the root of the one document in `text` (YAML, or JSON, which may be indented with tabs).
 
     Raises:
@@ -31,11 +31,11 @@ def compose(text: str, *, where: str) -> Place:
         raise SchemaError(f"not YAML: {error}", where=where) from error
     if root is None:
         raise SchemaError("the file is empty; expected a mapping with `table` and `columns`", where=where)
-    return Place(root, where)
+    return YamlNode(root, where)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class YamlNode:
     """One node of a document, and the file it is in."""
 
     node: yaml.Node
@@ -58,16 +58,16 @@ class Place:
         line, column = self.start
         return SchemaError(message, where=self.where, line=line, column=column)
 
-    def mapping(self) -> dict[str, Place]:
+    def mapping(self) -> dict[str, YamlNode]:
         """Return the entries of a mapping; raises `SchemaError` for another node or a key given twice."""
         if not isinstance(self.node, yaml.MappingNode):
             raise self.error(f"expected a mapping (`name: …`), found {_kind(self.node)}")
-        found: dict[str, Place] = {}
+        found: dict[str, YamlNode] = {}
         for key, value in self.node.value:
-            name = Place(key, self.where).as_text("a name")
+            name = YamlNode(key, self.where).as_text("a name")
             if name in found:
-                raise Place(key, self.where).error(f"{name!r} is given twice; keep one of them")
-            found[name] = Place(value, self.where)
+                raise YamlNode(key, self.where).error(f"{name!r} is given twice; keep one of them")
+            found[name] = YamlNode(value, self.where)
         return found
 
     def __contains__(self, name: str) -> bool:
@@ -78,22 +78,22 @@ class Place:
         for key, _ in self.node.value if isinstance(self.node, yaml.MappingNode) else ():
             if key.value not in known:
                 hint = did_you_mean(key.value, sorted(known))
-                raise Place(key, self.where).error(f"unknown key {key.value!r}{hint}")
+                raise YamlNode(key, self.where).error(f"unknown key {key.value!r}{hint}")
 
-    def child(self, name: str) -> Place:
+    def child(self, name: str) -> YamlNode:
         """Return the entry called `name`; raises `SchemaError` when there is none."""
         entries = self.mapping()
         if name not in entries:
             raise self.error(f"missing `{name}`{did_you_mean(name, entries)}")
         return entries[name]
 
-    def items(self) -> list[Place]:
+    def items(self) -> list[YamlNode]:
         """Return the items of a list."""
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.error(f"expected a list, found {_kind(self.node)}")
-        return [Place(item, self.where) for item in self.node.value]
+        return [YamlNode(item, self.where) for item in self.node.value]
 
-    def one_or_more(self) -> list[Place]:
+    def one_or_more(self) -> list[YamlNode]:
         """Return the items of a list, or the node itself where one name is given without brackets."""
         return [self] if self.is_scalar else self.items()
 

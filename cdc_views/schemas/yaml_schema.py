@@ -30,7 +30,7 @@ from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.cql.reader import read_type_text
 from cdc_views.schemas.cql.types import TypeScope
 from cdc_views.schemas.written_types import WrittenType
-from cdc_views.schemas.yaml_nodes import Place, compose
+from cdc_views.schemas.yaml_nodes import YamlNode, compose
 
 _TABLE_KEYS = {
     "keyspace",
@@ -71,7 +71,7 @@ def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
     return build_catalog({table.full_name: table.schema for table in tables}, where=where)
 
 
-def _types(place: Place, *, keyspace: str) -> Types:
+def _types(place: YamlNode, *, keyspace: str) -> Types:
     types = place.child("types").mapping() if "types" in place else {}
     return {
         (keyspace, name): tuple((field, _written(kind)) for field, kind in fields.mapping().items())
@@ -79,7 +79,7 @@ def _types(place: Place, *, keyspace: str) -> Types:
     }
 
 
-def _written(place: Place) -> WrittenType:
+def _written(place: YamlNode) -> WrittenType:
     line, column = place.start
     return read_type_text(place.as_text("a type"), where=place.where, line=line, column=column)
 
@@ -87,7 +87,7 @@ def _written(place: Place) -> WrittenType:
 class _Table:
     """One table's mapping."""
 
-    def __init__(self, place: Place, *, keyspace: str, shared: Types) -> None:
+    def __init__(self, place: YamlNode, *, keyspace: str, shared: Types) -> None:
         self._place, self._shared = place, shared
         name = place.text("table" if "table" in place else "name", default="")
         if not name:
@@ -123,11 +123,11 @@ class _Table:
             return [column for column in columns.values() if column.role is role]
         return [self._key_column(name, role=role, columns=columns) for name in names]
 
-    def _primary_key(self) -> tuple[list[Place], list[Place]]:
+    def _primary_key(self) -> tuple[list[YamlNode], list[YamlNode]]:
         parts = self._place.child("primary_key").one_or_more()
         return (parts[0].one_or_more() if parts else []), parts[1:]
 
-    def _key_column(self, place: Place, *, role: Role, columns: Mapping[str, Column]) -> Column:
+    def _key_column(self, place: YamlNode, *, role: Role, columns: Mapping[str, Column]) -> Column:
         name = place.as_text("a key column's name")
         if name not in columns:
             raise place.error(f"{self.full_name} has no key column {name!r}{did_you_mean(name, columns)}")
@@ -137,7 +137,7 @@ class _Table:
         return Column(name, declared.type, role, declared.descending)
 
 
-def _column(place: Place, *, name: str, scope: TypeScope) -> Column:
+def _column(place: YamlNode, *, name: str, scope: TypeScope) -> Column:
     if place.is_scalar:
         return Column(name, scope.resolve(_written(place)))
     place.allow({"type", "role", "order"})
@@ -146,11 +146,11 @@ def _column(place: Place, *, name: str, scope: TypeScope) -> Column:
     return Column(name, _type(place, scope=scope), role, descending)
 
 
-def _type(place: Place, *, scope: TypeScope) -> LogicalType:
+def _type(place: YamlNode, *, scope: TypeScope) -> LogicalType:
     return scope.resolve(_written(place.child("type")))
 
 
-def _dropped(place: Place, *, scope: TypeScope) -> DroppedColumn:
+def _dropped(place: YamlNode, *, scope: TypeScope) -> DroppedColumn:
     place.allow({"name", "at", "type"})
     kind = _type(place, scope=scope) if "type" in place else None
     return DroppedColumn(place.text("name"), place.child("at").as_integer("the drop's time in microseconds"), kind)

@@ -29,7 +29,7 @@ def sound(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Ke
     return kept
 
 
-def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tuple[int, looking.Landed]:
+def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tuple[int, looking.SampledRaw]:
     """Rows and cells that differ, and what was looked at, as `validate` compares them."""
     table = kept.table
     sources = sources_of(table.raw, table.state_location)

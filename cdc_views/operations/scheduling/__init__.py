@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.operations.scheduling.jobs import Job, Materializable, Outcome, job_of, lock_folder
+from cdc_views.operations.scheduling.jobs import Job, Materializable, RunOutcome, job_of, lock_folder
 from cdc_views.operations.scheduling.lock import holding
 from cdc_views.operations.scheduling.running import (
     Clock,
@@ -23,7 +23,7 @@ __all__ = [
     "Happening",
     "Job",
     "Materializable",
-    "Outcome",
+    "RunOutcome",
     "Skipped",
     "Started",
     "SystemClock",

@@ -9,7 +9,7 @@ from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnText:
+class SqlColumn:
     """A column as DDL writes it."""
 
     start: Token
@@ -33,7 +33,7 @@ _TWO_WORDS = (
 _LONG = {"long varbinary": "blob", "long varchar": "text"}
 
 
-def read_column(cursor: Cursor) -> ColumnText:
+def read_column(cursor: Cursor) -> SqlColumn:
     """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
 
     Raises:
@@ -50,7 +50,7 @@ def read_column(cursor: Cursor) -> ColumnText:
             cursor.accept("key")
         elif not (cursor.accept("unique", "key") or cursor.accept("references")):
             cursor.skip_group()
-    return ColumnText(start, name, kind, is_key)
+    return SqlColumn(start, name, kind, is_key)
 
 
 def read_type(cursor: Cursor) -> SqlType:

@@ -29,7 +29,7 @@ from cdc_views.model.types import (
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
-from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
+from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.reshaping import is_changed
 
 Sql = exp.Expr
@@ -135,9 +135,9 @@ class Dialect(DecimalDialect):
             )
 
     @cached_property
-    def lineage(self) -> Lineage:
+    def lineage(self) -> Origins:
         """Origins of the plan's values."""
-        return Lineage(self.nodes)
+        return Origins(self.nodes)
 
     def finished(self, query: exp.Select) -> exp.Select:
         """Return the whole query, with what the dialect adds to it."""
