@@ -61,6 +61,12 @@ def function(name: str, *args: Sql) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(args))
 
 
+def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
+    """Return `_item -> body`."""
+    item = identifier("_item")
+    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])
+
+
 def number(value: int) -> Sql:
     """Return an integer literal; the least 64-bit integer is not one in most dialects."""
     if value == -(1 << 63):

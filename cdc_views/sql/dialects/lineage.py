@@ -131,6 +131,13 @@ def expressions(node: Node) -> list[e.Expr]:
     return []
 
 
+def shown_kind(value: e.Expr) -> LogicalType | None:
+    """Return the type of a friendly value, perhaps inside a condition; None of anything else."""
+    if isinstance(value, e.Case) and len(value.branches) == 1:
+        return shown_kind(value.branches[0][1])
+    return value.kind if isinstance(value, e.Friendly) else None
+
+
 def _side(node: Node, of: str) -> Node:
     return node.sources()[1 if of == "r" else 0]
 
