@@ -13,7 +13,7 @@ from cdc_views.export.contracts.document import VENDOR, Contract, Element
 from cdc_views.export.contracts.quality import Untold, counted_condition, is_none, severity_of
 from cdc_views.export.contracts.spans import SPANS, span_of
 from cdc_views.export.contracts.writing import INVARIANTS, is_unique
-from cdc_views.export.describing import never_null
+from cdc_views.export.exporting import never_null
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan.where import parse_where
 from cdc_views.project.models import DataTest

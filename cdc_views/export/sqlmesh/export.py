@@ -12,8 +12,7 @@ import yaml
 
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.errors import UnsupportedError
-from cdc_views.export.describing import ROLES, compares_as_keys, grain, never_null
-from cdc_views.export.exporting import Exported, is_marked, mark_of, write_files
+from cdc_views.export.exporting import ROLES, Exported, compares_as_keys, grain, is_marked, mark_of, never_null, write_files
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.severity import Severity

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from cdc_views.schemas.sql.columns import SqlColumn, read_column, read_type
-from cdc_views.schemas.sql.key import read_key_columns
+from cdc_views.schemas.sql.columns import SqlColumn, read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.types import SqlType
 from cdc_views.schemas.table_draft import DraftColumn, TableDraft
 from cdc_views.schemas.tokens import Cursor
