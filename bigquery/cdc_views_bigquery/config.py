@@ -180,6 +180,3 @@ def place_of(warehouse: str, config: BigQueryConfig) -> Datasets:
     """Return where a project's tables are; raises `ValueError` as `split_place` does."""
     project, views = split_place(warehouse)
     return Datasets(project, views, config.raw_dataset or f"{views}_raw", config.state_dataset or f"{views}_state")
-
-
-__all__ = ["SCHEME", "UNLIMITED", "BigQueryConfig", "Granularity", "Datasets", "bytes_of", "place_of", "split_place"]

@@ -310,6 +310,3 @@ def _arrays_or_null(rows: pa.Table) -> pa.Table:
 
 def _refuse(what: str) -> NoReturn:
     raise UnsupportedError(f"engine bigquery does not {what}", remedy="see docs/bigquery.md")
-
-
-__all__ = ["BigQueryEngine"]

@@ -184,6 +184,3 @@ def _counted(report: FileReport, batch: Batch, *, facts: int, since: Prefix) -> 
         landed_bytes=report.landed_bytes + batch.end.size - since.size,
         rejections=shown[:SHOWN_REJECTIONS],
     )
-
-
-__all__ = ["Landing"]

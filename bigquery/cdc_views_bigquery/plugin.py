@@ -94,6 +94,3 @@ def _place(config: ProjectConfig) -> Datasets:
 def _state_dataset(place: Datasets | None, view: ViewDefinition) -> str:
     """The dataset of a state: the project's, or beside the views of one that has none."""
     return place.dataset(place.state) if place is not None else f"{view.schema}_state"
-
-
-__all__ = ["BigQueryPlugin", "options_of"]

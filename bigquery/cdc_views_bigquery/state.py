@@ -287,6 +287,3 @@ def _bare(name: str) -> str:
 
 def _instant(since: datetime | None) -> str:
     return "TIMESTAMP '0001-01-01 00:00:00+00'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"
-
-
-__all__ = ["ATTEMPTS", "SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]

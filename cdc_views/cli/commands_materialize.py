@@ -13,10 +13,11 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import exit_code, tell
 from cdc_views.cli.options import EngineOption
-from cdc_views.cli.printing import JsonRow, as_json_rows
+from cdc_views.cli.printing import as_json_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from threading import Event

@@ -19,12 +19,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from cdc_views.api import Project, Table
+from cdc_views.api import Project
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.plugin import open_engine
 from cdc_views.errors import CheckFailedError, SourceFileError
 from cdc_views.operations.result import Result
 from cdc_views.rules.codec.jsontext import quote
+from cdc_views.table import Table
 
 CASES = Path(__file__).parents[2] / "tests" / "data" / "cassandra_cases.tar.xz"
 TABLES = (("wide3", "hid211.orders"), ("exotic3", "hid413.exotic"), ("names3", "hid311.OrderItems"), ("types3", "hid111.typed"))

@@ -108,6 +108,3 @@ class _OnEngine:
         from cdc_views.operations.materializing import materialize_on
 
         return materialize_on(self.engine, self.table, full=full)
-
-
-__all__ = ["AVAILABLE_NOW", "follow_tables", "interval_of"]

@@ -123,6 +123,3 @@ def recomputed(sources: Sources, *, size: int, seed: int, as_of: int, without: f
     part, kept = landed(sample, seed=seed), kept_facts(sample)
     facts = part.facts if part.is_whole else part.facts + kept
     return Recomputed(sample, part, kept, expected_rows(sample, facts, as_of=as_of), as_of)
-
-
-__all__ = ["SampledRaw", "MOST_FACTS", "Recomputed", "landed", "recomputed"]

@@ -42,6 +42,3 @@ def _known() -> dict[str, dict[str, str]]:
         coordinates, _, file = place.partition("/")
         pins.setdefault(coordinates, {})[file] = digest
     return pins
-
-
-__all__ = ["check_pins"]

@@ -297,6 +297,3 @@ def _sized(promised: exp.DataType, there: exp.DataType) -> Fit:
 def _sizes(kind: exp.DataType) -> list[int]:
     texts = [part.name for part in kind.expressions]
     return [int(text) for text in texts] if texts and all(text.isdecimal() for text in texts) else []
-
-
-__all__ = ["ContractDifference", "Fit", "ContractVerdict", "compare", "fit_of", "schema_of"]

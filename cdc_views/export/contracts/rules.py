@@ -293,6 +293,3 @@ def tests_yaml(found: Iterable[tuple[str, Rules]]) -> str:
         for name, rules in found
     ]
     return yaml.safe_dump({"tables": tables}, sort_keys=False, allow_unicode=True, width=110)
-
-
-__all__ = ["Rules", "Unexpressed", "rules_for", "tests_yaml"]

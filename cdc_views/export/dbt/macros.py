@@ -202,6 +202,3 @@ def _state(bodies: Bodies, dialect: str) -> str:
         landed="_landed",
     )
     return f'{{%- set facts = "_cdc_views_facts" -%}}\n{facts}{reduced}\n) AS _cdc_views_state'
-
-
-__all__ = ["COMMAND", "MARK", "macro_name", "registry", "table_macros"]

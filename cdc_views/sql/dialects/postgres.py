@@ -268,6 +268,3 @@ def _time_text(nanos: Sql) -> Sql:
     text = function("concat", sign(nanos), function("concat_ws", exp.Literal.string("."), *parts))
     present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
     return exp.Case(ifs=[exp.If(this=present, true=text)])
-
-
-__all__ = ["Postgres"]
