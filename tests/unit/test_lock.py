@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -178,3 +180,22 @@ def test_a_holder_that_has_not_written_its_name_yet_holds_the_lock(tmp_path: Pat
             empty(tmp_path / "holder")
             with pytest.raises(TableLockedError, match="by another process; try again"):
                 take(tmp_path)
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with holding(tmp_path, table=T):
+        take(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="broken"):
+        take(tmp_path)
