@@ -44,7 +44,7 @@ install: $(STAMP) ## make .venv with cdc-views in it
 	@echo "$(BIN)/cdc-views is ready"
 
 demo: $(STAMP) ## real Cassandra events of three replicas -> the table Cassandra answers, on DuckDB and Spark
-	@$(BIN)/python -m cdc_views.cli.demo
+	@$(BIN)/python tests/demo.py
 
 # what differs from the tests' own defaults, so that all of it ends in 13 minutes on two cores; `make test-long` has the whole.
 # Spark's tests end before a JVM's second compiler pays off: without it they take a fifth less CPU

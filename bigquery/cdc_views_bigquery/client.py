@@ -257,6 +257,3 @@ def _api_field(field: Field, *, description: str | None = None) -> Any:
     if not description:
         return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields)
     return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields, description=description)
-
-
-__all__ = ["Connection", "Deployed", "DryRun"]

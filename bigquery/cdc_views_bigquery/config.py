@@ -156,7 +156,7 @@ class BigQueryConfig(ConfigPart):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Datasets:
     """Which datasets a project uses, in which Google Cloud project; `project` is empty where the client's own is meant."""
 
     project: str
@@ -176,10 +176,7 @@ class Place:
         return f"{self.dataset(parts[0])}.{parts[1]}" if len(parts) == 2 else ".".join(parts)
 
 
-def place_of(warehouse: str, config: BigQueryConfig) -> Place:
+def place_of(warehouse: str, config: BigQueryConfig) -> Datasets:
     """Return where a project's tables are; raises `ValueError` as `split_place` does."""
     project, views = split_place(warehouse)
-    return Place(project, views, config.raw_dataset or f"{views}_raw", config.state_dataset or f"{views}_state")
-
-
-__all__ = ["SCHEME", "UNLIMITED", "BigQueryConfig", "Granularity", "Place", "bytes_of", "place_of", "split_place"]
+    return Datasets(project, views, config.raw_dataset or f"{views}_raw", config.state_dataset or f"{views}_state")

@@ -77,6 +77,3 @@ def _width(field: Field, text: int) -> int:
 def _value_width(field: Field, text: int) -> int:
     values = [part for part in field.fields if part.name not in ("written", "rank", "bytes", "deletion", "key", "path_bytes")]
     return sum(_value_width(part, text) for part in values) if field.fields else _width(field, text)
-
-
-__all__ = ["costs", "fact_bytes", "row_bytes"]

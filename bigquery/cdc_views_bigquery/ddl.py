@@ -17,8 +17,8 @@ from cdc_views.plan.choose import choose
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Granularity, Place
-from cdc_views_bigquery.limits import QUERY_BYTES, VIEW_CHARACTERS, check_columns, check_statement, check_view
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets, Granularity
+from cdc_views_bigquery.limits import check_columns, check_statement, check_view
 from cdc_views_bigquery.merging import limits
 from cdc_views_bigquery.merging.columns import check_shown
 from cdc_views_bigquery.merging.types import CLUSTERABLE
@@ -117,7 +117,7 @@ def dataset(name: str, config: BigQueryConfig) -> Statement:
     return Statement(Kind.DATASET, name, sql.rstrip())
 
 
-def datasets(place: Place, config: BigQueryConfig) -> list[Statement]:
+def datasets(place: Datasets, config: BigQueryConfig) -> list[Statement]:
     """Return the statements that make the datasets that views and raw tables need."""
     return [dataset(place.dataset(name), config) for name in dict.fromkeys((place.views, place.raw))]
 
@@ -171,7 +171,7 @@ def cluster_of(relation: Relation, found: Fields) -> list[str]:
     return [key for key in keys if kinds[key].kind in CLUSTERABLE and not kinds[key].repeats][: limits.CLUSTERED]
 
 
-def rows_query(target: Target, *, source: str = "", most: int = VIEW_CHARACTERS) -> str:
+def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHARACTERS) -> str:
     """Return the SELECT of all columns; aligned, and short where that would have more than `most` characters."""
     table = source or target.shown
     with not_too_deep(target):
@@ -203,7 +203,7 @@ def not_too_deep(target: Target) -> Iterator[None]:
 def view_queries(target: Target) -> list[tuple[str, str]]:
     """Return (full name, SELECT) of the view, the last, and of its parts, where it is too long to be one."""
     query = rows_query(target)
-    if len(query) <= VIEW_CHARACTERS:
+    if len(query) <= limits.VIEW_CHARACTERS:
         return [(target.view, query)]
     table = target.shown
     parts = parts_of(target.relation)
@@ -245,7 +245,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         grain=_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION,
-        notes=[choose(target.strategy, engine=DIALECT).why, *target.notes],
+        notes=[choose(target.strategy).why, *target.notes],
         view=reference(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),
@@ -261,7 +261,7 @@ def function(target: Target) -> Statement:
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
     source = f"(SELECT * FROM {target.events} WHERE {span})"
-    query = rows_query(target, source=source, most=QUERY_BYTES // 2)
+    query = rows_query(target, source=source, most=limits.QUERY_BYTES // 2)
     sql = envelope(
         "bigquery_function.sql.j2",
         table=_line(schema.full_name),
@@ -289,23 +289,3 @@ def labels(given: Mapping[str, str]) -> list[tuple[str, str]]:
 def _line(text: str) -> str:
     """Text that cannot end a line comment early."""
     return " ".join(text.split())
-
-
-__all__ = [
-    "DIALECT",
-    "MOST_ALIGNED",
-    "Kind",
-    "Statement",
-    "Target",
-    "dataset",
-    "datasets",
-    "function",
-    "not_too_deep",
-    "raw_fields",
-    "raw_table",
-    "reference",
-    "rows_query",
-    "view",
-    "view_queries",
-    "views",
-]

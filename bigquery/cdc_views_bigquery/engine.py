@@ -35,7 +35,7 @@ from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from cdc_views_bigquery.ddl import (
     DIALECT,
     MOST_ALIGNED,
@@ -62,7 +62,7 @@ class BigQueryEngine:
     name = DIALECT
     leaves_out_covered = False
 
-    def __init__(self, place: Place, config: BigQueryConfig) -> None:
+    def __init__(self, place: Datasets, config: BigQueryConfig) -> None:
         self.place, self.config = place, config
         self.connection = Connection(place.project, config)
 
@@ -319,6 +319,3 @@ def _arrays_or_null(rows: pa.Table) -> pa.Table:
 
 def _refuse(what: str) -> NoReturn:
     raise UnsupportedError(f"engine bigquery does not {what}", remedy="see docs/bigquery.md")
-
-
-__all__ = ["BigQueryEngine"]

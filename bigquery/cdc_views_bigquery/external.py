@@ -118,6 +118,3 @@ class Adapting:
 def _read(read: RowReader, row: dict[str, Any]) -> EventText:
     event = read({name: without_empty(value) for name, value in row.items()})
     return replace(event, text=event.text or json.dumps(None))
-
-
-__all__ = ["Adapting"]

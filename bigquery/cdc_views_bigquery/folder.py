@@ -74,6 +74,3 @@ def _file(statement: Statement) -> str:
 
 def _fit(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)
-
-
-__all__ = ["folder"]

@@ -169,6 +169,3 @@ def _table(name: str, columns: pa.Schema, *, what: str, is_short_lived: bool = F
 
 def _pair(name: str, value: str) -> str:
     return f"STRUCT({text_literal(name)} AS name, {text_literal(value)} AS value)"
-
-
-__all__ = ["MARKS", "QUARANTINE", "TAKEN", "Commit", "Incoming", "Marks", "rows_that_fit"]

@@ -136,6 +136,3 @@ class _BigQueryFile:
         """Whether quarantine has the start of an event that the file ends inside: an earlier call has put it there."""
         known = f"SELECT event_id FROM {quoted(self.incoming.name + QUARANTINE)} WHERE event_id = {text_literal(event_id)}"
         return bool(self.incoming.connection.rows(known, what="looking for the start of an event").num_rows)
-
-
-__all__ = ["BigQueryLanding"]

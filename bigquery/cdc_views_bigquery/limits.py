@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from cdc_views.errors import UnsupportedError
 from cdc_views_bigquery.merging import limits
-from cdc_views_bigquery.merging.limits import QUERY_BYTES, VIEW_CHARACTERS
 from cdc_views_bigquery.types import Fields
 
 
@@ -44,6 +43,3 @@ def check_authorized(known: int, *, dataset: str) -> None:
             f"{dataset} lets {known:,} views read it, and BigQuery takes {limits.AUTHORIZED:,}",
             remedy="authorize the dataset of the views instead, and set `bigquery.authorize_views: false`",
         )
-
-
-__all__ = ["QUERY_BYTES", "VIEW_CHARACTERS", "check_authorized", "check_columns", "check_statement", "check_view"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.warehouses import WarehousePlugin
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place, place_of, split_place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets, place_of, split_place
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import ViewDefinition
@@ -87,13 +87,10 @@ def options_of(config: ProjectConfig) -> BigQueryConfig:
     return found
 
 
-def _place(config: ProjectConfig) -> Place:
+def _place(config: ProjectConfig) -> Datasets:
     return place_of(config.warehouse, options_of(config))
 
 
-def _state_dataset(place: Place | None, view: ViewDefinition) -> str:
+def _state_dataset(place: Datasets | None, view: ViewDefinition) -> str:
     """The dataset of a state: the project's, or beside the views of one that has none."""
     return place.dataset(place.state) if place is not None else f"{view.schema}_state"
-
-
-__all__ = ["BigQueryPlugin", "options_of"]

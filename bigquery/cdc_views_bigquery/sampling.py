@@ -58,6 +58,3 @@ class Sampling:
     def _digest(self) -> str:
         keys = ", ".join(quoted(names.identity(column)) for column in self.state.relation.schema.partition)
         return f"TO_HEX(MD5(TO_JSON_STRING(STRUCT({keys}))))"
-
-
-__all__ = ["Sampling"]

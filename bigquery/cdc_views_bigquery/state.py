@@ -20,7 +20,7 @@ from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from cdc_views_bigquery.ddl import raw_fields
 from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
 from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
@@ -269,7 +269,7 @@ class StateTables:
         return found
 
 
-def facts_of(place: Place, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
+def facts_of(place: Datasets, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
     """Return the state of that name, to be asked how far it is."""
     return StateTables(connection, merging_of(place.dataset(place.state), config, StateDefinition(name, raw)), raw.relation)
 
@@ -281,6 +281,3 @@ def _bare(name: str) -> str:
 
 def _instant(since: datetime | None) -> str:
     return "TIMESTAMP '0001-01-01 00:00:00+00'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"
-
-
-__all__ = ["SETTLE_SHARE", "StateTables", "facts_of", "merging_of"]

@@ -47,6 +47,3 @@ def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:
     elif pa.types.is_struct(kind):
         for part in array.flatten():  # a part of a null struct is null
             yield from _with_null(part, row_of)
-
-
-__all__ = ["check_storable", "rows_with_null"]

@@ -116,6 +116,3 @@ def _of(job: Any, error: Any = None) -> str:
 def _credentials(error: Any) -> str:
     """The kind of what is wrong with credentials; never their text."""
     return re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
-
-
-__all__ = ["ATTEMPTS", "LOST", "PAUSE_SECONDS", "InvalidQueryError", "told"]

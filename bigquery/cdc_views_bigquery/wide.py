@@ -81,6 +81,3 @@ def _matching(part: int, keys: range, partition: int) -> str:
 
 def _id(number: int) -> str:
     return f"_cdc_key_{number}"
-
-
-__all__ = ["parts_of", "part_query", "whole_query"]

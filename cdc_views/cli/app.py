@@ -29,7 +29,6 @@ from cdc_views.cli import (
     commands_tail,
     commands_validate,
     commands_warehouse,
-    commands_workload,
 )
 
 app = typer.Typer(
@@ -86,4 +85,3 @@ commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
 commands_kafka.add_to(commands_produce.produce)
 commands_mariadb.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")
-app.command("workload")(commands_workload.workload)

@@ -70,13 +70,13 @@ def check(
 ) -> None:
     """Compare a contract with the tables: columns, types, keys, and rules without a test. Exit code 1 on a difference."""
     from cdc_views.export.contracts import compare, read_contract
-    from cdc_views.export.contracts.comparing import Verdict
+    from cdc_views.export.contracts.comparing import ContractVerdict
 
     tables = asked.tables
     found = compare(read_contract(file), tables, is_selection=bool(asked.select))
     rows = [(d.table, d.element, d.what, d.contract, d.found, d.verdict.value, d.where) for d in found]
     asked.print(_COLUMNS, [dict(zip(_COLUMNS, row, strict=True)) for row in rows])
-    if any(difference.verdict is Verdict.DIFFERS for difference in found):
+    if any(difference.verdict is ContractVerdict.DIFFERS for difference in found):
         raise typer.Exit(1)
 
 

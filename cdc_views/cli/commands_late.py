@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cdc_views.cli.options import TableArgument
-from cdc_views.cli.printing import JsonRow
 from cdc_views.cli.shared import Request, shared
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema

@@ -13,15 +13,16 @@ import typer
 from cdc_views.cli.log import log
 from cdc_views.cli.messages import exit_code, tell
 from cdc_views.cli.options import EngineOption
-from cdc_views.cli.printing import JsonRow, as_json_rows
+from cdc_views.cli.printing import as_json_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import CheckFailedError, UsageError
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from threading import Event
 
-    from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, Outcome, Skipped, Started
+    from cdc_views.operations.scheduling import Completed, Failed, Happening, Job, RunOutcome, Skipped, Started
 
 _COLUMNS = ("table", "is_new", "raw_version", "facts", "late", "outcome")
 _SCHEDULED_COLUMNS = ("table", "tick", *_COLUMNS[1:])
@@ -108,7 +109,7 @@ def _run_all(
         yield {"table": job.name, **_record(outcome)}
 
 
-def _record(outcome: Outcome) -> dict[str, object]:
+def _record(outcome: RunOutcome) -> dict[str, object]:
     return {
         "is_new": outcome.is_new,
         "raw_version": outcome.raw_version,
@@ -155,7 +156,7 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
-    def told(name: str, outcome: Outcome) -> None:
+    def told(name: str, outcome: RunOutcome) -> None:
         if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:

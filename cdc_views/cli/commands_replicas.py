@@ -10,9 +10,10 @@ import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.options import TableArgument
-from cdc_views.cli.printing import JsonRow, as_json_rows, print_rows
+from cdc_views.cli.printing import as_json_rows, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
 from cdc_views.cli.shared import Request, shared
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.printing import JsonRow
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError, did_you_mean
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project

@@ -19,8 +19,6 @@ _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """What a terminal or an editor acts upon: DEL, C1 controls, marks of direction, line separators. JSON has them in texts."""
 
-__all__ = ["JsonRow", "as_json_rows", "check_format", "is_json", "print_rows"]
-
 
 def check_format(name: str) -> str:
     """Return `name` if rows can be printed so; raises `UsageError` with a suggestion."""

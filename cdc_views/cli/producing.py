@@ -181,6 +181,3 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
     for target in targets:
         _ = target.schema
     return targets
-
-
-__all__ = ["GROUP", "TARGETS", "ProjectTarget", "open_producer", "receiving", "targets_of", "with_destination"]

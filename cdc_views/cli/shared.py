@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cdc_views.cli.options import LogFormatOption, ProjectOption
-from cdc_views.cli.printing import JsonRow, as_json_rows, check_format, print_rows
+from cdc_views.cli.printing import as_json_rows, check_format, print_rows
 from cdc_views.errors import UsageError
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
     from cdc_views.api import Project

@@ -98,6 +98,3 @@ def open_engine(name: str, config: ProjectConfig, *, folder: Path) -> Engine:
     plugin = engine_plugin(name)
     with needs(f"engine {name}", extra=plugin.extra):
         return plugin.open(config, folder=folder)
-
-
-__all__ = ["EnginePlugin", "engine_names", "engine_plugin", "engines_that", "open_engine"]

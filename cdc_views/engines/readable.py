@@ -25,6 +25,3 @@ def readable(file: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError) as error:
         remedy = _OF_STATE if f"/{PART}=" in file else _OF_RAW
         raise EngineError(f"{file} is gone or damaged; {remedy}; `cdc-views validate` names all such files") from error
-
-
-__all__ = ["readable"]

@@ -128,6 +128,3 @@ def _shown_type(kind: LogicalType, field_name: Callable[[str], str]) -> pa.DataT
 
 def _quoted(part: str) -> str:
     return f"'{part}'"
-
-
-__all__ = ["ServingWrite", "column_types", "order_of", "plan_of", "serving_schema"]

@@ -29,6 +29,3 @@ class StreamingEngine(Engine, Protocol):
         `interval`, such as `30 seconds`, is how often at most; None: until all that has landed is taken in.
         Raises `EngineError` where a stream fails.
         """
-
-
-__all__ = ["Followed", "StreamingEngine"]

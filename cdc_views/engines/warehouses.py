@@ -307,20 +307,3 @@ def warehouse_plugin(name: str) -> WarehousePlugin | None:
     """Return the warehouse of that name; None where no engine of that name is installed, or it keeps no tables."""
     found = engine_plugin(name) if name in engine_names() else None
     return found if isinstance(found, WarehousePlugin) else None
-
-
-__all__ = [
-    "Cost",
-    "Estimate",
-    "Lands",
-    "Load",
-    "Measured",
-    "Standing",
-    "StateDefinition",
-    "StateRun",
-    "StateStanding",
-    "ViewChange",
-    "WarehouseEngine",
-    "WarehousePlugin",
-    "warehouse_plugin",
-]

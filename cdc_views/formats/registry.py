@@ -39,6 +39,3 @@ def format_class(name: str) -> type[RawFormat]:
 @cache
 def _plain(name: str) -> RawFormat:
     return format_class(name)()
-
-
-__all__ = ["format_class", "format_names", "raw_format"]

@@ -144,6 +144,3 @@ class Lines:
     def event(self, index: int) -> StreamEvent:
         """Return an event by itself."""
         return StreamEvent(Position(self._offsets[index], self.numbers[index]), self.contents[index])
-
-
-__all__ = ["EventBlock", "Lines", "Position", "StreamBatch", "StreamEvent", "are_single", "one_by_one"]

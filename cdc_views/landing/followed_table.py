@@ -59,6 +59,3 @@ class FollowedTable:
 
     def _is_old(self) -> bool:
         return self.opened.version() - self._first_version >= _OPENED_ANEW_AFTER
-
-
-__all__ = ["FollowedTable"]

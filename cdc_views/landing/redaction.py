@@ -75,6 +75,3 @@ def _fields(kind: LogicalType) -> Iterator[str]:
         case Udt():
             for name, field in kind.fields:
                 yield from (name, *_fields(field))
-
-
-__all__ = ["without_values"]

@@ -14,6 +14,3 @@ class ConfigPart(BaseModel):
     """Unknown keys are refused, nothing changes after loading, no silent casts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-__all__ = ["ConfigPart", "Name"]

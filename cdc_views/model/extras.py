@@ -16,6 +16,7 @@ from cdc_views.errors import CdcViewsError, MissingExtraError
 EXTRA_OF: Mapping[str, str] = {
     "cassandra": "producers",
     "confluent_kafka": "producers",
+    "cryptography": "spark",
     "dbt": "dbt",
     "dbt_common": "dbt",
     "delta": "spark",

@@ -64,6 +64,3 @@ def _entries(group: PluginGroup) -> Mapping[str, EntryPoint]:
                 "remove one of the two packages"
             )
     return found
-
-
-__all__ = ["PluginGroup", "load_plugin", "plugin_names"]

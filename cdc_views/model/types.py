@@ -244,9 +244,9 @@ _CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map
 """Names a user type must quote, since CQL would read them as types of its own."""
 
 MOST_DIGITS = 38
-"""The most digits that the decimals of DuckDB, Spark, Arrow, Snowflake and Redshift hold."""
+"""The most digits that the decimals of DuckDB, Spark and Arrow hold."""
 MOST_SCALE = 37
-"""The most of them after the point, in Snowflake and Redshift."""
+"""The most of them after the point of a decimal in a view; views show one with more as text."""
 
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
 """Width in bits of the fixed-width integers."""

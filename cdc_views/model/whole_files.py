@@ -25,6 +25,3 @@ def write_whole(file: Path, text: str, *, mode: int = 0o666) -> None:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
-
-
-__all__ = ["write_whole"]

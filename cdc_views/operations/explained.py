@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType, Udt
-from cdc_views.operations.explaining import Candidate, Explanation, Place
+from cdc_views.operations.explaining import Candidate, CellPlace, Explanation
 from cdc_views.operations.explaining_scope import DeletionSeen
 from cdc_views.rules.cells import Cell, Liveness
 from cdc_views.rules.codec.jsontext import JsonRow, quote, to_json
@@ -74,7 +74,7 @@ def bound_text(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
     return f"{brackets}{inside}" if is_start else f"{inside}{brackets}"
 
 
-def _candidate_row(place: Place, candidate: Candidate) -> JsonRow:
+def _candidate_row(place: CellPlace, candidate: Candidate) -> JsonRow:
     cell = candidate.cell
     row = {
         **_NOTHING,

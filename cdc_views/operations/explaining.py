@@ -60,7 +60,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellPlace:
     """Where cells compete: a column, and for a multi-cell one a path. `column` None is the row marker."""
 
     column: Column | None
@@ -95,7 +95,7 @@ class Explanation:
     schema: TableSchema
     key: Mapping[str, Any]
     now: int
-    places: tuple[Place, ...]
+    places: tuple[CellPlace, ...]
     deletions: tuple[DeletionSeen, ...]
     is_row: bool
 
@@ -158,7 +158,7 @@ def explain_facts(
     return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
 
 
-def _is_alive(place: Place, *, statics: bool) -> bool:
+def _is_alive(place: CellPlace, *, statics: bool) -> bool:
     """Whether what is shown there makes its row exist (rules W2 and W3); static cells do not make a row."""
     winner = place.winner
     if winner is None or winner.outcome is not Outcome.SHOWN:
@@ -198,23 +198,23 @@ class _Contest:
                 self.paths[name, place] = min(known, path, key=str)  # as the oracle chooses among equal paths
                 self.entered.setdefault(name, {}).setdefault(place, []).append((cell, fact.origin))
 
-    def markers(self) -> list[Place]:
+    def markers(self) -> list[CellPlace]:
         if not self.marks:
             return []
         scopes = set(Scope) - {Scope.COLUMN}
         copies = [(_as_cell(mark), origin) for mark, origin in self.marks]
         found = self._candidates(copies, self._deletion(scopes, ""), None)
         by_cell = {_as_cell(mark): mark for mark, _ in self.marks}
-        return [Place(None, candidates=tuple(_marked(candidate, by_cell) for candidate in found))]
+        return [CellPlace(None, candidates=tuple(_marked(candidate, by_cell) for candidate in found))]
 
-    def places(self, columns: Iterable[Column], scopes: set[Scope]) -> list[Place]:
+    def places(self, columns: Iterable[Column], scopes: set[Scope]) -> list[CellPlace]:
         found = []
         for column in columns:
             wanted = scopes | {Scope.COLUMN} if column.type.is_multicell else scopes
             deletion = self._deletion(wanted, column.name)
             for order, copies in sorted(self.entered.get(column.name, {}).items()):
                 candidates = self._candidates(copies, deletion, self.schema.drop_time(column.name))
-                found.append(Place(column, self.paths.get((column.name, order)), tuple(candidates)))
+                found.append(CellPlace(column, self.paths.get((column.name, order)), tuple(candidates)))
         return found
 
     def _deletion(self, scopes: set[Scope], column: str) -> DeletionSeen | None:

@@ -28,6 +28,3 @@ def fidelity_of(table: TableContext) -> list[FidelityLine]:
         FidelityLine(table.name, line.column, line.verdict, line.reason, line.case, waive.get(line.column, ""))
         for line in table.format.fidelity(table.schema)
     ]
-
-
-__all__ = ["FidelityLine", "fidelity_of"]

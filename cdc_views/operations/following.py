@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from cdc_views.engines.plugin import engine_plugin, engines_that
 from cdc_views.engines.streaming import Followed
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.operations.scheduling import Job, Outcome, lock_folder
+from cdc_views.operations.scheduling import Job, RunOutcome, lock_folder
 
 if TYPE_CHECKING:
     from cdc_views.engines.base import Engine
@@ -28,7 +28,7 @@ _STREAMS = "streams"
 LOCK_WAIT = 600.0
 """How many seconds a run waits for another run of its table."""
 
-Told = Callable[[str, Outcome], None]
+Told = Callable[[str, RunOutcome], None]
 """Called with a table's name and what a run of it did."""
 
 
@@ -108,6 +108,3 @@ class _OnEngine:
         from cdc_views.operations.materializing import materialize_on
 
         return materialize_on(self.engine, self.table, full=full)
-
-
-__all__ = ["AVAILABLE_NOW", "follow_tables", "interval_of"]

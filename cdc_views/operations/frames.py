@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import polars
     from pyspark.sql import DataFrame, SparkSession
 
-_RELATION = "result"
-
 
 def pandas_frame(table: pa.Table) -> pandas.DataFrame:
     """Return a table as a DataFrame; see `Result.to_pandas`."""

@@ -104,6 +104,3 @@ def _may_have_landed(table: TableContext) -> bool:
     if table.project.is_remote or is_url(table.location):
         return True
     return Path(table.location).exists() or table.project.warehouse.exists()
-
-
-__all__ = ["definition_of", "generate_view", "sql_folder", "taken_away", "view_sql"]

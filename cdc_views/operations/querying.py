@@ -71,6 +71,3 @@ def explain_row(
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
     with blaming_files(table.raw.location):
         return explain(open_raw(table.raw), table.relation, key=key, column=column, now=clock)
-
-
-__all__ = ["Query", "explain_row", "query_table"]

@@ -42,7 +42,6 @@ from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.state import materialize, sources_of
-from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.state.watermark import cover
 from cdc_views.storage.conflicts import ConflictError, retried
@@ -304,6 +303,3 @@ def _check_can(table: TableContext) -> None:
     check_known(table)
     if not exists(table.raw):
         raise UsageError(NOTHING_LANDED.format(name=table.name))
-
-
-__all__ = ["Dropped", "drop_raw", "dropped_through", "restore_raw"]

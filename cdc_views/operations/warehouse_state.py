@@ -110,6 +110,3 @@ def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sou
         return None
     facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
     return Sources(replace(read.raw, location=facts), 0, state=standing.name)
-
-
-__all__ = ["materialize_remote", "remote_sources", "state_definition"]

@@ -1,4 +1,4 @@
-"""Which strategy `auto` means, per engine, and why."""
+"""Which strategy `auto` means, and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Choice:
     why: str
 
 
-def choose(strategy: str, *, engine: str) -> Choice:
+def choose(strategy: str) -> Choice:
     """Return the strategy to use; `auto` decides, anything else was pinned by the user."""
     if strategy != "auto":
         if strategy not in LOWERINGS:
@@ -25,6 +25,4 @@ def choose(strategy: str, *, engine: str) -> Choice:
                 f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
             )
         return Choice(strategy, f"strategy {strategy}, as asked for")
-    if engine == "redshift":
-        return Choice("window", "strategy window: no aggregate of Redshift keeps a whole cell")
     return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")

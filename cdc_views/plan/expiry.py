@@ -1,14 +1,14 @@
 """When expiry next changes a row that shows: the least instant at which something of it expires (rule C4).
 
 A plan says it as the largest negated rank, since `rank` packs the expiry first (`cells.rank`); no division is needed to
-compare. `changes_at` turns that into epoch seconds.
+compare. Engines turn that into epoch seconds by a shift.
 """
 
 from __future__ import annotations
 
 from cdc_views.plan.expr import Call, Each, Expr, Field, Greatest, Item, Keep, Lit, Op, both, when
 from cdc_views.plan.order import RANK, has_expiry
-from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS, unrank
+from cdc_views.rules.cells import RANK_FLOOR, TTL_BITS
 
 SHIFT = TTL_BITS + 1
 """Bits of a rank below the expiry."""
@@ -34,18 +34,6 @@ def soonest(expiries: list[Expr]) -> Expr:
     if len(expiries) < 2:
         return expiries[0] if expiries else Lit(None)
     return Call(Op.GREATEST, tuple(expiries))
-
-
-def changes_at(negated: int) -> int:
-    """Return the epoch second that a negated rank stands for: what the engines compute by a shift.
-
-    >>> from cdc_views.rules.cells import Liveness, rank
-    >>> changes_at(-rank(Liveness(1, ttl=60, expires_at=1_795_254_655)))
-    1795254655
-    """
-    expires_at = unrank(-negated)[1]
-    assert expires_at is not None
-    return expires_at
 
 
 def _negated(rank: Expr) -> Expr:

@@ -229,6 +229,3 @@ def _with_landing(request: Timeline, found: Node) -> Node:
     columns_of_both = (*kept, (names.LANDED_FROM, col(names.LANDED_FROM, "r")))
     on = request.owners(FactKind.ROW)
     return Join("landed_versions", found.grain, found, landed, JoinKind.LEFT, on, columns_of_both, began, is_null_safe=True)
-
-
-__all__ = ["versions"]

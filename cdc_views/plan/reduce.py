@@ -256,22 +256,3 @@ def collected(request: Reduction, column: Column) -> Expr:
     payload = request.reduced("_cell", column, cell=cell, kind=element_value_type(column.type)).payload
     parts = [("key", col(names.PATH_KEY)), *paths, (WRITTEN, Field(cell, WRITTEN)), (RANK, Field(cell, RANK))]
     return Agg(Fold.COLLECT, Struct((*parts, *((name, Field(cell, name)) for name in payload))))
-
-
-__all__ = [
-    "Cells",
-    "attach",
-    "collected",
-    "display_folds",
-    "displayed",
-    "kept_elements",
-    "path_key",
-    "range_of",
-    "reduce_partitions",
-    "reduce_rows",
-    "reduce_single_cells",
-    "reduce_table",
-    "reduced_elements",
-    "single_cells",
-    "with_elements",
-]

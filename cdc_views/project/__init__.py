@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.project.loading import DEFAULT_FILE, load_project, project_json_schema
+from cdc_views.project.loading import load_project, project_json_schema
 from cdc_views.project.models import (
     FidelityConfig,
     Layout,
@@ -16,7 +16,6 @@ from cdc_views.project.new import new_project
 from cdc_views.project.paths import default_raw_table, split_name
 
 __all__ = [
-    "DEFAULT_FILE",
     "FidelityConfig",
     "Layout",
     "MaterializeConfig",

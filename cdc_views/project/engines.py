@@ -67,6 +67,3 @@ def any_format_options() -> Any:
         with suppress(UnsupportedError):  # whoever names that format reads why
             models.append(format_class(name).options)
     return Union[tuple(models)]  # noqa: UP007  # of types that are known only now
-
-
-__all__ = ["EngineName", "FormatName", "ProjectEngine", "any_format_options", "project_engine"]

@@ -18,8 +18,6 @@ from cdc_views.project.engines import project_engine
 from cdc_views.project.models import ProjectConfig, RawConfig
 from cdc_views.project.yaml_marks import MarkedYaml, read_yaml
 
-DEFAULT_FILE = "cdc_views.yml"
-
 
 def load_project(path: Path, *, environment: Mapping[str, str] | None = None) -> ProjectConfig:
     """Return the project file at `path`; `environment` (default: this process's) fills `${…}` references.

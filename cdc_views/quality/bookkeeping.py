@@ -203,6 +203,3 @@ def _commits(location: str) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     for path in sorted(Path(location, "_delta_log").glob("*.json")):
         if path.stem.isdigit():
             yield int(path.stem), [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-
-
-__all__ = ["Ages", "Limit", "ages", "as_written", "files", "freshness", "late", "quarantine", "types", "watermark"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,16 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
+from cdc_views.model.severity import Severity
 from cdc_views.operations.frames import pandas_rows
 from cdc_views.operations.querying import Query, query_table
-from cdc_views.quality.checks import Report
-from cdc_views.quality.outcomes import Outcome, checks_of, unloadable
+from cdc_views.quality.checks import MOST_PLACES, Check, Report
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from cdc_views.operations.context import TableContext
+
 
 _SITE = "local_site"
 _SOURCE = "cdc-views"
@@ -152,7 +153,7 @@ class _Run:
         theirs = self._definition(self.custom, asset=name, suite=None)
         found = self._ran(name, [ours, theirs], pandas_rows(rows))
         outcomes = [
-            Outcome(result.suite_name == self.custom, one.expectation_config, one)
+            ExpectationOutcome(result.suite_name == self.custom, one.expectation_config, one)
             for result in found.run_results.values()
             for one in result.results
         ]
@@ -228,3 +229,81 @@ def _quietly() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
+
+
+_SUITE = Check("expectations", "Great Expectations finds the rows as the suite of cdc-views expects them", unit="expectations")
+_LOADED = Check("custom.can_be_loaded", "each expectation of the suite is of a class that is known here", unit="expectations")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationOutcome:
+    """One expectation and its result, as Great Expectations gives them."""
+
+    is_theirs: bool
+    config: Any
+    result: Any
+
+    @property
+    def name(self) -> str:
+        """Its type and column, in short."""
+        column = self.config.kwargs.get("column")
+        return str(self.config.type).removeprefix("expect_") + (f".{column}" if column else "")
+
+
+def checks_of(outcomes: Sequence[ExpectationOutcome], *, with_values: bool) -> Iterator[Check]:
+    """Yield a check for each expectation of the user's, and one for all of ours that failed."""
+    failed = [outcome for outcome in outcomes if not outcome.is_theirs and not outcome.result.success]
+    if failed:
+        worst = min((_severity(outcome) for outcome in failed), key=lambda one: one is not Severity.ERROR)
+        where = tuple(outcome.name for outcome in failed)[:MOST_PLACES]
+        yield Check(_SUITE.name, _SUITE.rule, worst, len(failed), _SUITE.unit, where)
+    names: dict[str, int] = {}
+    for outcome in outcomes:
+        if outcome.is_theirs:
+            names[outcome.name] = names.get(outcome.name, 0) + 1
+            yield _check(outcome, number=names[outcome.name], with_values=with_values)
+
+
+def unloadable(stored: Sequence[dict[str, Any]], outcomes: Sequence[ExpectationOutcome]) -> tuple[Check, ...]:
+    """Return a failed check where expectations of the user's suite did not run: Great Expectations leaves unknown ones out."""
+    ran = [outcome.config.type for outcome in outcomes if outcome.is_theirs]
+    lost = [str(expectation.get("type")) for expectation in stored]
+    for kind in ran:
+        if kind in lost:
+            lost.remove(kind)
+    return (
+        (Check(_LOADED.name, _LOADED.rule, Severity.ERROR, len(lost), _LOADED.unit, tuple(lost[:MOST_PLACES])),) if lost else ()
+    )
+
+
+def _check(outcome: ExpectationOutcome, *, number: int, with_values: bool) -> Check:
+    found = outcome.result.result or {}
+    count = found.get("unexpected_count")
+    is_met = bool(outcome.result.success)
+    values = tuple(str(value) for value in found.get("partial_unexpected_list", ()))[:MOST_PLACES] if with_values else ()
+    asked = {
+        key: value for key, value in outcome.config.kwargs.items() if key not in ("batch_id", "column") and value is not None
+    }
+    return Check(
+        f"custom.{outcome.name}" + (f".{number}" if number > 1 else ""),
+        str(outcome.config.description or f"{outcome.config.type} {asked or ''}".strip()),
+        _severity(outcome),
+        0 if is_met else int(count or 1),
+        "rows" if count else "expectations",
+        values or (() if is_met else _raised(outcome)),
+    )
+
+
+def _raised(outcome: ExpectationOutcome) -> tuple[str, ...]:
+    """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
+    told = outcome.result.exception_info or {}
+    parts = [told] if "raised_exception" in told else [part for part in told.values() if isinstance(part, dict)]
+    return tuple(str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception"))[:1]
+
+
+def _severity(outcome: ExpectationOutcome) -> Severity:
+    return (
+        Severity.ERROR
+        if str(getattr(outcome.config.severity, "value", outcome.config.severity)) == "critical"
+        else Severity.WARNING
+    )

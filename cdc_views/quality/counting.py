@@ -49,7 +49,7 @@ Wanted = tuple[UserSql, Severity]
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedCheck:
     """A check and the condition that breaks it, over the rows of the view or over facts."""
 
     check: Check
@@ -98,7 +98,7 @@ def counts_apart(
     return [*found, *(_alone(engine, relation, sources, as_of=as_of, test=c) for c in _wanted(wanted))]
 
 
-def _alone(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, test: Counted) -> Check:
+def _alone(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, test: CountedCheck) -> Check:
     split = sources.split_for(leaves_out_covered=engine.leaves_out_covered)
     try:
         found = engine.rows(_rows(relation, split, [test], as_of=as_of), sources).to_pylist()[0]
@@ -115,7 +115,7 @@ def why_unreadable(counted: Iterable[Check]) -> str:
     return f"{', '.join(broken)} must hold first" if broken else ""
 
 
-def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[Counted]]:
+def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[CountedCheck]]:
     """What is counted of the facts in each place; each file is in one, so that it is read once."""
     of_facts = _fact_checks(relation, as_of)
     if not sources.base:
@@ -128,7 +128,7 @@ def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source,
     return {source: checks for source, checks in found.items() if has[source]}
 
 
-def _column(counted: Counted, source: Source | None = None) -> str:
+def _column(counted: CountedCheck, source: Source | None = None) -> str:
     return f"{source.value if source else 'n'}_{counted.check.name}"
 
 
@@ -137,7 +137,7 @@ def _count(condition: Expr | None = None) -> Expr:
     return Agg(Fold.COUNT, Lit(1), condition)
 
 
-def _rows(relation: Relation, split: Split | None, checks: list[Counted], *, as_of: int) -> Node:
+def _rows(relation: Relation, split: Split | None, checks: list[CountedCheck], *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
     ask = Ask(relation, as_of=as_of, split=split, tells_identity=True)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
@@ -151,7 +151,7 @@ def _rows(relation: Relation, split: Split | None, checks: list[Counted], *, as_
     return Aggregate("rows_counted", "table", per_key, (), (*of_all, *sums))
 
 
-def _facts(checks: list[Counted], source: Source) -> Node:
+def _facts(checks: list[CountedCheck], source: Source) -> Node:
     """One row: how many facts in a place break each check."""
     flags: Named = tuple((_column(c, source), c.broken) for c in checks)
     scan = Scan(f"{source.value}_facts", "fact", flags, None, source)
@@ -168,12 +168,12 @@ def _beside(parts: list[Node]) -> Node:
     return Select("counts", "table", joined, tuple((n, col(n)) for n in joined.output()))
 
 
-def _row_checks(relation: Relation) -> list[Counted]:
+def _row_checks(relation: Relation) -> list[CountedCheck]:
     """Of rows that show."""
     keys = [is_null(col(names.identity(column))) for column in relation.schema.partition]
     is_row = col(names.IS_ROW)
     keys += [_and(is_row, is_null(col(names.identity(column)))) for column in _never_empty(relation.schema.clustering)]
-    return [Counted(Check("key_not_null", "no part of a shown row's key is null"), either(*keys))]
+    return [CountedCheck(Check("key_not_null", "no part of a shown row's key is null"), either(*keys))]
 
 
 def _never_empty(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -186,8 +186,8 @@ def of_condition(name: str, severity: Severity) -> Check:
     return Check(name, "the condition of the project file holds for each row", severity)
 
 
-def _wanted(wanted: Mapping[str, Wanted]) -> list[Counted]:
-    return [Counted(of_condition(name, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
+def _wanted(wanted: Mapping[str, Wanted]) -> list[CountedCheck]:
+    return [CountedCheck(of_condition(name, severity), Call(Op.NOT, (test,))) for name, (test, severity) in wanted.items()]
 
 
 def _cells(relation: Relation) -> list[Expr]:
@@ -196,7 +196,7 @@ def _cells(relation: Relation) -> list[Expr]:
     return [col(names.LIVE), *(col(physical_name(c.name)) for c in columns if not c.type.is_multicell)]
 
 
-def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
+def _fact_checks(relation: Relation, as_of: int) -> list[CountedCheck]:
     kinds = tuple(Lit(kind.value) for kind in FactKind)
     kind = col(names.KIND)
     strange = either(is_null(kind), Call(Op.NOT, (Call(Op.IN, (kind, *kinds)),)))
@@ -204,8 +204,10 @@ def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
     keyless = _and(is_keyed, either(*(is_null(col(names.identity(c))) for c in relation.schema.partition)))
     timeless = either(*(_and(not_null(Field(cell, RANK)), is_null(Field(cell, WRITTEN))) for cell in _cells(relation)))
     found = [
-        Counted(Check("facts_are_known", "each fact has a kind and a partition key", unit="facts"), either(strange, keyless)),
-        Counted(Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"), timeless),
+        CountedCheck(
+            Check("facts_are_known", "each fact has a kind and a partition key", unit="facts"), either(strange, keyless)
+        ),
+        CountedCheck(Check("cells_have_write_times", "each cell has a write time (rule C1)", unit="facts"), timeless),
     ]
     if relation.order is WriteOrder.MICROS:
         limit = Lit(as_of * 1_000_000 + AHEAD)
@@ -214,27 +216,27 @@ def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
         last = greatest(have, columns, Every())
         rule = "no write time is more than a day ahead of the clock: such cells and deletions would win until then"
         found.append(
-            Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))
+            CountedCheck(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))
         )
     return found
 
 
-def _base_checks(relation: Relation) -> list[Counted]:
+def _base_checks(relation: Relation) -> list[CountedCheck]:
     """Of the state's base, in whose rows is the largest deletion that covers them."""
     deletion = Field(col(names.DELETED), WRITTEN)
     covered = either(*(Call(Op.LE, (Field(cell, WRITTEN), deletion)) for cell in _cells(relation)))
     rule = "the state holds no cell that a deletion covers (rules D1, D2)"
-    return [Counted(Check("nothing_deleted_is_kept", rule, unit="facts"), _known(_and(not_null(deletion), covered)))]
+    return [CountedCheck(Check("nothing_deleted_is_kept", rule, unit="facts"), _known(_and(not_null(deletion), covered)))]
 
 
-def _plain_checks(relation: Relation) -> list[Counted]:
+def _plain_checks(relation: Relation) -> list[CountedCheck]:
     """Of rows of the base that reads show without looking at the clock."""
     singles = [Field(col(physical_name(c.name)), RANK) for c in relation.schema.regulars if not c.type.is_multicell]
     if not singles:
         return []
     mortal = _known(either(*(_and(has_expiry(rank), Call(Op.NOT, (is_tombstone(rank),))) for rank in singles)))
     rule = "rows that are read without a clock hold no cell that expires (rule C4)"
-    return [Counted(Check("plain_rows_never_expire", rule, unit="facts"), mortal)]
+    return [CountedCheck(Check("plain_rows_never_expire", rule, unit="facts"), mortal)]
 
 
 def _known(condition: Expr) -> Expr:

@@ -66,6 +66,3 @@ def counts_of(checks: tuple[Check, ...]) -> dict[str, list[int]]:
     return {
         check.name: [check.broken or int(check.status is Status.ERROR)] for check in checks if check.status is not Status.SKIPPED
     }
-
-
-__all__ = ["ExpectNothingBroken", "counts_of", "expectation_of", "suite_of"]

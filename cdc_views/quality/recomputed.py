@@ -2,13 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from random import Random
+
+import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Engine, Sources
-from cdc_views.quality.landed import LandedSample, landed
-from cdc_views.quality.sampling import Identity, Mismatch, Sample, differences, draw, expected_rows, kept_facts, shown_rows
+from cdc_views.engines.duckdb.tables import from_clause, from_row_groups
+from cdc_views.engines.snapshot import Snapshot, snapshot_of
+from cdc_views.quality.sampling import (
+    Identity,
+    Mismatch,
+    Sample,
+    differences,
+    draw,
+    expected_rows,
+    facts_from,
+    kept_facts,
+    shown_rows,
+)
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import Row
+
+MOST_FACTS = 250_000
+"""Facts of raw that are looked at, give or take a row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRaw:
+    """Facts of the sample, and truncates, in what was looked at: `looked_at` raw facts; `is_whole`: all there are."""
+
+    facts: list[Fact]
+    looked_at: int
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group: its file, and its rows by their numbers in it."""
+
+    file: str
+    rows: range
+
+
+def landed(sample: Sample, *, seed: int, most: int = MOST_FACTS) -> SampledRaw:
+    """Return what raw has of the sample; `seed` draws what is looked at, the newest file always."""
+    raw = sample.sources.raw
+    snapshot = snapshot_of(raw, version=sample.sources.raw_version)
+    groups: list[_Group] = []
+    looked_at = 0
+    for group in _drawn(snapshot, Random(seed)):
+        if looked_at >= most:
+            return SampledRaw(_of_groups(sample, groups), looked_at, is_whole=False)
+        groups.append(group)
+        looked_at += len(group.rows)
+    rows = looked_at if snapshot.arrow is None else snapshot.arrow.num_rows
+    return SampledRaw(facts_from(sample, from_clause(snapshot, raw), arrow=snapshot.arrow), rows, is_whole=True)
+
+
+def _drawn(snapshot: Snapshot, random: Random) -> Iterator[_Group]:
+    """Row groups in random order, file by file, so that few footers are read; the newest file comes first."""
+    if snapshot.arrow is not None:
+        return
+    others = list(snapshot.files[:-1])
+    random.shuffle(others)
+    for file in (*snapshot.files[-1:], *others):
+        groups = list(_groups(file))
+        random.shuffle(groups)
+        yield from groups
+
+
+def _groups(file: str) -> Iterator[_Group]:
+    metadata, first = pq.read_metadata(file), 0
+    for number in range(metadata.num_row_groups):
+        count = metadata.row_group(number).num_rows
+        yield _Group(file, range(first, first + count))
+        first += count
+
+
+def _of_groups(sample: Sample, groups: list[_Group]) -> list[Fact]:
+    found: list[Fact] = []
+    for file in dict.fromkeys(group.file for group in groups):
+        ranges = [group.rows for group in groups if group.file == file]
+        found += facts_from(sample, from_row_groups(file, ranges, pq.read_schema(file), sample.sources.raw))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +102,7 @@ class Recomputed:
     """
 
     sample: Sample
-    landed: LandedSample
+    landed: SampledRaw
     kept: list[Fact]
     expected: list[Row]
     as_of: int

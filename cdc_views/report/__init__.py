@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
 from cdc_views.operations.damage import naming_damage
-from cdc_views.report.collecting import RECENT, Asked, collect
+from cdc_views.report.collecting import RECENT, ReportRequest, collect
 from cdc_views.report.model import RunReport, TableReport
 from cdc_views.report.results import read_results
 from cdc_views.report.site import pages_of, write_site
@@ -19,7 +19,7 @@ from cdc_views.rules.instants import Instant, epoch_seconds
 if TYPE_CHECKING:
     from cdc_views.operations.context import ProjectContext, TableContext
 
-__all__ = ["RECENT", "Asked", "RunReport", "pages_of", "report_of", "write_site"]
+__all__ = ["RECENT", "ReportRequest", "RunReport", "pages_of", "report_of", "write_site"]
 
 
 def report_of(
@@ -57,12 +57,12 @@ def report_of(
     own = project.config.engine
     at, shown = clock if as_of is None else epoch_seconds(as_of), tuple(dict.fromkeys(dialects)) or (own,)
     known = None if results is None else read_results(results)
-    asked = Asked(clock, at, engine, shown, recent, has_values=with_values, results=known)
+    asked = ReportRequest(clock, at, engine, shown, recent, has_values=with_values, results=known)
     found = tuple(_collected(table, asked) for table in tables or project.tables)
     tests_from, ours = "" if results is None else results.name, version("cdc-views")
     return RunReport(project.config.name, ours, engine or own, clock, at, tests_from, has_values=with_values, tables=found)
 
 
-def _collected(table: TableContext, asked: Asked) -> TableReport:
+def _collected(table: TableContext, asked: ReportRequest) -> TableReport:
     with naming_damage(table):
         return collect(table, asked)

@@ -43,7 +43,7 @@ _DROPPED = "events were dropped from raw, so that this would be wrong"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReportRequest:
     """What a report is to tell.
 
     Attributes:
@@ -65,7 +65,7 @@ class Asked:
     results: Mapping[str, tuple[Check, ...]] | None = None
 
 
-def collect(table: TableContext, asked: Asked) -> TableReport:
+def collect(table: TableContext, asked: ReportRequest) -> TableReport:
     """Return the report of one table.
 
     Raises:
@@ -118,7 +118,7 @@ def _quarantine(table: TableContext) -> tuple[int, str]:
     return count, ":".join(first.split(":")[:2]) if first else ""
 
 
-def _landed(table: TableContext, asked: Asked) -> dict[str, Any]:
+def _landed(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
     """Figures of raw (DuckDB reads it, as for `replicas`), state and serving table, and how many rows the view shows."""
     raw, state = table.raw, state_of(table)
     extent = extent_of(raw.location)
@@ -156,7 +156,7 @@ def _replicas(table: TableContext) -> dict[str, Any]:
     return {"replicas": replicas(table, expected_of(table)), "no_replicas": ""}
 
 
-def _tests(table: TableContext, asked: Asked) -> dict[str, Any]:
+def _tests(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
     if asked.results is None:
         report = validate_table(table, engine=asked.engine, as_of=asked.as_of, now=asked.now)
         return {"checks": report.checks, "no_checks": ""}
@@ -164,7 +164,7 @@ def _tests(table: TableContext, asked: Asked) -> dict[str, Any]:
     return {"checks": checks, "no_checks": "" if checks else "the file of results has none of this table"}
 
 
-def _recent(table: TableContext, asked: Asked) -> dict[str, Any]:
+def _recent(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
     """The rows written most recently, explained."""
     if dropped_through(table.raw.location) is not None:
         return {"no_recent": _DROPPED}

@@ -120,6 +120,3 @@ def _write_times(relation: Relation) -> Iterator[Expr]:
 def _key_text(relation: Relation, values: tuple[Any, ...]) -> str:
     parts = zip(relation.schema.row_key, values, strict=True)
     return "{" + ", ".join(f"{quote(column.name)}: {to_json(column.type, value)}" for column, value in parts) + "}"
-
-
-__all__ = ["RawReader", "WrittenKey", "extent_of"]

@@ -17,7 +17,7 @@ _GAP = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """One part of a bar: how much, what it is called, and the class that colours it."""
 
     amount: int
@@ -25,7 +25,7 @@ class Part:
     kind: str
 
 
-def bar(parts: Sequence[Part], *, label: str, whole: int = 0) -> Markup:
+def bar(parts: Sequence[BarPart], *, label: str, whole: int = 0) -> Markup:
     """Return a bar of parts side by side; `label` says the same in words.
 
     `whole` is what the full width stands for, by default the sum of the parts. Parts of 0 are left out.

@@ -19,7 +19,7 @@ from cdc_views.formats.base import Verdict
 from cdc_views.quality.checks import Status
 from cdc_views.report import plots, wording
 from cdc_views.report.model import RunReport, TableReport
-from cdc_views.report.plots import Part
+from cdc_views.report.plots import BarPart
 from cdc_views.report.results import places, told
 from cdc_views.sql.statements import template_folder
 
@@ -98,7 +98,7 @@ def distinct_bar(table: TableReport) -> Markup:
     """Return distinct facts and copies side by side."""
     assert table.raw is not None
     distinct, removed = table.raw.distinct, table.raw.removed
-    parts = [Part(distinct, f"{distinct:,} distinct facts", "good"), Part(removed, f"{removed:,} copies", "some")]
+    parts = [BarPart(distinct, f"{distinct:,} distinct facts", "good"), BarPart(removed, f"{removed:,} copies", "some")]
     return plots.bar(parts, label=f"{distinct:,} distinct facts and {removed:,} copies of them")
 
 
@@ -107,7 +107,7 @@ def copies_bar(table: TableReport) -> Markup:
     assert table.replicas is not None
     few = table.replicas.incomplete
     enough = table.replicas.facts - few
-    parts = [Part(enough, f"{enough:,} cell facts on enough nodes", "good"), Part(few, f"{few:,} on too few", "bad")]
+    parts = [BarPart(enough, f"{enough:,} cell facts on enough nodes", "good"), BarPart(few, f"{few:,} on too few", "bad")]
     return plots.bar(parts, label=f"{enough:,} cell facts were seen on enough nodes, {few:,} on too few")
 
 
@@ -122,7 +122,9 @@ def cost_bar(table: TableReport, run: RunReport) -> Markup:
     """Return the bytes of raw, state and serving table; full width is the largest table's."""
     whole = max(sum(size for _, size in _sizes(one)) for one in run.tables)
     kinds = ("some", "good", "other")
-    parts = [Part(size, f"{what}: {wording.size(size)}", kind) for (what, size), kind in zip(_sizes(table), kinds, strict=True)]
+    parts = [
+        BarPart(size, f"{what}: {wording.size(size)}", kind) for (what, size), kind in zip(_sizes(table), kinds, strict=True)
+    ]
     label = ", ".join(part.title for part in parts)
     return plots.bar(parts, label=label, whole=whole)
 

@@ -21,16 +21,19 @@ beside it are shared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
 
-from cdc_views.errors import did_you_mean
+import yaml
+
+from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.cql.reader import read_type_text
 from cdc_views.schemas.cql.types import TypeScope
 from cdc_views.schemas.written_types import WrittenType
-from cdc_views.schemas.yaml_nodes import Place, compose
 
 _TABLE_KEYS = {
     "keyspace",
@@ -71,7 +74,7 @@ def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
     return build_catalog({table.full_name: table.schema for table in tables}, where=where)
 
 
-def _types(place: Place, *, keyspace: str) -> Types:
+def _types(place: YamlNode, *, keyspace: str) -> Types:
     types = place.child("types").mapping() if "types" in place else {}
     return {
         (keyspace, name): tuple((field, _written(kind)) for field, kind in fields.mapping().items())
@@ -79,7 +82,7 @@ def _types(place: Place, *, keyspace: str) -> Types:
     }
 
 
-def _written(place: Place) -> WrittenType:
+def _written(place: YamlNode) -> WrittenType:
     line, column = place.start
     return read_type_text(place.as_text("a type"), where=place.where, line=line, column=column)
 
@@ -87,7 +90,7 @@ def _written(place: Place) -> WrittenType:
 class _Table:
     """One table's mapping."""
 
-    def __init__(self, place: Place, *, keyspace: str, shared: Types) -> None:
+    def __init__(self, place: YamlNode, *, keyspace: str, shared: Types) -> None:
         self._place, self._shared = place, shared
         name = place.text("table" if "table" in place else "name", default="")
         if not name:
@@ -123,11 +126,11 @@ class _Table:
             return [column for column in columns.values() if column.role is role]
         return [self._key_column(name, role=role, columns=columns) for name in names]
 
-    def _primary_key(self) -> tuple[list[Place], list[Place]]:
+    def _primary_key(self) -> tuple[list[YamlNode], list[YamlNode]]:
         parts = self._place.child("primary_key").one_or_more()
         return (parts[0].one_or_more() if parts else []), parts[1:]
 
-    def _key_column(self, place: Place, *, role: Role, columns: Mapping[str, Column]) -> Column:
+    def _key_column(self, place: YamlNode, *, role: Role, columns: Mapping[str, Column]) -> Column:
         name = place.as_text("a key column's name")
         if name not in columns:
             raise place.error(f"{self.full_name} has no key column {name!r}{did_you_mean(name, columns)}")
@@ -137,7 +140,7 @@ class _Table:
         return Column(name, declared.type, role, declared.descending)
 
 
-def _column(place: Place, *, name: str, scope: TypeScope) -> Column:
+def _column(place: YamlNode, *, name: str, scope: TypeScope) -> Column:
     if place.is_scalar:
         return Column(name, scope.resolve(_written(place)))
     place.allow({"type", "role", "order"})
@@ -146,11 +149,137 @@ def _column(place: Place, *, name: str, scope: TypeScope) -> Column:
     return Column(name, _type(place, scope=scope), role, descending)
 
 
-def _type(place: Place, *, scope: TypeScope) -> LogicalType:
+def _type(place: YamlNode, *, scope: TypeScope) -> LogicalType:
     return scope.resolve(_written(place.child("type")))
 
 
-def _dropped(place: Place, *, scope: TypeScope) -> DroppedColumn:
+def _dropped(place: YamlNode, *, scope: TypeScope) -> DroppedColumn:
     place.allow({"name", "at", "type"})
     kind = _type(place, scope=scope) if "type" in place else None
     return DroppedColumn(place.text("name"), place.child("at").as_integer("the drop's time in microseconds"), kind)
+
+
+Choice = TypeVar("Choice")
+
+
+def compose(text: str, *, where: str) -> YamlNode:
+    """Return the root of the one document in `text` (YAML, or JSON, which may be indented with tabs).
+
+    Raises:
+        SchemaError: The text is not YAML, or is empty.
+    """
+    is_json = text.lstrip().startswith("{")
+    try:
+        root = yaml.compose(text.replace("\t", " ") if is_json else text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        message = f"not YAML: {error.problem or error.context}"
+        raise SchemaError(message, where=where, line=line, column=column) from error
+    except yaml.YAMLError as error:
+        raise SchemaError(f"not YAML: {error}", where=where) from error
+    if root is None:
+        raise SchemaError("the file is empty; expected a mapping with `table` and `columns`", where=where)
+    return YamlNode(root, where)
+
+
+@dataclass(frozen=True, slots=True)
+class YamlNode:
+    """One node of a document, and the file it is in."""
+
+    node: yaml.Node
+    where: str
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """Line and column, from 1, of the node's text (after an opening quote)."""
+        mark = self.node.start_mark
+        quoted = isinstance(self.node, yaml.ScalarNode) and self.node.style in ("'", '"')
+        return mark.line + 1, mark.column + 1 + quoted
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the node is text, a number or the like."""
+        return isinstance(self.node, yaml.ScalarNode)
+
+    def error(self, message: str) -> SchemaError:
+        """Return the error to raise about this node."""
+        line, column = self.start
+        return SchemaError(message, where=self.where, line=line, column=column)
+
+    def mapping(self) -> dict[str, YamlNode]:
+        """Return the entries of a mapping; raises `SchemaError` for another node or a key given twice."""
+        if not isinstance(self.node, yaml.MappingNode):
+            raise self.error(f"expected a mapping (`name: …`), found {_kind(self.node)}")
+        found: dict[str, YamlNode] = {}
+        for key, value in self.node.value:
+            name = YamlNode(key, self.where).as_text("a name")
+            if name in found:
+                raise YamlNode(key, self.where).error(f"{name!r} is given twice; keep one of them")
+            found[name] = YamlNode(value, self.where)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.mapping()
+
+    def allow(self, known: Iterable[str]) -> None:
+        """Raise `SchemaError` for a name that is none of `known`."""
+        for key, _ in self.node.value if isinstance(self.node, yaml.MappingNode) else ():
+            if key.value not in known:
+                hint = did_you_mean(key.value, sorted(known))
+                raise YamlNode(key, self.where).error(f"unknown key {key.value!r}{hint}")
+
+    def child(self, name: str) -> YamlNode:
+        """Return the entry called `name`; raises `SchemaError` when there is none."""
+        entries = self.mapping()
+        if name not in entries:
+            raise self.error(f"missing `{name}`{did_you_mean(name, entries)}")
+        return entries[name]
+
+    def items(self) -> list[YamlNode]:
+        """Return the items of a list."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            raise self.error(f"expected a list, found {_kind(self.node)}")
+        return [YamlNode(item, self.where) for item in self.node.value]
+
+    def one_or_more(self) -> list[YamlNode]:
+        """Return the items of a list, or the node itself where one name is given without brackets."""
+        return [self] if self.is_scalar else self.items()
+
+    def as_text(self, what: str) -> str:
+        """Return a scalar as it is written; `what` says in the error what was expected."""
+        if not isinstance(self.node, yaml.ScalarNode):
+            raise self.error(f"expected {what}, found {_kind(self.node)}")
+        # JSON writes characters past U+FFFF as two escapes, which YAML leaves apart
+        return str(self.node.value).encode("utf-16", "surrogatepass").decode("utf-16")
+
+    def as_integer(self, what: str) -> int:
+        """Return a scalar that is a whole number."""
+        written = self.as_text(what)
+        try:
+            return int(written)
+        except ValueError:
+            raise self.error(f"expected {what}, a whole number, found {written!r}") from None
+
+    def text(self, name: str, *, default: str | None = None) -> str:
+        """Return the scalar called `name`, or `default` when there is none and a default is given."""
+        entries = self.mapping()
+        if name not in entries and default is not None:
+            return default
+        return self.child(name).as_text(f"`{name}` to be text")
+
+    def choice(self, name: str, *, among: Mapping[str, Choice], default: Choice) -> Choice:
+        """Return what the scalar called `name` stands for `among` the choices."""
+        entries = self.mapping()
+        if name not in entries:
+            return default
+        written = entries[name].as_text(f"one of {', '.join(among)}").lower()
+        if written not in among:
+            raise entries[name].error(f"`{name}` is {written!r}; expected one of {', '.join(among)}")
+        return among[written]
+
+
+def _kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.ScalarNode):
+        return repr(node.value) if node.value else "nothing"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "a mapping"

@@ -33,7 +33,7 @@ def query_sql(
 
     Where it has to be short, it is on one line, without comments.
     """
-    chosen, target = choose(strategy, engine=dialect_name).strategy, dialect(dialect_name)
+    chosen, target = choose(strategy).strategy, dialect(dialect_name)
     ask = replace(ask, joins_fully=target.joins_fully and ask.where is None)
     plan = prune(lower(build(ask), strategy=chosen))
     return Renderer(target, table=table, tables=tables).sql(plan, is_pretty=is_pretty)
@@ -63,7 +63,7 @@ def generate(
     `note` is a further line of the header (a Delta version, say); `tables` and `split` are a state's (`Ask.split`).
     Raises `UnsupportedError` where two column names differ in case alone and the dialect cannot hold both.
     """
-    chosen = choose(strategy, engine=dialect_name)
+    chosen = choose(strategy)
     target = dialect(dialect_name)
     _check_names(relation, target, others=(view.schema, view.name))
     ask = Ask(relation, split=split)
@@ -89,7 +89,7 @@ def rows_sql(ask: Ask, *, dialect_name: str, strategy: str, table: str, clock: s
     target = dialect(dialect_name)
     _check_names(ask.relation, target)
     target.clock = clock
-    plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
+    plan = prune(lower(build(ask), strategy=choose(strategy).strategy))
     query = named(Renderer(target, table=table).query(plan), output_names(ask), casts=casts_of(ask.relation))
     return query.sql(dialect=target.sqlglot_name, copy=False, pretty=is_pretty, max_text_width=110, comments=is_pretty)
 
@@ -100,7 +100,7 @@ def outputs_sql(
     """Return `rows_sql` in its short form, with further outputs of the plan as (name, output column)."""
     target = dialect(dialect_name)
     target.clock = clock
-    plan = prune(lower(build(ask), strategy=choose(strategy, engine=dialect_name).strategy))
+    plan = prune(lower(build(ask), strategy=choose(strategy).strategy))
     query = named(Renderer(target, table=table).query(plan), (*output_names(ask), *more), casts=casts_of(ask.relation))
     return query.sql(dialect=target.sqlglot_name, copy=False, comments=False)
 

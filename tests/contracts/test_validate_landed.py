@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from strategies.corrupting import Rows, silently
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.quality import landed as looking
+from cdc_views.quality import recomputed as looking
 from cdc_views.quality import sampling
 from cdc_views.state import sources_of
 
@@ -29,7 +29,7 @@ def sound(cassandra_cases: Path, tmp_path_factory: pytest.TempPathFactory) -> Ke
     return kept
 
 
-def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tuple[int, looking.LandedSample]:
+def differing(kept: Kept, engine: DuckDbEngine, *, seed: int, most: int) -> tuple[int, looking.SampledRaw]:
     """Rows and cells that differ, and what was looked at, as `validate` compares them."""
     table = kept.table
     sources = sources_of(table.raw, table.state_location)

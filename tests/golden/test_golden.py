@@ -10,28 +10,17 @@ import sqlglot
 from golden_cases import CASES
 from sqlglot import exp
 
-from cdc_views.errors import UnsupportedError
 from cdc_views.sql import ViewSql, generate
 from cdc_views.sql.dialects import dialect, dialect_names
 
 FOLDER = Path(__file__).parent
 UPDATES = os.environ.get("CDC_VIEWS_UPDATE_GOLDEN") == "1"
-STRATEGY = {"redshift": "window"}
-REFUSED = {
-    ("snowflake", "clustered"): "range deletions",
-    ("snowflake", "collections"): "elements of a collection",
-    ("redshift", "frozen"): "frozen collection",
-    ("redshift", "clustered"): "range deletions",
-    ("redshift", "collections"): "elements of a collection",
-}
-"""What a dialect cannot merge, and the words that say so."""
-RENDERED = [(name, case) for name in dialect_names() for case in CASES if (name, case) not in REFUSED]
+RENDERED = [(name, case) for name in dialect_names() for case in CASES]
 
 
 def text(name: str, case: str) -> str:
     """Return the view's statement, made anew."""
-    strategy = STRATEGY.get(name, "aggregate")
-    return generate(CASES[case], dialect_name=name, strategy=strategy, view=ViewSql("analytics", "orders"), table="raw_orders")
+    return generate(CASES[case], dialect_name=name, strategy="aggregate", view=ViewSql("analytics", "orders"), table="raw_orders")
 
 
 @pytest.mark.parametrize(("name", "case"), RENDERED)
@@ -50,19 +39,6 @@ def test_it_is_one_create_view_in_its_dialect(name: str, case: str) -> None:
     assert [type(s) for s in statements] == [exp.Create]
     assert statements[0].kind == "VIEW"
     assert [s.alias_or_name for s in statements[0].expression.selects] == [c.name for c in CASES[case].schema.columns]
-
-
-@pytest.mark.parametrize(("name", "case"), REFUSED)
-def test_what_a_dialect_cannot_do_is_refused_with_a_remedy(name: str, case: str) -> None:
-    with pytest.raises(UnsupportedError, match=REFUSED[name, case]) as refused:
-        text(name, case)
-    assert refused.value.remedy
-
-
-@pytest.mark.parametrize("strategy", ["aggregate", "self_join"])
-def test_redshift_has_one_strategy(strategy: str) -> None:
-    with pytest.raises(UnsupportedError, match="--strategy window"):
-        generate(CASES["scalars"], dialect_name="redshift", strategy=strategy, view=ViewSql("", "v"), table="t")
 
 
 def test_there_is_no_file_without_a_case() -> None:

@@ -25,8 +25,6 @@ from cdc_views.storage.relation import Relation
 if TYPE_CHECKING:
     from cdc_views.engines.duckdb.engine import DuckDbEngine
 
-STRATEGY = {"redshift": "window"}
-
 
 def of_names(target: Dialect, *, fields: bool) -> tuple[Relation, list[str]]:
     """A table with a column of every hostile name that the dialect can hold, told apart by case where it must be."""
@@ -40,7 +38,7 @@ def of_names(target: Dialect, *, fields: bool) -> tuple[Relation, list[str]]:
 
 
 def statement(name: str, made: Relation, view: ViewSql, *, note: str = "", table: str = "raw_orders") -> str:
-    return generate(made, dialect_name=name, strategy=STRATEGY.get(name, "aggregate"), view=view, table=table, note=note)
+    return generate(made, dialect_name=name, strategy="aggregate", view=view, table=table, note=note)
 
 
 DIALECTS = dialect_names()

@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cassandra_views import differences, source_rows, view_rows
-from cdc_producers.generator import WorkloadOrder, ddl_of, run_workload
-from cdc_producers.generator.orders_cassandra import open_workload
 from command_line import CommandLine
 from producing import Producer, eventually
+from workloads import WorkloadOrder, ddl_of, run_workload
+from workloads.orders_cassandra import open_workload
 
 from cdc_views.errors import TransientError, UsageError
 

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from cdc_producers.generator import WorkloadOrder, ddl_of, run_workload
-from cdc_producers.generator.orders_mariadb import open_workload
 from command_line import CommandLine
 from comparing import only_one_has
 from mariadb_views import wait_until_landed
 from producing import Producer
+from workloads import WorkloadOrder, ddl_of, run_workload
+from workloads.orders_mariadb import open_workload
 
 from cdc_views.errors import TransientError, UsageError
 

@@ -9,11 +9,10 @@ from threading import Event
 from typing import Any
 
 import pytest
-from cdc_producers import generator
-from cdc_producers.generator import workload
-from cdc_producers.generator.workload import WorkloadOrder, known_workloads, run_workload
-from command_line import CommandLine
 from services.postgres import Postgres
+from workloads import workload
+from workloads.__main__ import main
+from workloads.workload import WorkloadOrder, known_workloads, run_workload
 
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.schemas import read_schema
@@ -83,7 +82,7 @@ def test_an_address_that_is_none_is_never_shown() -> None:
 
 def test_its_ddl_is_a_schema_file(tmp_path: Any) -> None:
     file = tmp_path / "todo.sql"
-    file.write_text(generator.ddl_of("todo", "postgres"))
+    file.write_text(workload.ddl_of("todo", "postgres"))
     schema = read_schema(file, table="public.todo", keyspace="public")
     assert [column.name for column in schema.row_key] == ["id"]
 
@@ -104,13 +103,19 @@ def test_a_todo_list_in_postgresql(postgres: Postgres) -> None:
     assert postgres.sql(read) != rows
 
 
-def test_the_command_says_what_it_did_and_refuses_what_cannot_be(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("workload", "todo", "--postgres", "env", "--ddl").out == generator.ddl_of("todo", "postgres")
-    for arguments in (["todo"], ["todo", "--postgres", "env", "--mariadb", "x"], ["toodo", "--postgres", "env", "--events", "1"]):
-        answer = run("workload", *arguments)
-        assert answer.code == 2
-        assert "error: " in answer.err
+def test_the_command_says_what_it_did_and_refuses_what_cannot_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["todo", "--postgres", "env", "--ddl"]) == 0
+    assert capsys.readouterr().out == workload.ddl_of("todo", "postgres")
+    for arguments in (["todo"], ["todo", "--postgres", "env", "--mariadb", "x"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+        assert "error: " in capsys.readouterr().err
+    assert main(["toodo", "--postgres", "env", "--events", "1"]) == 2
+    assert "error: there is no workload toodo on postgres" in capsys.readouterr().err
     monkeypatch.setenv("CDC_VIEWS_POSTGRES_DSN", "host=127.0.0.1 port=1 user=u password=s3cret")
-    answer = run("workload", "todo", "--postgres", "env", "--events", "1")
-    assert answer.code == 3
-    assert "s3cret" not in answer.err + answer.out
+    assert main(["todo", "--postgres", "env", "--events", "1"]) == 3
+    said = capsys.readouterr()
+    assert "s3cret" not in said.err + said.out

@@ -22,7 +22,7 @@ from cdc_views.operations.replication import counting
 from cdc_views.operations.replication.confirmed import confirmed_raw
 from cdc_views.operations.replication.counting import Expected, Reader, count
 from cdc_views.operations.replication.listing import PartialFact, Wanted, partial_facts
-from cdc_views.operations.replication.places import Place, places
+from cdc_views.operations.replication.places import CellStructs, places
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.facts import Bound, Origin
 from cdc_views.rules.oracle import latest_rows, path_type
@@ -168,7 +168,7 @@ IDENTITY += [(PLAIN, "bytes")]
 def test_a_field_left_out_of_the_identity_is_noticed(
     landed_of: LandedOf, monkeypatch: pytest.MonkeyPatch, subject: Subject, field: str
 ) -> None:
-    def careless(place: Place) -> Place:
+    def careless(place: CellStructs) -> CellStructs:
         kept = tuple(name for name in place.identity if name != field)
         return place if kept == place.identity else replace(place, identity=kept, carried=(*place.carried, field))
 

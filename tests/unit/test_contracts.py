@@ -21,9 +21,8 @@ from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.export.contracts import Contract, compare, contract_of, contract_yaml, read_contract, rules_for
 from cdc_views.export.contracts import document as contract_documents
-from cdc_views.export.contracts.comparing import Verdict, schema_of
+from cdc_views.export.contracts.comparing import ContractVerdict, Fit, fit_of, schema_of
 from cdc_views.export.contracts.spans import span_of, span_parts
-from cdc_views.export.contracts.widths import Fit, fit_of
 from cdc_views.formats.base import WriteOrder
 from cdc_views.plan.build import Ask
 from cdc_views.project.models import DataTest
@@ -188,7 +187,7 @@ def test_each_difference_is_found_and_named(table: Table, tmp_path: Path, change
     document = contract_of([table], version="1")
     change(document)
     found = compare(read(tmp_path, document), [table], is_selection=False)
-    assert [(d.element, d.what, d.verdict) for d in found] == [(element, what, Verdict.DIFFERS)]
+    assert [(d.element, d.what, d.verdict) for d in found] == [(element, what, ContractVerdict.DIFFERS)]
     assert re.fullmatch(r".*contract\.yaml:\d+", found[0].where)
 
 
@@ -202,8 +201,8 @@ def test_what_a_contract_leaves_out_breaks_no_promise(table: Table, tmp_path: Pa
     column(document, "seq")["physicalType"] = "BIGINT"
     found = compare(read(tmp_path, document), [table], is_selection=True)
     assert sorted((d.element, d.what, d.verdict) for d in found) == [
-        ("note", "not in the contract", Verdict.NOTE),
-        ("seq", "wider in the contract", Verdict.NOTE),
+        ("note", "not in the contract", ContractVerdict.NOTE),
+        ("seq", "wider in the contract", ContractVerdict.NOTE),
     ]
 
 
@@ -211,7 +210,7 @@ def test_a_table_that_was_asked_for_must_be_in_the_contract(table: Table, tmp_pa
     document = contract_of([table], version="1")
     document["schema"][0] |= {"name": "shop.lines", "physicalName": "lines"}
     found = compare(read(tmp_path, document), [table], is_selection=True)
-    assert [(d.table, d.what, d.verdict) for d in found] == [("shop.orders", "is not in the contract", Verdict.DIFFERS)]
+    assert [(d.table, d.what, d.verdict) for d in found] == [("shop.orders", "is not in the contract", ContractVerdict.DIFFERS)]
 
 
 def test_a_contract_of_nothing_is_not_taken_for_agreement(table: Table, tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ PACKAGE = Path(cdc_views.__file__).parent
 OWN = {"engines/duckdb", "sql/dialects"}
 NAMES_SOMETHING_ELSE = {
     "export/contracts/types.py",  # the dialect that types are written in
-    "cli/demo.py",  # the demo shows these two side by side
-    "export/dbt/bodies.py", "export/dbt/macros.py",  # dbt's adapters
+    "export/dbt/macros.py",  # dbt's adapters
     "export/sqlmesh/export.py",  # SQLMesh's connection
     "model/extras.py",  # extras of the wheel
 }  # fmt: skip

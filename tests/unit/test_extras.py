@@ -45,7 +45,6 @@ ASKED = {
     "produce mariadb": (["produce", "mariadb", "--project", "debezium.yml"], "producers"),
     "produce kafka": (["produce", "kafka", "--project", "debezium.yml"], "producers"),
     "produce cassandra": (["produce", "cassandra"], "producers"),
-    "workload": (["workload", "orders", "--cassandra", "127.0.0.1"], "producers"),
     "Sentry": (
         ["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"],
         "producers",

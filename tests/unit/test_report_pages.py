@@ -38,7 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def told(project: Project) -> RunReport:
-    return report_of(project, now=AS_OF, as_of=AS_OF, dialects=("duckdb", "redshift"))
+    return report_of(project, now=AS_OF, as_of=AS_OF, dialects=("duckdb", "bigquery"))
 
 
 @pytest.fixture(scope="module")
@@ -214,4 +214,4 @@ def test_a_dialect_that_cannot_say_it_is_told_why(trees: dict[str, ET.Element], 
     assert [bool(text.refusal) for text in told.tables[0].texts] == [False, True]
     found = section(trees["shop_orders.html"], "sql")
     assert "View for duckdb" in found
-    assert "redshift: " in found
+    assert "bigquery: " in found

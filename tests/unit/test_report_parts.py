@@ -15,7 +15,7 @@ from cdc_views.errors import UsageError
 from cdc_views.plan.expr import Agg, Call, Case, Fold, Lit, Op, col
 from cdc_views.report import collecting, report_of, site, wording
 from cdc_views.report.lineage import RawColumn, _uses, lineage_of
-from cdc_views.report.plots import Part, bar, columns
+from cdc_views.report.plots import BarPart, bar, columns
 from cdc_views.report.results import read_results
 
 
@@ -31,20 +31,22 @@ def rects(svg: str) -> list[dict[str, str]]:
 
 
 def test_a_bar_is_as_wide_as_its_parts_are_large() -> None:
-    rest, few, many = rects(bar([Part(1, "few", "bad"), Part(3, "many", "good"), Part(0, "none", "other")], label="1 and 3"))
+    rest, few, many = rects(
+        bar([BarPart(1, "few", "bad"), BarPart(3, "many", "good"), BarPart(0, "none", "other")], label="1 and 3")
+    )
     assert (few["x"], few["width"]) == ("0.00", "60.00")
     assert (many["x"], many["width"]) == ("60.00", "180.00")
     assert rest["width"] == "240"
 
 
 def test_what_is_there_is_seen_and_stays_inside() -> None:
-    _, *parts = rects(bar([Part(10**9, "many", "good"), Part(1, "one", "bad")], label=""))
+    _, *parts = rects(bar([BarPart(10**9, "many", "good"), BarPart(1, "one", "bad")], label=""))
     assert float(parts[1]["width"]) == 1
     assert float(parts[1]["x"]) + float(parts[1]["width"]) <= 240
 
 
 def test_a_bar_of_nothing_is_empty() -> None:
-    assert len(rects(bar([Part(0, "none", "good")], label="nothing"))) == 1
+    assert len(rects(bar([BarPart(0, "none", "good")], label="nothing"))) == 1
     assert rects(columns([], label="nothing")) == []
 
 
@@ -57,7 +59,7 @@ def test_columns_that_are_too_many_are_summed() -> None:
 
 
 def test_a_plot_has_its_label_in_words_and_hostile_words_are_text() -> None:
-    root = ET.fromstring(bar([Part(1, "<b>", "good")], label='"><script>'))
+    root = ET.fromstring(bar([BarPart(1, "<b>", "good")], label='"><script>'))
     assert (root.get("role"), root.get("aria-label")) == ("img", '"><script>')
     assert [title.text for title in root.iter("title")] == ["<b>"]
     assert not list(root.iter("b"))

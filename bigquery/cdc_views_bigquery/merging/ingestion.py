@@ -94,15 +94,3 @@ def changes_of(relation: Relation, fact: Fact) -> Iterator[Change]:
         cells = {held_name(c.name): fact.cells[c.name].value for c in schema.regulars}
         written = max(part.written for part in (*fact.cells.values(), fact.liveness) if part is not None)
         yield Change(UPSERT, sequence_number(written, relation.order), key | cells)
-
-
-__all__ = [
-    "CHANGE_SEQUENCE_NUMBER",
-    "CHANGE_TYPE",
-    "DELETE",
-    "UPSERT",
-    "Change",
-    "changes_of",
-    "check_whole_rows",
-    "sequence_number",
-]

@@ -21,18 +21,12 @@ COLUMNS = 10_000
 """Query jobs, "Maximum columns in a table, query result, or view definition", nested and repeated ones included."""
 NESTING = 15
 """All tables, "Maximum depth of nested records"."""
-COLUMN_NAME = 300
-"""All tables, "Maximum length of a column name", in characters."""
 COLUMN_DESCRIPTION = 1_024
 """All tables, "Maximum length of a column description", in characters."""
-TABLE_DESCRIPTION = 16_384
-"""All tables, "Maximum length of a table description", and logical views, "of a view description", in characters."""
 AUTHORIZED = 2_500
 """Datasets, "Number of authorized resources in a dataset's access control list"; each view and each part of one is one."""
 PARTITIONS_OF_A_JOB = 4_000
 """Partitioned tables, "Number of partitions modified by a single job"."""
-PARTITIONS = 10_000
-"""Partitioned tables, "Number of partitions per partitioned table": 416 days of hours, 27 years of days."""
 CLUSTERED = 4
 """Introduction to clustered tables, Limitations: clustering columns of a table."""
 

@@ -150,20 +150,3 @@ def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[
 def _text(query: Sql, merging: Merging) -> str:
     is_read = not merging.is_dense
     return query.sql(dialect="bigquery", copy=False, pretty=is_read, max_text_width=110, comments=is_read)
-
-
-__all__ = [
-    "CLOCK",
-    "COUNTED",
-    "FACTS",
-    "HORIZON",
-    "ROWS",
-    "TAIL",
-    "identified",
-    "in_time_query",
-    "known_in_time_query",
-    "late_query",
-    "purge_of",
-    "rows_query",
-    "state_query",
-]

@@ -5,9 +5,9 @@ Source: Open Data Contract Standard 3.2.0 (Bitol, Linux Foundation), https://bit
 
 from __future__ import annotations
 
-from cdc_views.export.contracts.comparing import Difference, compare
+from cdc_views.export.contracts.comparing import ContractDifference, compare
 from cdc_views.export.contracts.document import Contract, read_contract
 from cdc_views.export.contracts.rules import Rules, rules_for
 from cdc_views.export.contracts.writing import contract_of, contract_yaml
 
-__all__ = ["Contract", "Difference", "Rules", "compare", "contract_of", "contract_yaml", "read_contract", "rules_for"]
+__all__ = ["Contract", "ContractDifference", "Rules", "compare", "contract_of", "contract_yaml", "read_contract", "rules_for"]

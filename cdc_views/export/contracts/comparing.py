@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
 from cdc_views.errors import CdcViewsError, ConfigError
 from cdc_views.export.contracts.document import Contract, Element
 from cdc_views.export.contracts.rules import rules_for
 from cdc_views.export.contracts.source import PROPERTY, source_schema
-from cdc_views.export.contracts.widths import Fit, fit_of
 from cdc_views.export.contracts.writing import object_of
 from cdc_views.model.schema import TableSchema
 from cdc_views.sql.dialects import dialect
@@ -23,7 +25,30 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 
-class Verdict(str, Enum):
+_T = exp.DataType.Type
+_ORDERS: tuple[tuple[Any, ...], ...] = (
+    (_T.TINYINT, _T.SMALLINT, _T.INT, _T.BIGINT, _T.INT128),
+    (_T.FLOAT, _T.DOUBLE),
+    ("i8", "i16", "i32", "i64", "i128"),
+    ("f32", "f64"),
+    ("integer", "number"),
+)
+"""From narrow to wide."""
+_OLDER = {("object", "map"), ("array", "map"), ("array", "vector")}
+"""What versions before 3.2 of the standard could say at most."""
+
+
+class Fit(Enum):
+    """How a promised type relates to the one that is there."""
+
+    SAME = "same"
+    NARROWER = "narrower in the contract"
+    WIDER = "wider in the contract"
+    OTHER = "of another type"
+    UNKNOWN = "not compared"
+
+
+class ContractVerdict(str, Enum):
     """Whether a reader who trusts the contract is misled."""
 
     DIFFERS = "differs"
@@ -31,7 +56,7 @@ class Verdict(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ContractDifference:
     """One difference.
 
     Attributes:
@@ -49,11 +74,11 @@ class Difference:
     what: str
     contract: str
     found: str
-    verdict: Verdict
+    verdict: ContractVerdict
     where: str
 
 
-def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[Difference]:
+def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection: bool) -> list[ContractDifference]:
     """Return the differences between a contract and some tables.
 
     Args:
@@ -72,13 +97,16 @@ def compare(contract: Contract, tables: Sequence[TableContext], *, is_selection:
         lacking = [one.table.name for one in found if one.described is None]
         nowhere = contract.where(("schema",))
         return [
-            *(Difference(name, "", "is not in the contract", "", "a table", Verdict.DIFFERS, nowhere) for name in lacking),
+            *(
+                ContractDifference(name, "", "is not in the contract", "", "a table", ContractVerdict.DIFFERS, nowhere)
+                for name in lacking
+            ),
             *differences,
         ]
     known = [one.described.place for one in found if one.described is not None]
     return [
         *(
-            Difference(part.name, "", "no such table", "a table", "", Verdict.DIFFERS, contract.where(part.place))
+            ContractDifference(part.name, "", "no such table", "a table", "", ContractVerdict.DIFFERS, contract.where(part.place))
             for part in contract.objects
             if part.place not in known
         ),
@@ -97,7 +125,7 @@ class _Table:
     def described(self) -> Element | None:
         return self.contract.object_of(self.table)
 
-    def differences(self) -> Iterator[Difference]:
+    def differences(self) -> Iterator[ContractDifference]:
         described = self.described
         assert described is not None
         ours = object_of(self.table)
@@ -108,24 +136,26 @@ class _Table:
         yield from self._untested(described)
         yield from self._source(described)
 
-    def _told(self, part: Element, element: str, what: str, said: Any, found: Any, verdict: Verdict) -> Difference:
-        return Difference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
+    def _told(
+        self, part: Element, element: str, what: str, said: Any, found: Any, verdict: ContractVerdict
+    ) -> ContractDifference:
+        return ContractDifference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
 
-    def _columns(self, described: Element, ours: list[dict[str, Any]], path: tuple[str, ...]) -> Iterator[Difference]:
+    def _columns(self, described: Element, ours: list[dict[str, Any]], path: tuple[str, ...]) -> Iterator[ContractDifference]:
         """Of columns, or of the fields of a nested value."""
         by_name = {part["name"]: part for part in ours}
         said = {part.name: part for part in described.parts("properties")}
         for name, part in said.items():
             place = ".".join((*path, name))
             if name not in by_name:
-                yield self._told(part, place, "missing", part.value.get("logicalType", "a column"), "", Verdict.DIFFERS)
+                yield self._told(part, place, "missing", part.value.get("logicalType", "a column"), "", ContractVerdict.DIFFERS)
             else:
                 yield from self._type(part, by_name[name], (*path, name))
         for name in by_name.keys() - said.keys() if said else ():
             found = by_name[name]["physicalType"]
-            yield self._told(described, ".".join((*path, name)), "not in the contract", "", found, Verdict.NOTE)
+            yield self._told(described, ".".join((*path, name)), "not in the contract", "", found, ContractVerdict.NOTE)
 
-    def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[Difference]:
+    def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
         """Of the types of a column or a part of one, the parts inside after it."""
         target = dialect(self.table.project.config.engine).sqlglot_name
         for key in ("logicalType", "physicalType"):
@@ -134,7 +164,7 @@ class _Table:
                 continue
             fit = fit_of(said, ours[key], key=key, dialect=target)
             if fit is not Fit.SAME:
-                verdict = Verdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else Verdict.NOTE
+                verdict = ContractVerdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else ContractVerdict.NOTE
                 yield self._told(part, ".".join(path), fit.value, said, ours[key], verdict)
             if key == "logicalType" and fit is not Fit.SAME:
                 return
@@ -146,7 +176,7 @@ class _Table:
         if ours.get("properties"):
             yield from self._columns(part, ours["properties"], path)
 
-    def _format(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[Difference]:
+    def _format(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
         """Of widths and time zones, where no physical type has told them."""
         said, found = part.value.get("logicalTypeOptions") or {}, ours.get("logicalTypeOptions") or {}
         if part.value.get("physicalType") is not None:
@@ -154,26 +184,26 @@ class _Table:
         for option in ("format", "timezone", "dimensions"):
             if option in said and option in found and said[option] != found[option] and part.value.get("logicalType") != "string":
                 fit = fit_of(said[option], found[option], key=option, dialect="duckdb")
-                verdict = Verdict.NOTE if fit is Fit.WIDER else Verdict.DIFFERS
+                verdict = ContractVerdict.NOTE if fit is Fit.WIDER else ContractVerdict.DIFFERS
                 yield self._told(part, ".".join(path), fit.value, said[option], found[option], verdict)
 
-    def _key(self, described: Element, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[Difference]:
+    def _key(self, described: Element, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[ContractDifference]:
         """Of the columns of a key, in order."""
         said = _key_of([part.value for part in described.parts("properties")], flag, position)
         found = _key_of(ours["properties"], flag, position)
         if said and said != found:
-            yield self._told(described, "", f"{what} differs", ", ".join(said), ", ".join(found), Verdict.DIFFERS)
+            yield self._told(described, "", f"{what} differs", ", ".join(said), ", ".join(found), ContractVerdict.DIFFERS)
 
-    def _untested(self, described: Element) -> Iterator[Difference]:
+    def _untested(self, described: Element) -> Iterator[ContractDifference]:
         """Rules of the contract that the project file has no test for."""
         tests = {(test.column, test.not_null) for test in self.table.config.tests}
         for test in rules_for(self.contract, self.table).tests:
             part = next((p for p in described.parts("properties") if p.name == test.column), described)
             if test.not_null and part.value.get("required") and (test.column, True) not in tests:
                 what = "required without a test"
-                yield self._told(part, str(test.column), what, "required", "no not_null test", Verdict.DIFFERS)
+                yield self._told(part, str(test.column), what, "required", "no not_null test", ContractVerdict.DIFFERS)
 
-    def _source(self, described: Element) -> Iterator[Difference]:
+    def _source(self, described: Element) -> Iterator[ContractDifference]:
         """Of the types in the source, in a contract that was exported here."""
         form = described.ours(PROPERTY)
         if form is None:
@@ -185,7 +215,7 @@ class _Table:
             found = schema.column(column.name)
             if found != column:
                 texts = (_source_text(said, column.name), _source_text(schema, column.name))
-                yield self._told(described, column.name, "of another type or role in the source", *texts, Verdict.DIFFERS)
+                yield self._told(described, column.name, "of another type or role in the source", *texts, ContractVerdict.DIFFERS)
 
 
 def schema_of(contract: Contract, described: Element) -> TableSchema:
@@ -216,4 +246,54 @@ def _key_of(properties: Sequence[Any], flag: str, position: str) -> list[str]:
     return [str(part.get("name")) for part in sorted(flagged, key=lambda part: part.get(position) or 0)]
 
 
-__all__ = ["Difference", "Verdict", "compare", "schema_of"]
+def fit_of(said: Any, found: Any, *, key: str, dialect: str) -> Fit:
+    """Return how `said` in a contract relates to `found`, both under `key` of a property."""
+    if said == found or (said, found) in _OLDER:
+        return Fit.SAME
+    if key != "physicalType":
+        return _ranked(said, found)
+    try:
+        promised, there = (_parsed(text, dialect) for text in (said, found))
+    except (SqlglotError, ValueError):
+        return Fit.UNKNOWN
+    if promised == there:
+        return Fit.SAME
+    if promised.is_type(_T.UNKNOWN, _T.USERDEFINED):
+        return Fit.UNKNOWN
+    if promised.this is there.this:
+        return _sized(promised, there)
+    if promised.is_type(*exp.DataType.TEXT_TYPES) and there.is_type(*exp.DataType.TEXT_TYPES):
+        return _sized(promised, there)
+    return _ranked(promised.this, there.this)
+
+
+def _parsed(text: str, dialect: str) -> exp.DataType:
+    """The type that a text names; DuckDB takes a length and ignores it, but a contract that gives one promises it."""
+    found = exp.DataType.build(text, dialect=dialect)
+    return exp.DataType.build(text) if found.is_type(*exp.DataType.TEXT_TYPES) and "(" in text else found
+
+
+def _ranked(said: Any, found: Any) -> Fit:
+    for order in _ORDERS:
+        if said in order and found in order:
+            return Fit.NARROWER if order.index(said) < order.index(found) else Fit.WIDER
+    return Fit.OTHER
+
+
+def _sized(promised: exp.DataType, there: exp.DataType) -> Fit:
+    """Of decimals by digits, of texts by length; a text without a length has any."""
+    said, found = _sizes(promised), _sizes(there)
+    if promised.is_type(*exp.DataType.TEXT_TYPES):
+        longest = [sizes[0] if sizes else None for sizes in (said, found)]
+        if longest[0] == longest[1] or longest[0] is None:
+            return Fit.SAME if longest[0] == longest[1] else Fit.WIDER
+        return Fit.NARROWER if longest[1] is None or longest[0] < longest[1] else Fit.WIDER
+    if len(said) == len(found) == 2 and promised.this is _T.DECIMAL:
+        whole = [sizes[0] - sizes[1] for sizes in (said, found)]
+        return Fit.WIDER if whole[0] >= whole[1] and said[1] >= found[1] else Fit.NARROWER
+    return Fit.OTHER
+
+
+def _sizes(kind: exp.DataType) -> list[int]:
+    texts = [part.name for part in kind.expressions]
+    return [int(text) for text in texts] if texts and all(text.isdecimal() for text in texts) else []

@@ -80,6 +80,3 @@ def _user_types(schema: TableSchema) -> Iterator[Udt]:
 
     for kind in found:
         yield from within(kind)
-
-
-__all__ = ["PROPERTY", "source_form", "source_schema", "written"]

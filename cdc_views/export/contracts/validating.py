@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from cdc_views.export.contracts.comparing import Verdict, compare
+from cdc_views.export.contracts.comparing import ContractVerdict, compare
 from cdc_views.export.contracts.document import Contract
 from cdc_views.export.contracts.rules import rules_for
 from cdc_views.quality.checks import MOST_PLACES, Check, Report
@@ -33,7 +33,7 @@ def validate_with(contract: Contract, table: TableContext, **options: Any) -> Re
     rules = rules_for(contract, table)
     report = validate_table(with_tests(table, rules.tests), **options)
     found = compare(contract, [with_tests(table, rules.tests)], is_selection=True)
-    broken = [f"{d.where}: {d.element or d.table}: {d.what}" for d in found if d.verdict is Verdict.DIFFERS]
+    broken = [f"{d.where}: {d.element or d.table}: {d.what}" for d in found if d.verdict is ContractVerdict.DIFFERS]
     matches = replace(_MATCHES, broken=len(broken), where=tuple(broken[:MOST_PLACES]))
     told = "; ".join(map(str, rules.unexpressed))
     covered = _COVERED.skipped(told) if told else replace(_COVERED, note=f"{len(rules.tests) + len(rules.kept)} rules")

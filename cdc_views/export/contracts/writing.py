@@ -16,8 +16,7 @@ from cdc_views.export.contracts.document import VENDOR, WRITTEN
 from cdc_views.export.contracts.source import PROPERTY, source_form
 from cdc_views.export.contracts.spans import SPANS, span_parts
 from cdc_views.export.contracts.types import type_parts
-from cdc_views.export.describing import ROLES, compares_as_keys, grain, never_null
-from cdc_views.export.exporting import mark_of
+from cdc_views.export.exporting import ROLES, compares_as_keys, grain, mark_of, never_null
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.severity import Severity
 from cdc_views.project.paths import is_url

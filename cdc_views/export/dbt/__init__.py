@@ -5,6 +5,7 @@ The hand-written package `dbt_compat` dispatches to what `export` writes. `duckd
 
 from __future__ import annotations
 
-from cdc_views.export.dbt.export import Exported, export
+from cdc_views.export.dbt.export import export
+from cdc_views.export.exporting import Exported
 
 __all__ = ["Exported", "export"]

@@ -46,6 +46,3 @@ def files_of(name: str, tables: Sequence[Table]) -> dict[str, str]:
         for model, text in models_of(table.name, macros=macro_text).items():
             texts[f"{models}/{model}.sql"] = text
     return texts
-
-
-__all__ = ["Exported", "export", "files_of"]

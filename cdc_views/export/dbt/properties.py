@@ -11,7 +11,7 @@ from cdc_views.export.dbt.jinja import literal, value
 from cdc_views.export.dbt.macros import MARK
 from cdc_views.export.dbt.models import SOURCE
 from cdc_views.export.dbt.naming import dbt_name, state_name
-from cdc_views.export.describing import ROLES, compares_as_keys, grain
+from cdc_views.export.exporting import ROLES, compares_as_keys, grain
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, MapOf, children
 from cdc_views.operations.raw_files import raw_variable

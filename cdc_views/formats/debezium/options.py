@@ -34,6 +34,3 @@ class DebeziumOptions(FormatOptions):
     def columns(self) -> Mapping[str, Iterable[str]]:
         """See `FormatOptions.columns`."""
         return {"scales": self.scales, "units": self.units}
-
-
-__all__ = ["DebeziumOptions", "TimeUnit"]

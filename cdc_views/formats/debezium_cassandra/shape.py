@@ -84,9 +84,6 @@ def _bound_value(column: Column, entry: Any) -> Any:
     return text_value(column, string(value.get("value"), what=f"the range's {column.name!r}"))
 
 
-_PARSED = frozenset({Kind.FLOAT, Kind.DOUBLE})
-
-
 def text_value(column: Column, text: str) -> Any:
     """Return the native value of what Cassandra's `AbstractType.getString` printed; raises `MalformedEventError`.
 

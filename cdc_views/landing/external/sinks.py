@@ -108,6 +108,3 @@ def without_empty(value: object) -> object:
     if isinstance(value, list):
         return [without_empty(part) for part in value] or None
     return value
-
-
-__all__ = ["SinkColumns", "arranged", "check_is_exact", "without_empty"]

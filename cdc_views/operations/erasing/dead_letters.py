@@ -80,6 +80,3 @@ def _events(line: bytes) -> Iterator[bytes]:
     _, mark, value = line.partition(b'"key": null, "value": ')
     if mark:
         yield value[:-1]
-
-
-__all__ = ["Letters", "letters_about"]

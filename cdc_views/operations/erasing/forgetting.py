@@ -30,7 +30,7 @@ from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_a
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.erasing.dead_letters import Letters, letters_about
 from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
-from cdc_views.operations.erasing.places import Holds, Place, places_of
+from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
 from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite
 from cdc_views.operations.erasing.values_to_erase import Needles
@@ -190,7 +190,7 @@ class _Forgetting:
         with self.table.project.engine(engine) as opened:
             serve(opened, self.table.raw, state, location, now=epoch_seconds(now))
 
-    def _remembered(self, places: list[Place]) -> Needles:
+    def _remembered(self, places: list[ErasableTable]) -> Needles:
         """Remember the key and return what is to be gone: of every file, lest an older version has more."""
         needles, known = gathered(places, self.key), self._events()
         facts = [fact for mine in known.about.values() for fact in mine]
@@ -218,7 +218,7 @@ class _Forgetting:
     def _decoder(self) -> Decoder:
         return Decoder(self.table.raw, self.table.format, self.now)
 
-    def _clean(self, place: Place) -> None:
+    def _clean(self, place: ErasableTable) -> None:
         if place.holds in (Holds.NOTHING_READ, Holds.SERVED):
             self._count(place, _rows_of(place, self.key).num_rows)
             shutil.rmtree(place.location)
@@ -228,12 +228,12 @@ class _Forgetting:
         else:
             self._count(place, self._deleted(place))
 
-    def _deleted(self, place: Place) -> int:
+    def _deleted(self, place: ErasableTable) -> int:
         """Delete the key's rows in one commit; returns how many."""
         message = f"{place.location}: other writers keep committing first; run the command again"
         return retried(lambda: self._deleted_once(place), what=message)
 
-    def _deleted_once(self, place: Place) -> int:
+    def _deleted_once(self, place: ErasableTable) -> int:
         count = int(_rows_of(place, self.key).num_rows)
         if not count:
             return 0
@@ -247,7 +247,7 @@ class _Forgetting:
         kept = rows.filter(~self.key.condition())
         return rows if kept.num_rows == rows.num_rows else kept
 
-    def _seen(self, place: Place) -> set[str]:
+    def _seen(self, place: ErasableTable) -> set[str]:
         """Of raw, the files that the state has taken in, so that it does not take them in again."""
         raw = self.table.raw
         if place.location != raw.location:
@@ -258,7 +258,7 @@ class _Forgetting:
                 return active_files(DeltaTable(raw.location, version=state.raw_version))
         return set()
 
-    def _transactions(self, place: Place) -> list[Transaction]:
+    def _transactions(self, place: ErasableTable) -> list[Transaction]:
         """A state's commit says how far it reaches, as all of them do, so that two at once are refused."""
         if place.holds is not Holds.STATE:
             return []
@@ -314,7 +314,7 @@ class _Forgetting:
         entry = Denylist.read(self.table.forgotten_file).entry(self.key) or Entry("", "", self.now)
         return entry.reason()
 
-    def _count(self, place: Place, rows: int) -> None:
+    def _count(self, place: ErasableTable, rows: int) -> None:
         known = self.removed.get(place.location) or Removed(place.what, place.location, 0)
         self.removed[place.location] = replace(known, rows=known.rows + rows)
 
@@ -349,7 +349,7 @@ def lift(table: TableContext, *, key: Mapping[str, Any] | str, now: datetime) ->
     add(table.forgotten_file, known, forgotten=entry.forgotten, through=entry.through, is_lifted=True, ahead=entry.ahead)
 
 
-def _rows_of(place: Place, key: ErasedKey) -> pa.Table:
+def _rows_of(place: ErasableTable, key: ErasedKey) -> pa.Table:
     """The key's facts in a place, at its newest version; of quarantine none, nor of plain rows, which are no facts."""
     if place.holds in (Holds.EVENTS, Holds.SERVED):
         return pa.table({})

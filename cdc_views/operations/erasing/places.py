@@ -30,7 +30,7 @@ class Holds(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ErasableTable:
     """One Delta table on a local disk."""
 
     what: str
@@ -43,21 +43,23 @@ class Place:
         return Path(self.location)
 
 
-def places_of(table: TableContext) -> list[Place]:
+def places_of(table: TableContext) -> list[ErasableTable]:
     """Return the places that are there, in the order in which they are cleaned."""
     raw = table.raw
     found = [
-        Place("raw", raw.location, Holds.FACTS),
-        Place("quarantine", quarantine_location(raw), Holds.EVENTS),
+        ErasableTable("raw", raw.location, Holds.FACTS),
+        ErasableTable("quarantine", quarantine_location(raw), Holds.EVENTS),
         *_generations(table),
-        *[Place("serving", location, Holds.SERVED) for location in [table.serving_location] if location is not None],
+        *[ErasableTable("serving", location, Holds.SERVED) for location in [table.serving_location] if location is not None],
     ]
     return [place for place in found if is_delta(place.location)]
 
 
-def _generations(table: TableContext) -> Iterator[Place]:
+def _generations(table: TableContext) -> Iterator[ErasableTable]:
     generations = table.generations
     for number in generations.numbers:
         is_read = number == generations.current
         location = generations.location(number)
-        yield Place("state", location, Holds.STATE) if is_read else Place("old state", location, Holds.NOTHING_READ)
+        yield (
+            ErasableTable("state", location, Holds.STATE) if is_read else ErasableTable("old state", location, Holds.NOTHING_READ)
+        )

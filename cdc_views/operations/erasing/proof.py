@@ -21,7 +21,7 @@ from deltalake import DeltaTable
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.vacuum import LOG, active_files
-from cdc_views.operations.erasing.places import Holds, Place
+from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
 from cdc_views.operations.erasing.values_to_erase import Needles
 
@@ -53,7 +53,7 @@ class Proof:
         return not self.leftovers
 
 
-def gathered(places: list[Place], key: ErasedKey) -> Needles:
+def gathered(places: list[ErasableTable], key: ErasedKey) -> Needles:
     """Return the values of the key's rows in every Parquet file of the places, replaced ones too."""
     needles = Needles()
     for place in places:
@@ -64,7 +64,7 @@ def gathered(places: list[Place], key: ErasedKey) -> Needles:
     return needles
 
 
-def prove(places: list[Place], key: ErasedKey, needles: Needles) -> Proof:
+def prove(places: list[ErasableTable], key: ErasedKey, needles: Needles) -> Proof:
     """Read every file of the places; values that other keys have as well are dropped from `needles` on the way."""
     facts = [place for place in places if place.holds is not Holds.EVENTS]
     active = {place.location: _active(place) for place in places}
@@ -81,7 +81,7 @@ def prove(places: list[Place], key: ErasedKey, needles: Needles) -> Proof:
     return proof
 
 
-def _look_for_rows(proof: Proof, place: Place, file: Path, key: ErasedKey, needles: Needles) -> None:
+def _look_for_rows(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, needles: Needles) -> None:
     """A file of the newest version: no row of the key; all its values are other keys' values."""
     count = 0
     for rows in _read(proof, file):
@@ -90,7 +90,7 @@ def _look_for_rows(proof: Proof, place: Place, file: Path, key: ErasedKey, needl
     _tell(proof, place, file, {"rows of the key": count})
 
 
-def _look(proof: Proof, place: Place, file: Path, key: ErasedKey, needles: Needles, active: set[str]) -> None:
+def _look(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, needles: Needles, active: set[str]) -> None:
     """A file that is no part of the newest version, or of the log."""
     found: dict[str, int] = {}
     is_log = LOG in file.relative_to(place.path).parts
@@ -121,7 +121,7 @@ def _in_rows(found_rows: Iterator[pa.Table], key: ErasedKey, needles: Needles, *
     return found
 
 
-def _in_log(actions: Iterator[Mapping[str, Any]], needles: Needles, place: Place, active: set[str]) -> dict[str, int]:
+def _in_log(actions: Iterator[Mapping[str, Any]], needles: Needles, place: ErasableTable, active: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for action in actions:
         add = action.get("add") or {}
@@ -153,7 +153,7 @@ def _in_bytes(proof: Proof, file: Path, needles: Needles) -> dict[str, int]:
     return {"removed values": sum(text in content for text in needles.texts())}
 
 
-def _tell(proof: Proof, place: Place, file: Path, found: Mapping[str, int]) -> None:
+def _tell(proof: Proof, place: ErasableTable, file: Path, found: Mapping[str, int]) -> None:
     for what, count in found.items():
         if count:
             proof.leftovers.append(Leftover(place.what, str(file), f"{count:,} {what}"))
@@ -173,7 +173,7 @@ def _read(proof: Proof, file: Path) -> Iterator[pa.Table]:
         yield rows
 
 
-def _parquet_files(place: Place) -> list[Path]:
+def _parquet_files(place: ErasableTable) -> list[Path]:
     return sorted(path for path in place.path.rglob(f"*{_PARQUET}") if LOG not in path.relative_to(place.path).parts)
 
 
@@ -190,6 +190,6 @@ def _lines(proof: Proof, file: Path) -> Iterator[Mapping[str, Any]]:
         yield from [action] if isinstance(action, dict) else []
 
 
-def _active(place: Place) -> set[str]:
+def _active(place: ErasableTable) -> set[str]:
     with delta_errors(place.location):
         return active_files(DeltaTable(place.location))

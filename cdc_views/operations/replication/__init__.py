@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
-from cdc_views.operations.replication.report import NodeReport, ReplicaReport, Standing
+from cdc_views.operations.replication.report import NodeReport, NodeStatus, ReplicaReport
 from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.replication.listing import PartialFact
     from cdc_views.storage.relation import RawTable
 
-__all__ = ["NodeReport", "ReplicaReport", "Standing", "confirmed_only", "expected_of", "list_partial", "replicas"]
+__all__ = ["NodeReport", "ReplicaReport", "NodeStatus", "confirmed_only", "expected_of", "list_partial", "replicas"]
 
 
 def expected_of(

@@ -13,7 +13,7 @@ from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.landing import create_raw
 from cdc_views.landing.delta import delta_errors
 from cdc_views.operations.replication.counting import Reader
-from cdc_views.operations.replication.places import Place
+from cdc_views.operations.replication.places import CellStructs
 from cdc_views.operations.replication.statements import field_name
 from cdc_views.plan import names
 from cdc_views.storage.relation import RawTable
@@ -42,7 +42,7 @@ def confirmed_raw(raw: RawTable, *, factor: int, format_name: str, landed_as_of:
         yield confirmed
 
 
-def _in_layout(reader: Reader, place: Place, factor: int) -> str:
+def _in_layout(reader: Reader, place: CellStructs, factor: int) -> str:
     """SQL that puts the fields of a place's structs together again, as the raw layout has them."""
     schema, layout = reader.raw.relation.schema, reader.raw.relation.arrow_schema()
     struct = f"STRUCT_PACK({', '.join(f'{quoted(f)} := {quoted(field_name(f))}' for f in place.fields)})"

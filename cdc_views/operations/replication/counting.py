@@ -11,8 +11,8 @@ import pyarrow as pa
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.duckdb.tables import from_clause
 from cdc_views.engines.snapshot import snapshot_of
-from cdc_views.operations.replication.places import Place, places
-from cdc_views.operations.replication.report import NodeReport, ReplicaReport, Standing
+from cdc_views.operations.replication.places import CellStructs, places
+from cdc_views.operations.replication.report import NodeReport, NodeStatus, ReplicaReport
 from cdc_views.operations.replication.statements import (
     COUNT,
     LANDED,
@@ -90,7 +90,7 @@ class Reader:
         """Return the rows of a statement; raises `EngineError`."""
         return self._engine.run(sql, self._snapshot)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[CellStructs]:
         """The places of the table; none where no node has landed anything."""
         return list(places(self.raw.relation.schema)) if self.landed else []
 
@@ -173,12 +173,12 @@ class Counted:
     def report(self, node: str, landed: NodeProgress | None, *, quiet_since: int, after: int) -> NodeReport:
         """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
         seen, lacking = self.seen(node), self.lacking(node)
-        standing = Standing.OK
+        standing = NodeStatus.OK
         if landed is None or (lacking and landed.last <= quiet_since):
-            standing = Standing.SILENT
+            standing = NodeStatus.SILENT
         elif lacking:
             is_tail = after * _MOSTLY <= after + _witness(lacking)[1]
-            standing = Standing.LAGGING if _are_newer(lacking, seen) or is_tail else Standing.MISSING
+            standing = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
         return NodeReport(
             node,
             _facts(seen),

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc_views.model.schema import Column
 from cdc_views.operations.replication.counting import Reader
-from cdc_views.operations.replication.places import Place
+from cdc_views.operations.replication.places import CellStructs
 from cdc_views.operations.replication.statements import NODES, OWNERS, field_name
 from cdc_views.plan import names
 from cdc_views.plan.order import RANK, WRITTEN
@@ -67,7 +67,7 @@ def partial_facts(reader: Reader, wanted: Wanted, *, known: tuple[str, ...], fac
                     yield _fact(reader, place, record, known)
 
 
-def _fact(reader: Reader, place: Place, record: Record, known: tuple[str, ...]) -> PartialFact:
+def _fact(reader: Reader, place: CellStructs, record: Record, known: tuple[str, ...]) -> PartialFact:
     relation = reader.raw.relation
     schema = relation.schema
     columns = schema.row_key if place.kind is FactKind.ROW else schema.partition
@@ -87,7 +87,7 @@ def _fact(reader: Reader, place: Place, record: Record, known: tuple[str, ...]) 
     )
 
 
-def _what(place: Place, record: Record) -> str:
+def _what(place: CellStructs, record: Record) -> str:
     rank = record.get(field_name(RANK))
     if rank is None:
         return "column deletion" if place.column is not None else f"{place.kind.value} deletion"
@@ -96,7 +96,7 @@ def _what(place: Place, record: Record) -> str:
     return "cell" if unrank(rank)[2] is None else "tombstone"
 
 
-def _path(place: Place, record: Record) -> Any:
+def _path(place: CellStructs, record: Record) -> Any:
     if place.column is None or not place.is_array:
         return place.field
     return path_of(path_type(place.column.type), {name: record[field_name(name)] for name in place.fields})

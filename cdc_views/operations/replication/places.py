@@ -18,7 +18,7 @@ DELETED_AT, DELETION, CELLS, PATH, PATH_KEY, PATH_BYTES = "at", "deletion", "cel
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CellStructs:
     """Structs of one sort in a raw table; each that is not null is a copy of a cell fact.
 
     Attributes:
@@ -58,25 +58,25 @@ class Place:
         return tuple(name for c in columns for name in names.shown_as(c) if name != names.identity(c))
 
 
-def places(schema: TableSchema) -> Iterator[Place]:
+def places(schema: TableSchema) -> Iterator[CellStructs]:
     """Yield every place of a table: markers and deletions, then static and regular columns."""
     deletion = (WRITTEN, DELETED_AT)
-    yield Place(FactKind.ROW, (names.LIVE,), (WRITTEN, RANK))
-    yield Place(FactKind.ROW, (names.DELETED,), deletion)
-    yield Place(FactKind.PARTITION, (names.DELETED,), deletion)
+    yield CellStructs(FactKind.ROW, (names.LIVE,), (WRITTEN, RANK))
+    yield CellStructs(FactKind.ROW, (names.DELETED,), deletion)
+    yield CellStructs(FactKind.PARTITION, (names.DELETED,), deletion)
     if schema.clustering:
-        yield Place(FactKind.RANGE, (names.DELETED,), deletion)
+        yield CellStructs(FactKind.RANGE, (names.DELETED,), deletion)
     for kind, columns in ((FactKind.STATIC, schema.statics), (FactKind.ROW, schema.regulars)):
         for column in columns:
             yield from _of_column(kind, column)
 
 
-def _of_column(kind: FactKind, column: Column) -> Iterator[Place]:
+def _of_column(kind: FactKind, column: Column) -> Iterator[CellStructs]:
     stored = physical_name(column.name)
     if not column.type.is_multicell:
         yield _cells(kind, column, (stored,), column.type)
         return
-    yield Place(kind, (stored, DELETION), (WRITTEN, DELETED_AT), column=column)
+    yield CellStructs(kind, (stored, DELETION), (WRITTEN, DELETED_AT), column=column)
     if isinstance(column.type, Udt):
         for name, of_field in column.type.fields:
             yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
@@ -84,9 +84,9 @@ def _of_column(kind: FactKind, column: Column) -> Iterator[Place]:
         yield _elements(kind, column, (stored, CELLS))
 
 
-def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: LogicalType, field: str | None = None) -> Place:
+def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: LogicalType, field: str | None = None) -> CellStructs:
     identity, carried = _value(value)
-    return Place(kind, steps, (WRITTEN, RANK, *identity), carried=carried, column=column, field=field)
+    return CellStructs(kind, steps, (WRITTEN, RANK, *identity), carried=carried, column=column, field=field)
 
 
 def _value(kind: LogicalType) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -94,10 +94,10 @@ def _value(kind: LogicalType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return ((BYTES,), (VALUE,)) if carries_order_bytes(kind) else ((VALUE,), ())
 
 
-def _elements(kind: FactKind, column: Column, steps: tuple[str, ...]) -> Place:
+def _elements(kind: FactKind, column: Column, steps: tuple[str, ...]) -> CellStructs:
     path, value = path_type(column.type), element_value_type(column.type)
     key, spelled = (PATH, ()) if not carries_comparable(path) else (PATH_KEY, (PATH,))
     if reads_from_bytes(path):
         spelled = (*spelled, PATH_BYTES)
     identity, carried = _value(value) if value is not None else ((), ())
-    return Place(kind, steps, (key, WRITTEN, RANK, *identity), spelled, carried, column, is_array=True)
+    return CellStructs(kind, steps, (key, WRITTEN, RANK, *identity), spelled, carried, column, is_array=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Standing(str, Enum):
+class NodeStatus(str, Enum):
     """How a node stands, as far as its events tell."""
 
     OK = "ok"
@@ -42,7 +42,7 @@ class NodeReport:
     newest_written: int | None
     newest_position: tuple[str, int] | None
     last_landed: int | None
-    standing: Standing
+    standing: NodeStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from cdc_views.operations.replication.places import Place
+from cdc_views.operations.replication.places import CellStructs
 from cdc_views.plan import names
 from cdc_views.plan.order import WRITTEN
 from cdc_views.sql.dialects import dialect
@@ -61,7 +61,7 @@ class Statements:
         query = exp.select(_as(_node(), NODE), _as(function("MAX", _place()), NEWEST), _as(last, LANDED))
         return _text(query.from_(self._raw()).where(self._in_time()).group_by(_node()).order_by(_node()))
 
-    def tally(self, place: Place, *, with_owners: bool) -> str:
+    def tally(self, place: CellStructs, *, with_owners: bool) -> str:
         """One row a set of nodes (and of owners of the partition): how many facts these nodes have, and their times."""
         sets = [NODES, OWNERS] if with_owners else [NODES]
         folds = [
@@ -72,7 +72,7 @@ class Statements:
         query = exp.select(*map(_digits, sets), *folds).from_(_sub(self._owned(place, with_owners=with_owners)))
         return _text(query.group_by(*map(_col, sets)))
 
-    def first(self, place: Place, behind: list[Behind], *, with_owners: bool) -> str:
+    def first(self, place: CellStructs, behind: list[Behind], *, with_owners: bool) -> str:
         """One row: for each of `behind`, where in its witness's log the first fact stands that it lacks; null for none."""
         facts = self._owned(place, with_owners=with_owners, witnesses=_witnesses(behind))
         firsts = []
@@ -82,7 +82,7 @@ class Statements:
             firsts.append(_as(_filtered(function("MIN", _col(_at(one, behind))), *lacks, *owns), f"_{i}"))
         return _text(exp.select(*firsts).from_(_sub(facts)))
 
-    def after(self, place: Place, behind: dict[Behind, LogPlace]) -> str:
+    def after(self, place: CellStructs, behind: dict[Behind, LogPlace]) -> str:
         """One row: for each of `behind`, how many facts it has that stand in its witness's log after that place."""
         facts = self._facts(place, witnesses=_witnesses(list(behind)))
         counts = []
@@ -91,7 +91,7 @@ class Statements:
             counts.append(_as(_filtered(function("COUNT", exp.Star()), self._has(one.node), later), f"_{i}"))
         return _text(exp.select(*counts).from_(_sub(facts)))
 
-    def listing(self, place: Place, *, fewer_than: int | None, only_on: str | None, with_owners: bool) -> str:
+    def listing(self, place: CellStructs, *, fewer_than: int | None, only_on: str | None, with_owners: bool) -> str:
         """One row a cell fact that fewer nodes than that have shown, or one node alone, in the order of keys."""
         schema = self.relation.schema
         keys, ids = place.keys(schema), [field_name(f) for f in place.identity]
@@ -105,7 +105,7 @@ class Statements:
             query = query.where(self._has(only_on), exp.EQ(this=_size(NODES), expression=number(1)))
         return _text(query.order_by(*map(_col, [*keys, *ids])))
 
-    def confirmed(self, place: Place, *, quorum: int) -> str:
+    def confirmed(self, place: CellStructs, *, quorum: int) -> str:
         """One row a cell fact that at least so many nodes have shown, its struct's fields apart."""
         schema = self.relation.schema
         columns = [*place.keys(schema), *place.shown(schema), *(field_name(f) for f in place.fields)]
@@ -120,7 +120,7 @@ class Statements:
             return exp.true()
         return exp.LTE(this=function("epoch_us", _col(names.LANDED)), expression=number(self.landed_as_of))
 
-    def _said(self, place: Place) -> exp.Select:
+    def _said(self, place: CellStructs) -> exp.Select:
         struct: Sql = _col(place.steps[0])
         for step in place.steps[1:]:
             struct = _extract(struct, step)
@@ -135,7 +135,7 @@ class Statements:
         is_said = exp.Not(this=exp.Is(this=_col(_SAID), expression=exp.Null()))
         return exp.select(*map(_col, keys), _col(NODE), _col(_AT), *fields).from_(_sub(inner)).where(is_said)
 
-    def _facts(self, place: Place, *, witnesses: tuple[str, ...] = ()) -> exp.Select:
+    def _facts(self, place: CellStructs, *, witnesses: tuple[str, ...] = ()) -> exp.Select:
         """One row a cell fact; of each witness the first place in its log, null where it has not shown the fact."""
         schema = self.relation.schema
         keys = [*place.keys(schema), *(field_name(f) for f in place.identity)]
@@ -149,7 +149,7 @@ class Statements:
         query = exp.select(*map(_col, keys), *folds).from_(_sub(self._said(place)))
         return query.group_by(*map(_col, keys))
 
-    def _owned(self, place: Place, *, with_owners: bool, witnesses: tuple[str, ...] = ()) -> exp.Select:
+    def _owned(self, place: CellStructs, *, with_owners: bool, witnesses: tuple[str, ...] = ()) -> exp.Select:
         """Facts, each with the nodes that have shown any fact of its partition."""
         facts = self._facts(place, witnesses=witnesses)
         if not with_owners:

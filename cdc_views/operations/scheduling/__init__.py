@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdc_views.operations.scheduling.jobs import Job, Materializable, Outcome, job_of, lock_folder
-from cdc_views.operations.scheduling.lock import Heartbeat, holding
+from cdc_views.operations.scheduling.jobs import Job, Materializable, RunOutcome, job_of, lock_folder
+from cdc_views.operations.scheduling.lock import holding
 from cdc_views.operations.scheduling.running import (
     Clock,
     Completed,
@@ -21,10 +21,9 @@ __all__ = [
     "Completed",
     "Failed",
     "Happening",
-    "Heartbeat",
     "Job",
     "Materializable",
-    "Outcome",
+    "RunOutcome",
     "Skipped",
     "Started",
     "SystemClock",

@@ -22,7 +22,7 @@ _LOCAL = ".cdc-views"
 _COMPLETED = "completed.json"
 
 
-class Outcome(Protocol):
+class RunOutcome(Protocol):
     """What one run did."""
 
     @property
@@ -52,7 +52,7 @@ class Materializable(Protocol):
     def name(self) -> str:
         """Full name."""
 
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> Outcome:
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> RunOutcome:
         """Bring state up to date."""
 
 
@@ -82,12 +82,12 @@ class Job:
         """The table's full name."""
         return self.table.name
 
-    def run(self, *, full: bool = False, wait: float = 0.0) -> Outcome:
+    def run(self, *, full: bool = False, wait: float = 0.0) -> RunOutcome:
         """Bring state up to date while holding the table's lock; raises `TableLockedError` as `holding` does."""
         with holding(self.folder, table=self.name, wait=wait):
             return self.table.materialize(full=full, engine=self.engine)
 
-    def run_tick(self, tick: datetime) -> Outcome | None:
+    def run_tick(self, tick: datetime) -> RunOutcome | None:
         """Run for `tick` and remember that; None if another scheduler has in the meantime."""
         with holding(self.folder, table=self.name):
             done = self.completed()

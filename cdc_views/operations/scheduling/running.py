@@ -15,7 +15,7 @@ from typing import Protocol
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
-from cdc_views.operations.scheduling.jobs import Job, Outcome
+from cdc_views.operations.scheduling.jobs import Job, RunOutcome
 
 _LONGEST_SLEEP = 30.0
 """Seconds; then the clock is looked at again, since it may have been set or the machine have slept."""
@@ -61,7 +61,7 @@ class Completed:
 
     table: str
     tick: datetime
-    outcome: Outcome
+    outcome: RunOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,8 @@ from decimal import Decimal
 from typing import Any
 
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
-from cdc_views.rules.codec.jsonread import from_json, parse_json
 from cdc_views.rules.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
 from cdc_views.rules.codec.wholes import digits_of
-
-__all__ = ["JsonRow", "from_json", "java_double", "parse_json", "quote", "to_json", "to_shown"]
 
 JsonRow = Mapping[str, str]
 """One row: column → JSON text."""

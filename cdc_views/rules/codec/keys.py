@@ -41,6 +41,3 @@ def _key_value(schema: TableSchema, column: Column, given: Any) -> Any:
 
 def _example(schema: TableSchema) -> str:
     return "{" + ", ".join(f'"{column.name}": …' for column in schema.row_key) + "}"
-
-
-__all__ = ["parse_key"]

@@ -13,8 +13,8 @@ from cdc_views.schemas.cql.statements import (
     AddFields,
     ChangeColumnType,
     ChangeFieldType,
-    ColumnText,
     CopyTable,
+    CqlColumn,
     CreateTable,
     CreateType,
     DropColumns,
@@ -118,7 +118,7 @@ def _create_table(cursor: Cursor) -> Statement:
         cursor.skip_until(";")
         return CopyTable(table, source, if_not_exists)
     cursor.expect_symbol("(")
-    columns: list[ColumnText] = []
+    columns: list[CqlColumn] = []
     partition: tuple[str, ...] = ()
     clustering: tuple[str, ...] = ()
     while True:
@@ -140,7 +140,7 @@ def _create_table(cursor: Cursor) -> Statement:
     )
 
 
-def _column(cursor: Cursor) -> ColumnText:
+def _column(cursor: Cursor) -> CqlColumn:
     start = cursor.token
     name = cursor.name("a column's name")
     kind = read_type(cursor)
@@ -154,7 +154,7 @@ def _column(cursor: Cursor) -> ColumnText:
             cursor.skip_until(",", ")", ";")
         else:
             raise cursor.error(f"expected ',', ')', STATIC or PRIMARY KEY after column {name!r}, found {cursor.token}")
-    return ColumnText(start, name, kind, is_static=is_static, is_key=is_key)
+    return CqlColumn(start, name, kind, is_static=is_static, is_key=is_key)
 
 
 def _primary_key(cursor: Cursor) -> tuple[tuple[str, ...], tuple[str, ...]]:

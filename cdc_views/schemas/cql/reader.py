@@ -21,8 +21,8 @@ from cdc_views.schemas.cql.statements import (
     AddFields,
     ChangeColumnType,
     ChangeFieldType,
-    ColumnText,
     CopyTable,
+    CqlColumn,
     CreateTable,
     CreateType,
     DropColumns,
@@ -259,5 +259,5 @@ class _Reader:
         self._types.pop(self._place(statement.type), None)
 
 
-def _draft(column: ColumnText) -> DraftColumn[WrittenType]:
+def _draft(column: CqlColumn) -> DraftColumn[WrittenType]:
     return DraftColumn(column.name, column.type, column.is_static)

@@ -19,7 +19,7 @@ class QualifiedName:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnText:
+class CqlColumn:
     """One column's definition."""
 
     start: Token
@@ -34,7 +34,7 @@ class CreateTable:
     """`CREATE TABLE`; the key lists hold names, in key order."""
 
     table: QualifiedName
-    columns: tuple[ColumnText, ...]
+    columns: tuple[CqlColumn, ...]
     partition: tuple[str, ...]
     clustering: tuple[str, ...]
     descending: frozenset[str]
@@ -55,7 +55,7 @@ class AddColumns:
     """`ALTER TABLE … ADD`."""
 
     table: QualifiedName
-    columns: tuple[ColumnText, ...]
+    columns: tuple[CqlColumn, ...]
     if_not_exists: bool
 
 

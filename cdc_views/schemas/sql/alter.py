@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from cdc_views.schemas.sql.columns import ColumnText, read_column, read_type
-from cdc_views.schemas.sql.key import read_key_columns
+from cdc_views.schemas.sql.columns import SqlColumn, read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.types import SqlType
 from cdc_views.schemas.table_draft import DraftColumn, TableDraft
 from cdc_views.schemas.tokens import Cursor
@@ -57,7 +56,7 @@ def _add(cursor: Cursor, draft: TableDraft[SqlType]) -> None:
     cursor.expect_symbol(")")
 
 
-def _append(column: ColumnText, draft: TableDraft[SqlType], *, may_exist: bool) -> None:
+def _append(column: SqlColumn, draft: TableDraft[SqlType], *, may_exist: bool) -> None:
     draft.add(DraftColumn(column.name, column.type), at=column.start, may_exist=may_exist)
     if column.is_key:
         draft.partition.append(column.name)

@@ -9,7 +9,7 @@ from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnText:
+class SqlColumn:
     """A column as DDL writes it."""
 
     start: Token
@@ -33,7 +33,7 @@ _TWO_WORDS = (
 _LONG = {"long varbinary": "blob", "long varchar": "text"}
 
 
-def read_column(cursor: Cursor) -> ColumnText:
+def read_column(cursor: Cursor) -> SqlColumn:
     """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
 
     Raises:
@@ -50,7 +50,7 @@ def read_column(cursor: Cursor) -> ColumnText:
             cursor.accept("key")
         elif not (cursor.accept("unique", "key") or cursor.accept("references")):
             cursor.skip_group()
-    return ColumnText(start, name, kind, is_key)
+    return SqlColumn(start, name, kind, is_key)
 
 
 def read_type(cursor: Cursor) -> SqlType:
@@ -105,3 +105,29 @@ def _dimensions(cursor: Cursor) -> int:
         cursor.skip_group()
         dimensions += 1
     return dimensions
+
+
+def read_key_columns(cursor: Cursor) -> tuple[str, ...]:
+    """Read a constraint or index up to the comma or bracket after it; return the PRIMARY KEY's columns, else nothing.
+
+    A MySQL key prefix (`name(10)`) and the order of an index column are left out.
+    """
+    if cursor.accept("constraint") and not cursor.sees("primary", "key"):
+        cursor.advance()
+    key: tuple[str, ...] = ()
+    if cursor.accept("primary", "key"):
+        while not (cursor.at_end or cursor.sees_symbol("(") or cursor.sees("using", "index")):
+            cursor.advance()  # USING BTREE, an index name
+        key = _names(cursor) if cursor.accept_symbol("(") else ()
+    cursor.skip_until(",", ")", ";")
+    return key
+
+
+def _names(cursor: Cursor) -> tuple[str, ...]:
+    names = [cursor.name("a key column's name")]
+    cursor.skip_until(",", ")")
+    while cursor.accept_symbol(","):
+        names.append(cursor.name("a key column's name"))
+        cursor.skip_until(",", ")")
+    cursor.expect_symbol(")")
+    return tuple(names)

@@ -13,8 +13,7 @@ from functools import partial
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.sql.alter import apply_action
-from cdc_views.schemas.sql.columns import read_column
-from cdc_views.schemas.sql.key import read_key_columns
+from cdc_views.schemas.sql.columns import read_column, read_key_columns
 from cdc_views.schemas.sql.lexer import tokenize
 from cdc_views.schemas.sql.types import SqlType, logical_type
 from cdc_views.schemas.table_draft import DraftColumn, TableDraft

@@ -29,7 +29,7 @@ from cdc_views.model.types import (
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
-from cdc_views.sql.dialects.lineage import Built, Lineage, without_values
+from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.reshaping import is_changed
 
 Sql = exp.Expr
@@ -59,6 +59,12 @@ def identifier(name: str) -> exp.Identifier:
 def function(name: str, *args: Sql) -> exp.Anonymous:
     """Return a call printed as it stands; sqlglot would otherwise translate functions it knows."""
     return exp.Anonymous(this=name, expressions=list(args))
+
+
+def lambda_of(body: Callable[[Sql], Sql]) -> Sql:
+    """Return `_item -> body`."""
+    item = identifier("_item")
+    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])
 
 
 def number(value: int) -> Sql:
@@ -135,9 +141,9 @@ class Dialect(DecimalDialect):
             )
 
     @cached_property
-    def lineage(self) -> Lineage:
+    def lineage(self) -> Origins:
         """Origins of the plan's values."""
-        return Lineage(self.nodes)
+        return Origins(self.nodes)
 
     def finished(self, query: exp.Select) -> exp.Select:
         """Return the whole query, with what the dialect adds to it."""

@@ -21,12 +21,7 @@ from cdc_views.plan.nodes import Join, Node
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built
 from cdc_views.sql.dialects.structs import StructDialect
-from cdc_views.sql.dialects.times import time_text
-
-_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
-"""TIMESTAMP and DATETIME: years 1 to 9999. Source: BigQuery, Data types, Timestamp type."""
-_DAYS = (-719_162, 2_932_896)
-"""DATE: years 1 to 9999. Source: BigQuery, Data types, Date type."""
+from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
 
 
 class BigQuery(StructDialect):
@@ -159,18 +154,19 @@ class BigQuery(StructDialect):
         return exp.DataType.build(decimal_name(precision, scale), dialect="bigquery")
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as TIMESTAMP, others as DATETIME, days as DATE, times as text (TIME has µs); out of range: null."""
-        least, greatest = _MILLIS
-        micros = (least * 1000, greatest * 1000 + 999)
+        """Instants as TIMESTAMP, others as DATETIME, days as DATE, times as text (TIME has µs).
+
+        Out of the years 1 to 9999: null. Source: BigQuery, Data types, Timestamp type, Date type.
+        """
         match kind:
             case Kind.TIMESTAMP:
-                return _within(base, _MILLIS, function("TIMESTAMP_MILLIS", base))
+                return within(base, YEARS, function("TIMESTAMP_MILLIS", base), scale=1000)
             case Kind.DATETIME:
-                return _within(base, micros, function("DATETIME", function("TIMESTAMP_MICROS", base)))
+                return within(base, YEARS, function("DATETIME", function("TIMESTAMP_MICROS", base)), scale=10**6)
             case Kind.INSTANT:
-                return _within(base, micros, function("TIMESTAMP_MICROS", base))
+                return within(base, YEARS, function("TIMESTAMP_MICROS", base), scale=10**6)
             case Kind.DATE:
-                return _within(base, _DAYS, function("DATE_FROM_UNIX_DATE", base))
+                return within(base, DAYS, function("DATE_FROM_UNIX_DATE", base))
             case Kind.TIME:
                 return time_text(base, "FORMAT")
         return base
@@ -196,8 +192,3 @@ def _array(array: Sql, value: Sql, where: Sql | None = None) -> Sql:
 
 def _ordered(value: Sql, order: list[exp.Ordered]) -> Sql:
     return exp.Order(this=value, expressions=order) if order else value
-
-
-def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
-    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
-    return exp.Case(ifs=[exp.If(this=inside, true=value)])

@@ -18,12 +18,13 @@ from sqlglot import exp
 from cdc_views.model.naming import physical_name
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
-from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of, number
+from cdc_views.sql.dialects.lineage import Built, shown_kind
 from cdc_views.sql.dialects.reshaping import is_changed
 from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.times import within
 
-_MICROS = (-2_208_988_800_000_000, 10_413_791_999_999_999)
+_SECONDS = (-2_208_988_800, 10_413_791_999)
 """DateTime64: 1900 to 2299; beyond it conversions give another instant, silently (run). Source: ClickHouse, DateTime64."""
 _DAYS = (-25_567, 120_529)
 """Date32: 1900 to 2299. Source: ClickHouse, Date32."""
@@ -129,16 +130,16 @@ class ClickHouse(StructDialect):
     def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
         rendered = self.render(array, item)
         with self.inside(array):
-            return function(name, _lambda(lambda each: self.render(body, each)), rendered)
+            return function(name, lambda_of(lambda each: self.render(body, each)), rendered)
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """`arrayMap`."""
-        return function("arrayMap", _lambda(value), array)
+        return function("arrayMap", lambda_of(value), array)
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """A tuple; where it is shown, one with names: `CAST(tuple(…), 'Tuple(name type, …)')`."""
         parts = [self.render(part, item) for _, part in node.parts]
-        kinds = [(name, _shown_kind(part)) for name, part in node.parts]
+        kinds = [(name, shown_kind(part)) for name, part in node.parts]
         known = [(name, kind) for name, kind in kinds if kind is not None]
         return _named_tuple(parts, known) if len(known) == len(kinds) else function("tuple", *parts)
 
@@ -167,7 +168,7 @@ class ClickHouse(StructDialect):
         shown = like.branches[0][1] if isinstance(like, e.Case) else like
         if isinstance(shown, e.Each | e.Keep | e.MapFrom):
             return exp.Array(expressions=[])
-        kind = _struct_kind(shown) if isinstance(shown, e.Struct) else _shown_kind(shown)
+        kind = _struct_kind(shown) if isinstance(shown, e.Struct) else shown_kind(shown)
         if kind is None or isinstance(kind, Scalar):
             return exp.Null()
         return function("defaultValueOfTypeName", exp.Literal.string(type_name(kind)))
@@ -181,13 +182,12 @@ class ClickHouse(StructDialect):
         utc = exp.Literal.string("UTC")
         match kind:
             case Kind.TIMESTAMP:
-                limits = (_MICROS[0] // 1000, _MICROS[1] // 1000)
-                return _within(base, limits, function("fromUnixTimestamp64Milli", base, utc))
+                return within(base, _SECONDS, function("fromUnixTimestamp64Milli", base, utc), scale=1000)
             case Kind.DATETIME | Kind.INSTANT:
-                return _within(base, _MICROS, function("fromUnixTimestamp64Micro", base, utc))
+                return within(base, _SECONDS, function("fromUnixTimestamp64Micro", base, utc), scale=10**6)
             case Kind.DATE:
                 epoch = function("toDate32", exp.Literal.string("1970-01-01"))
-                return _within(base, _DAYS, function("addDays", epoch, base))
+                return within(base, _DAYS, function("addDays", epoch, base))
             case Kind.TIME:
                 return _time_text(base)
         return base
@@ -226,22 +226,10 @@ def _named_tuple(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql
     return function("CAST", function("tuple", *values), exp.Literal.string(_tuple_name(parts)))
 
 
-def _shown_kind(value: e.Expr) -> LogicalType | None:
-    """The type of a friendly value, perhaps inside a condition; None of anything else."""
-    if isinstance(value, e.Case) and len(value.branches) == 1:
-        return _shown_kind(value.branches[0][1])
-    return value.kind if isinstance(value, e.Friendly) else None
-
-
 def _struct_kind(value: e.Struct) -> Udt | None:
-    kinds = [(name, _shown_kind(part)) for name, part in value.parts]
+    kinds = [(name, shown_kind(part)) for name, part in value.parts]
     known = tuple((name, kind) for name, kind in kinds if kind is not None)
     return Udt("", "", known, frozen=False) if len(known) == len(kinds) else None
-
-
-def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
-    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
-    return exp.Case(ifs=[exp.If(this=inside, true=value)])
 
 
 def _time_text(nanos: Sql) -> Sql:
@@ -254,8 +242,3 @@ def _time_text(nanos: Sql) -> Sql:
     sign = function("if", exp.LT(this=nanos.copy(), expression=number(0)), exp.Literal.string("-"), exp.Literal.string(""))
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
     return function("printf", exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
-
-
-def _lambda(body: Callable[[Sql], Sql]) -> Sql:
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

@@ -9,7 +9,7 @@ from sqlglot import exp
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Ordered, Scan, Select, UnionAll
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
+from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of, number
 from cdc_views.sql.dialects.decimals import exact_if_spelled_out
 from cdc_views.sql.dialects.times import DAYS_LIMIT, MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
@@ -59,11 +59,11 @@ class DuckDb(WindowDialect):
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         """`list_filter` with a lambda."""
-        return function("list_filter", array, _lambda(where))
+        return function("list_filter", array, lambda_of(where))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """`list_transform` with a lambda."""
-        return function("list_transform", array, _lambda(value))
+        return function("list_transform", array, lambda_of(value))
 
     def array_max(self, array: Sql) -> Sql:
         """`list_max`."""
@@ -123,8 +123,3 @@ def _uncut(root: Node) -> set[int]:
         return {id(root)}
     passes = isinstance(root, Select | Ordered | UnionAll)
     return {scan for source in root.sources() for scan in _uncut(source)} if passes else set()
-
-
-def _lambda(body: Callable[[Sql], Sql]) -> Sql:
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

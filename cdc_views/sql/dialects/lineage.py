@@ -46,7 +46,7 @@ Origin = Raw | Built | None
 """None is a scalar that the plan computes."""
 
 
-class Lineage:
+class Origins:
     """Origins in one plan, and which fields of the raw table's structs it reads."""
 
     def __init__(self, nodes: list[Node]) -> None:
@@ -131,11 +131,18 @@ def expressions(node: Node) -> list[e.Expr]:
     return []
 
 
+def shown_kind(value: e.Expr) -> LogicalType | None:
+    """Return the type of a friendly value, perhaps inside a condition; None of anything else."""
+    if isinstance(value, e.Case) and len(value.branches) == 1:
+        return shown_kind(value.branches[0][1])
+    return value.kind if isinstance(value, e.Friendly) else None
+
+
 def _side(node: Node, of: str) -> Node:
     return node.sources()[1 if of == "r" else 0]
 
 
-def _output(lineage: Lineage, node: Node, name: str) -> Origin:
+def _output(lineage: Origins, node: Node, name: str) -> Origin:
     """The origin of an output column of `node`."""
     match node:
         case Scan() | Select() | Join():

@@ -21,11 +21,8 @@ from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.sql.dialects.lineage import Built, Raw
 from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.times import DAYS, YEARS, sign, within
 
-_SECONDS = (-62_135_596_800, 253_402_300_799)
-"""Years 1 to 9999, well inside TIMESTAMP's 4713 BC to 294276 AD. Source: PostgreSQL, Date/Time Types."""
-_DAYS = (-719_162, 2_932_896)
-"""The same in days."""
 _PLAN_FIELDS = {"written": "DECIMAL(38, 0)", "rank": "BIGINT", "size": "INT", "inclusive": "BOOLEAN", "bytes": "BYTEA"}
 """Types of the fields that every raw table has; `numeric` holds both kinds of write times."""
 _STORED = {
@@ -197,17 +194,21 @@ class Postgres(StructDialect):
         return self.friendly_leaf(base, kind) if isinstance(kind, Scalar) else base
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants as TIMESTAMPTZ, others as TIMESTAMP, days as DATE, times as text (TIME has µs); out of range: null."""
+        """Instants as TIMESTAMPTZ, others as TIMESTAMP, days as DATE, times as text (TIME has µs).
+
+        Beyond the years 1 to 9999: null. These lie well inside TIMESTAMP's 4713 BC to 294276 AD.
+        Source: PostgreSQL, Date/Time Types.
+        """
         match kind:
             case Kind.TIMESTAMP:
-                return _within(base, _SECONDS, 1000, _since("TIMESTAMPTZ", base, 1000, "1 millisecond"))
+                return within(base, YEARS, _since("TIMESTAMPTZ", base, 1000, "1 millisecond"), scale=1000)
             case Kind.DATETIME:
-                return _within(base, _SECONDS, 10**6, _since("TIMESTAMP", base, 10**6, "1 microsecond"))
+                return within(base, YEARS, _since("TIMESTAMP", base, 10**6, "1 microsecond"), scale=10**6)
             case Kind.INSTANT:
-                return _within(base, _SECONDS, 10**6, _since("TIMESTAMPTZ", base, 10**6, "1 microsecond"))
+                return within(base, YEARS, _since("TIMESTAMPTZ", base, 10**6, "1 microsecond"), scale=10**6)
             case Kind.DATE:
                 epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
-                return _within(base, _DAYS, 1, exp.Add(this=epoch, expression=base.copy()))
+                return within(base, DAYS, exp.Add(this=epoch, expression=base.copy()))
             case Kind.TIME:
                 return _time_text(base)
         return base
@@ -244,12 +245,6 @@ def _first(array: Sql) -> Sql:
     return exp.Bracket(this=exp.paren(array), expressions=[number(1)], offset=1)
 
 
-def _within(base: Sql, limits: tuple[int, int], scale: int, value: Sql) -> Sql:
-    low, high = limits[0] * scale, limits[1] * scale + scale - 1
-    inside = exp.Between(this=base.copy(), low=number(low), high=number(high))
-    return exp.Case(ifs=[exp.If(this=inside, true=value)])
-
-
 def _since(kind: str, base: Sql, scale: int, unit: str) -> Sql:
     """The epoch plus whole seconds plus the rest: one product with an interval is a double, and rounds far dates."""
 
@@ -268,13 +263,8 @@ def _time_text(nanos: Sql) -> Sql:
         whole = function("div", function("abs", nanos.copy()), number(size))
         return function("to_char", function("mod", whole, number(modulus)) if modulus else whole, exp.Literal.string(shape))
 
-    negative = exp.LT(this=nanos.copy(), expression=number(0))
-    sign = exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
     clock = [part(3600 * 10**9, 0, "FM9900"), part(60 * 10**9, 60, "FM00"), part(10**9, 60, "FM00")]
     parts = [function("concat_ws", exp.Literal.string(":"), *clock), part(1, 10**9, "FM000000000")]
-    text = function("concat", sign, function("concat_ws", exp.Literal.string("."), *parts))
+    text = function("concat", sign(nanos), function("concat_ws", exp.Literal.string("."), *parts))
     present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
     return exp.Case(ifs=[exp.If(this=present, true=text)])
-
-
-__all__ = ["Postgres"]

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier
+from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of
 from cdc_views.sql.dialects.decimals import exact_unless_null
 from cdc_views.sql.dialects.times import MICROS_LIMIT, in_range, time_text
 from cdc_views.sql.dialects.windows import WindowDialect
@@ -35,11 +35,11 @@ class Spark(WindowDialect):
 
     def keep(self, array: Sql, where: Callable[[Sql], Sql]) -> Sql:
         """`filter` with a lambda."""
-        return function("filter", array, _lambda(where))
+        return function("filter", array, lambda_of(where))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """`transform` with a lambda."""
-        return function("transform", array, _lambda(value))
+        return function("transform", array, lambda_of(value))
 
     def array_max(self, array: Sql) -> Sql:
         """`array_max`."""
@@ -99,8 +99,3 @@ class Databricks(Spark):
     name = "databricks"
     engine_name = "spark"
     sqlglot_name = "databricks"
-
-
-def _lambda(body: Callable[[Sql], Sql]) -> Sql:
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from cdc_views.errors import UnsupportedError
 from cdc_views.plan import expr as e
 from cdc_views.sql.dialects.base import Dialect, Sql, identifier
 from cdc_views.sql.dialects.lineage import Origin, element
@@ -55,10 +54,6 @@ class StructDialect(Dialect):
     def visit_usersql(self, node: e.UserSql, item: Sql | None) -> Sql:
         """Refused: a user's expression is DuckDB's SQL, and nobody checks what the printer makes of it here."""
         return self.cannot("run a `--where`")
-
-    def refuse(self, what: str, *, remedy: str) -> Sql:
-        """Raise `UnsupportedError` with a remedy of its own."""
-        raise UnsupportedError(f"dialect {self.name} cannot {what}", remedy=remedy)
 
 
 def _tested(node: e.Call) -> tuple[e.Expr | None, bool]:

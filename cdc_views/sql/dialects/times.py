@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from cdc_views.sql.dialects.base import Sql, function, number
@@ -12,21 +14,44 @@ DAYS_LIMIT = 2_000_000_000
 """Largest day number that DuckDB's DATE arithmetic takes."""
 
 
-def in_range(base: Sql, limit: int, value: Sql) -> Sql:
-    """Return `value` where `base` lies within ±`limit`, else null."""
-    inside = exp.Between(this=base.copy(), low=number(-limit), high=number(limit))
+YEARS = (-62_135_596_800, 253_402_300_799)
+"""Seconds of the years 1 to 9999."""
+DAYS = (-719_162, 2_932_896)
+"""Days of these years."""
+
+
+def within(base: Sql, limits: tuple[int, int], value: Sql, *, scale: int = 1) -> Sql:
+    """Return `value` where `base`, in `scale` parts of a unit, lies within `limits` units, else null."""
+    low, high = limits[0] * scale, limits[1] * scale + scale - 1
+    inside = exp.Between(this=base.copy(), low=number(low), high=number(high))
     return exp.Case(ifs=[exp.If(this=inside, true=value)])
 
 
-def time_text(nanos: Sql, printf: str) -> Sql:
-    """Return `HH:MM:SS.nnnnnnnnn` of nanoseconds by the dialect's C-like `printf`; a minus sign may lead."""
+def in_range(base: Sql, limit: int, value: Sql) -> Sql:
+    """Return `value` where `base` lies within ±`limit`, else null."""
+    return within(base, (-limit, limit), value)
+
+
+def _divided(nanos: Sql, size: int) -> Sql:
+    # integer division: `/` would pass through a double
+    return exp.Paren(this=exp.IntDiv(this=nanos, expression=number(size)))
+
+
+def time_text(nanos: Sql, printf: str, *, divided: Callable[[Sql, int], Sql] = _divided) -> Sql:
+    """Return `HH:MM:SS.nnnnnnnnn` of nanoseconds by the dialect's C-like `printf`; a minus sign may lead.
+
+    `divided` writes the integer division of a number that is not negative.
+    """
 
     def part(size: int, modulus: int) -> Sql:
-        # integer division: `/` would pass through a double
-        whole = exp.Paren(this=exp.IntDiv(this=function("abs", nanos.copy()), expression=number(size)))
+        whole = divided(function("abs", nanos.copy()), size)
         return function("mod", whole, number(modulus)) if modulus else whole
 
-    negative = exp.LT(this=nanos.copy(), expression=number(0))
-    sign = exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
     parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
-    return function(printf, exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
+    return function(printf, exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign(nanos), *parts)
+
+
+def sign(nanos: Sql) -> Sql:
+    """Return the minus sign of a negative number, else nothing."""
+    negative = exp.LT(this=nanos.copy(), expression=number(0))
+    return exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))

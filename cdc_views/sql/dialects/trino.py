@@ -11,13 +11,11 @@ from sqlglot import exp
 
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function, identifier, number
-from cdc_views.sql.dialects.lineage import Built
+from cdc_views.sql.dialects.base import Sql, function, identifier, lambda_of, number
+from cdc_views.sql.dialects.lineage import Built, shown_kind
 from cdc_views.sql.dialects.structs import StructDialect
+from cdc_views.sql.dialects.times import DAYS, YEARS, time_text, within
 
-_MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-"""Years 1 to 9999, well inside TIMESTAMP. Source: Trino, Data types, Date and time."""
-_DAYS = (-719_162, 2_932_896)
 _TYPES = {
     Kind.TINYINT: "TINYINT",
     Kind.SMALLINT: "SMALLINT",
@@ -94,16 +92,16 @@ class Trino(StructDialect):
     def _over(self, array: e.Expr, body: e.Expr, item: Sql | None, name: str) -> Sql:
         rendered = self.render(array, item)
         with self.inside(array):
-            return function(name, rendered, _lambda(lambda each: self.render(body, each)))
+            return function(name, rendered, lambda_of(lambda each: self.render(body, each)))
 
     def each(self, array: Sql, value: Callable[[Sql], Sql]) -> Sql:
         """`transform`."""
-        return function("transform", array, _lambda(value))
+        return function("transform", array, lambda_of(value))
 
     def visit_struct(self, node: e.Struct, item: Sql | None) -> Sql:
         """`ROW(…)`; where it is shown, one with names, by a cast."""
         parts = [self.render(part, item) for _, part in node.parts]
-        kinds = [(name, _shown_kind(part)) for name, part in node.parts]
+        kinds = [(name, shown_kind(part)) for name, part in node.parts]
         known = [(name, kind) for name, kind in kinds if kind is not None]
         return _named_row(parts, known) if len(known) == len(kinds) else function("ROW", *parts)
 
@@ -115,7 +113,7 @@ class Trino(StructDialect):
     def greatest(self, args: list[Sql]) -> Sql:
         """The largest element that is not null of an array literal."""
         listed = exp.Array(expressions=args)
-        kept = function("filter", listed, _lambda(lambda x: exp.Is(this=x, expression=exp.Not(this=exp.Null()))))
+        kept = function("filter", listed, lambda_of(lambda x: exp.Is(this=x, expression=exp.Not(this=exp.Null()))))
         return self.array_max(kept)
 
     def array_max(self, array: Sql) -> Sql:
@@ -128,24 +126,26 @@ class Trino(StructDialect):
 
     def explode(self, array: Sql, *, alias: str) -> tuple[Sql | None, Sql | None]:
         """`CROSS JOIN UNNEST(…)` of rows of one row: UNNEST would take a bare row's fields apart. Source: Trino, UNNEST."""
-        boxed = function("transform", array, _lambda(lambda each: function("ROW", each)))
+        boxed = function("transform", array, lambda_of(lambda each: function("ROW", each)))
         columns = exp.TableAlias(this=identifier("_elements"), columns=[identifier(alias)])
         return exp.column(identifier(alias)), exp.Unnest(expressions=[boxed], alias=columns)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:
-        """Instants with a zone, others without, days as DATE, times as text; out of range: null."""
+        """Instants with a zone, others without, days as DATE, times as text; beyond the years 1 to 9999: null.
+
+        These lie well inside TIMESTAMP. Source: Trino, Data types, Date and time.
+        """
         match kind:
             case Kind.TIMESTAMP:
-                limits = (_MICROS[0] // 1000, _MICROS[1] // 1000)
-                return _within(base, limits, _instant(base, 10**6, _TYPES[kind]))
+                return within(base, YEARS, _instant(base, 10**6, _TYPES[kind]), scale=1000)
             case Kind.INSTANT:
-                return _within(base, _MICROS, _instant(base, 10**3, _TYPES[kind]))
+                return within(base, YEARS, _instant(base, 10**3, _TYPES[kind]), scale=10**6)
             case Kind.DATETIME:
                 utc = exp.AtTimeZone(this=_instant(base, 10**3, _TYPES[Kind.INSTANT]), zone=exp.Literal.string("UTC"))
-                return _within(base, _MICROS, exp.cast(utc, _TYPES[kind]))
+                return within(base, YEARS, exp.cast(utc, _TYPES[kind]), scale=10**6)
             case Kind.DATE:
                 epoch = exp.cast(exp.Literal.string("1970-01-01"), "DATE")
-                return _within(base, _DAYS, function("date_add", exp.Literal.string("day"), base.copy(), epoch))
+                return within(base, DAYS, function("date_add", exp.Literal.string("day"), base.copy(), epoch))
             case Kind.TIME:
                 return _time_text(base)
         return base
@@ -182,18 +182,6 @@ def _named_row(values: list[Sql], parts: list[tuple[str, LogicalType]]) -> Sql:
     return exp.Cast(this=function("ROW", *values), to=_row_type(parts))
 
 
-def _shown_kind(value: e.Expr) -> LogicalType | None:
-    """The type of a friendly value, perhaps inside a condition; None of anything else."""
-    if isinstance(value, e.Case) and len(value.branches) == 1:
-        return _shown_kind(value.branches[0][1])
-    return value.kind if isinstance(value, e.Friendly) else None
-
-
-def _within(base: Sql, limits: tuple[int, int], value: Sql) -> Sql:
-    inside = exp.Between(this=base.copy(), low=number(limits[0]), high=number(limits[1]))
-    return exp.Case(ifs=[exp.If(this=inside, true=value)])
-
-
 def _instant(base: Sql, nanos: int, kind: str) -> Sql:
     """`from_unixtime_nanos` of a decimal: a bigint of ns ends in 2262, a double rounds."""
     wide = exp.cast(base.copy(), "DECIMAL(38, 0)")
@@ -203,19 +191,6 @@ def _instant(base: Sql, nanos: int, kind: str) -> Sql:
 
 def _time_text(nanos: Sql) -> Sql:
     """`HH:MM:SS.nnnnnnnnn`; `/` of integers divides integers."""
-
-    def part(size: int, modulus: int) -> Sql:
-        whole = exp.Div(this=function("abs", nanos.copy()), expression=number(size), typed=True)
-        return function("mod", whole, number(modulus)) if modulus else whole
-
-    negative = exp.LT(this=nanos.copy(), expression=number(0))
-    sign = exp.Case(ifs=[exp.If(this=negative, true=exp.Literal.string("-"))], default=exp.Literal.string(""))
-    parts = [part(3600 * 10**9, 0), part(60 * 10**9, 60), part(10**9, 60), part(1, 10**9)]
-    text = function("format", exp.Literal.string("%s%02d:%02d:%02d.%09d"), sign, *parts)
+    text = time_text(nanos, "format", divided=lambda whole, size: exp.Div(this=whole, expression=number(size), typed=True))
     present = exp.Is(this=nanos.copy(), expression=exp.Not(this=exp.Null()))
     return exp.Case(ifs=[exp.If(this=present, true=text)])
-
-
-def _lambda(body: Callable[[Sql], Sql]) -> Sql:
-    item = identifier("_item")
-    return exp.Lambda(this=body(exp.column(item)), expressions=[item.copy()])

@@ -1,12 +1,11 @@
-"""What a history's plan needs beside a view's, in the dialects of the engines that compute one: DuckDB, Spark (run)."""
+"""What the plans of histories and states need beside a view's, for the engines that run them: DuckDB and Spark (run)."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from cdc_views.plan import expr as e
-from cdc_views.sql.dialects.base import Sql, function
-from cdc_views.sql.dialects.buckets import BucketDialect
+from cdc_views.sql.dialects.base import Dialect, Sql, function, number
 
 _FUNCTIONS = {
     e.Window.LARGEST: "MAX",
@@ -17,8 +16,26 @@ _FUNCTIONS = {
 }
 
 
-class WindowDialect(BucketDialect):
-    """An engine whose windows with an order reach, without a frame, up to the row and its peers, as the standard says."""
+class WindowDialect(Dialect):
+    """An engine whose windows with an order reach, without a frame, up to the row and its peers, as the standard says.
+
+    Its `md5` gives lower-case hex digits and its `hex` upper-case ones.
+    """
+
+    def visit_bucket(self, node: e.Bucket, item: Sql | None) -> Sql:
+        """See `Bucket`."""
+        prefix = self.render(node.prefix, item)
+        if not node.digits:
+            return prefix
+        texts: list[Sql] = []
+        for value, is_bytes in node.keys:
+            rendered = self.render(value, item)
+            text = function("hex", rendered) if is_bytes else exp.cast(rendered, "text")
+            texts += [exp.Literal.string("|")] * bool(texts) + [function("coalesce", text, exp.Literal.string(""))]
+        digest = function("md5", function("concat", *texts, exp.Literal.string("")))
+        digits = function("substring", digest, number(1), number(node.digits))
+        bits = function("translate", digits, exp.Literal.string("0123456789abcdef"), exp.Literal.string("01" * 8))
+        return function("concat", prefix, bits)
 
     def visit_over(self, node: e.Over, item: Sql | None) -> Sql:
         """A window function."""

@@ -141,6 +141,3 @@ class Aside:
 
 def _part(name: str) -> str:
     return f"table {name}"
-
-
-__all__ = ["Aside"]

@@ -50,7 +50,6 @@ _HEAD = struct.Struct(">iiiii")
 _SIZE = struct.Struct(">i")
 _KINDS = (FactKind.ROW, FactKind.STATIC, FactKind.PARTITION, FactKind.RANGE)
 _LONGS = {"struct": ["i8", "i8"]}
-_TWO_LONGS = pa.struct([("0", pa.int64()), ("1", pa.int64())])
 
 Layout = Any
 """JSON: see `jvm/Vector.java`."""

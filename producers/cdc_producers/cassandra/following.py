@@ -77,7 +77,6 @@ class Follower:
     _newest: int = 0
     _followed_since: dict[int, float] = field(default_factory=dict)
     _gone_tables: dict[UUID, str] = field(default_factory=dict)
-    _poisoned: tuple[int, int] = (0, 0)
     _corrupt: dict[int, int] = field(default_factory=dict)
     _emitted: dict[str, int] = field(default_factory=dict)
     _told_at: float = 0.0

@@ -12,8 +12,8 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, NoHostAvailable
 from cassandra.connection import ConnectionException
 
-from cdc_producers.generator.orders import Order, Orders
 from cdc_views.errors import TransientError, UsageError
+from workloads.orders import Order, Orders
 
 DDL = """\
 CREATE TYPE IF NOT EXISTS shop.address (street text, city text, zip text);

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pymysql
-
-from cdc_producers.generator.orders import Order, Orders
 from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows
+
 from cdc_views.errors import UsageError
+from workloads.orders import Order, Orders
 
 DDL = """\
 CREATE TABLE IF NOT EXISTS shop.orders (

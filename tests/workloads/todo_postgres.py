@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg2
 import psycopg2.extensions
-
 from cdc_producers.postgres.connections import postgres_errors
+
 from cdc_views.errors import UsageError
 
 DDL = """\
@@ -39,7 +39,7 @@ _THINGS = (
 
 
 class TodoList:
-    """See `cdc_producers.generator.workload.Workload`. An update may leave a long note as it was, which TOAST keeps apart."""
+    """See `workloads.workload.Workload`. An update may leave a long note as it was, which TOAST keeps apart."""
 
     def __init__(self, address: str, chance: random.Random) -> None:
         """Keep the address; connect later."""

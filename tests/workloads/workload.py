@@ -15,7 +15,7 @@ from typing import Protocol
 from cdc_views.errors import TransientError, UsageError, did_you_mean
 from cdc_views.model.extras import needs
 
-_PACKAGE = "cdc_producers.generator"
+_PACKAGE = "workloads"
 _LONGEST_AWAY = 60.0
 
 

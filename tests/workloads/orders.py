@@ -16,7 +16,7 @@ Order = tuple[str, int]
 
 
 class Orders(ABC):
-    """See `cdc_producers.generator.workload.Workload`; a system adds how each change is written."""
+    """See `workloads.workload.Workload`; a system adds how each change is written."""
 
     def __init__(self, chance: random.Random) -> None:
         """Know of no order yet."""
