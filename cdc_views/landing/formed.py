@@ -6,26 +6,26 @@ used. It is kept for as long as its `FormReader` lives.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.formats.forms import without_values
+from cdc_views.formats.forms import shape
 from cdc_views.formats.row_form import RowForm
-from cdc_views.landing.formed_rows import rows_of_tokens
+from cdc_views.landing.formed_rows import rows_of_events
 from cdc_views.landing.tokens import UnfitError
+from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.storage.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
 _MOST_FORMS, _MOST_KINDS = 32, 256
-"""Forms and kinds of text that are kept."""
-_LONGEST = 256 << 10
-"""Bytes of an event; to match each escape in a string takes 270 bytes of memory."""
+"""Forms and shapes of events that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,60 +47,20 @@ def in_order(parts: Sequence[Formed], *, empty: pa.Table) -> pa.Table:
 
 @dataclass(slots=True)
 class _Matches:
-    """The events of a batch that a form matched."""
+    """The events of a batch that are of a form, and their indexes."""
 
     form: RowForm
-    events: list[int] = field(default_factory=list)
-    tokens: list[tuple[str | None, ...]] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
 
-    def take(self, index: int, text: str) -> bool:
+    def take(self, index: int, content: bytes) -> bool:
         """Add an event if it is of the form; returns whether it is."""
-        found = self.form.form.tokens(text)
-        if found is None:
+        event = self.form.form.event(content)
+        if event is None:
             return False
-        self.events.append(index)
-        self.tokens.append(found)
+        self.indexes.append(index)
+        self.events.append(event)
         return True
-
-    def take_run(self, contents: Sequence[bytes], start: int) -> int:
-        """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
-        whole = self.form.form.whole
-        try:
-            return self._take_parts(contents, start) if whole is None else self._take_whole(whole, contents, start)
-        except UnicodeDecodeError:
-            return self.events[-1] + 1 if self.events and self.events[-1] >= start else start
-
-    def _take_parts(self, contents: Sequence[bytes], start: int) -> int:
-        tokens_of = self.form.form.tokens
-        for index in range(start, len(contents)):
-            found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
-            if found is None:
-                return index
-            self.events.append(index)
-            self.tokens.append(found)
-        return len(contents)
-
-    def _take_whole(self, whole: re.Pattern[str], contents: Sequence[bytes], start: int) -> int:
-        """As `_take_parts`, without a call for each event."""
-        match, add_event, add_tokens = whole.fullmatch, self.events.append, self.tokens.append
-        for index in range(start, len(contents)):
-            content = contents[index]
-            matched = match(content.decode()) if len(content) <= _LONGEST else None
-            if matched is None:
-                return index
-            add_event(index)
-            add_tokens(matched.groups())
-        return len(contents)
-
-
-def _text(content: bytes) -> str | None:
-    """The text of an event; None for one that is too long or no text."""
-    if len(content) > _LONGEST:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 @dataclass(slots=True)
@@ -117,42 +77,34 @@ class FormReader:
         if not self.format.has_forms:
             return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
-        index = 0
-        while index < len(contents):
-            if known:
-                index = known[0].take_run(contents, index)
-            if index < len(contents) and (text := _text(contents[index])) is not None:
-                self._look_for(known, index, text)
-            index += 1
+        for index, content in enumerate(contents):
+            if not (known and known[0].take(index, content)):
+                self._look_for(known, index, content)
         self._forms = [matches.form for matches in known[:_MOST_FORMS]]
-        return [formed for matches in known if matches.events and (formed := self._formed(matches, lines, landed_at)).events]
+        return [formed for matches in known if (formed := self._formed(matches, lines, landed_at)).events]
 
-    def _look_for(self, known: list[_Matches], index: int, text: str) -> None:
+    def _look_for(self, known: list[_Matches], index: int, content: bytes) -> None:
         """Find the form of an event that the first did not match, and put it first; learn it where that is worth it."""
         for place in range(1, len(known)):
-            if known[place].take(index, text):
+            if known[place].take(index, content):
                 known.insert(0, known.pop(place))
                 return
-        like = self._unmatched.note(text)
-        if like is None:
-            return
-        form = self._learned(like)
-        if form is None:
-            self._unmatched.give_up(text)
-            return
-        known.insert(0, _Matches(form))
-        known[0].take(index, text)
+        like = self._unmatched.note(content)
+        form = self._learned(like) if like else None
+        if form is not None:
+            known.insert(0, _Matches(form))
+            known[0].take(index, content)
 
-    def _learned(self, texts: list[str]) -> RowForm | None:
-        """Return the form of events that are the same but for values, where it reads one of them as the decoder does."""
+    def _learned(self, contents: list[bytes]) -> RowForm | None:
+        """Return the form of events that have members of the same names, where it reads one of them as the decoder does."""
         schema = self.relation.schema
         try:
-            form = self.format.row_form(texts, schema)
+            form = self.format.row_form(contents, schema)
             matches = None if form is None else _Matches(form)
-            if matches is None or not matches.take(0, texts[-1]):
+            if matches is None or not matches.take(0, contents[-1]):
                 return None
             found = self._formed(matches, [1], 0)
-            expected = self.relation.rows(self.format.decode(SourceLine(texts[-1]), schema), landed_at=0)
+            expected = self.relation.rows(self.format.decode(SourceLine(contents[-1].decode()), schema), landed_at=0)
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
             return None
@@ -162,42 +114,36 @@ class FormReader:
 
     def _formed(self, matches: _Matches, lines: Sequence[int], landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
-        events, tokens = matches.events, matches.tokens
+        indexes, events = matches.indexes, matches.events
         while events:
             try:
-                mine = [lines[index] for index in events]
-                return Formed(rows_of_tokens(self.relation, matches.form, tokens, lines=mine, landed_at=landed_at), events)
+                mine = [lines[index] for index in indexes]
+                return Formed(rows_of_events(self.relation, matches.form, events, lines=mine, landed_at=landed_at), indexes)
             except UnfitError as error:
-                events = [event for index, event in enumerate(events) if index not in error.indexes]
-                tokens = [found for index, found in enumerate(tokens) if index not in error.indexes]
+                indexes = [index for place, index in enumerate(indexes) if place not in error.indexes]
+                events = [event for place, event in enumerate(events) if place not in error.indexes]
         return Formed(self.relation.arrow_schema().empty_table(), [])
 
 
 @dataclass(slots=True)
 class _Unmatched:
-    """Events that no form matched, by their text without values: how many there were, and the last few."""
+    """Events of no known form, by their `shape`: how many there were, and the last few."""
 
-    _seen: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    _hopeless: set[str] = field(default_factory=set)
+    _seen: dict[Any, tuple[int, list[bytes]]] = field(default_factory=dict)
 
-    def note(self, text: str) -> list[str] | None:
-        """Take note of an event; returns some events like it where their form is worth learning now."""
-        kind = without_values(text)
-        if kind in self._hopeless:
-            return None
+    def note(self, content: bytes) -> list[bytes]:
+        """Take note of an event; returns some events like it where their form is worth learning now, else none."""
+        try:
+            kind = shape(parse_json(content.decode()))
+        except (MalformedEventError, UnicodeDecodeError):
+            return []
         if len(self._seen) >= _MOST_KINDS:
             self._seen.clear()
-        count, texts = self._seen.get(kind, (0, []))
-        count, texts = count + 1, [*texts[1 - _SEEN_BEFORE :], text]
-        self._seen[kind] = count, texts
+        count, contents = self._seen.get(kind, (0, []))
+        count, contents = count + 1, [*contents[1 - _SEEN_BEFORE :], content]
+        self._seen[kind] = count, contents
         times, rest = divmod(count, _SEEN_BEFORE)
-        return texts if rest == 0 and times.bit_count() == 1 else None
-
-    def give_up(self, text: str) -> None:
-        """Take note that the form of an event cannot be learned."""
-        if len(self._hopeless) >= _MOST_KINDS:
-            self._hopeless.clear()
-        self._hopeless.add(without_values(text))
+        return contents if rest == 0 and times.bit_count() == 1 else []
 
 
 __all__ = ["FormReader", "Formed", "in_order"]
