@@ -17,6 +17,8 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Raw
 
 from cdc_views.errors import MalformedEventError
@@ -42,7 +44,7 @@ class Look(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is read; null is one only where it `takes_null`. `allowed`: a token is a whole number in this range."""
+    """A value that is read; null is one only where it `takes_null`. `allowed`: it is a whole number in this range."""
 
     look: Look
     takes_null: bool = False
@@ -87,30 +89,50 @@ class EventForm:
     names: int
     same: tuple[tuple[Callable[[Any], Any], Raw], ...]
 
-    def event(self, content: bytes) -> Any | None:
-        """Return an event that slots are read from, or None where it is not of this form."""
-        try:
-            event = self.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        for get, known in self.same:
-            if get(event) != known:
-                return None
-        return event if self._has_each_name_once(content) else None
+    def run(self, contents: Sequence[bytes], start: int) -> list[Any]:
+        """Return the events from `start` on that are of this form, up to one that is not; slots are read from them."""
+        decode, same, found = self.decode, self.same, []
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            for index in range(start, len(contents)):
+                event = decode(contents[index])
+                if same and any(get(event) != known for get, known in same):
+                    break
+                found.append(event)
+        return found
 
-    def _has_each_name_once(self, content: bytes) -> bool:
-        """Whether no member occurs twice: each member of the form is there, so the number of names tells."""
-        if b" :" not in content and b"\t" not in content and b"\n" not in content and b"\r" not in content:
-            found = content.count(_COLON)  # that of each name, and colons inside texts
-            if found == self.names or found - content.count(_COLON_IN_TEXT) == self.names:
-                return True
-        with suppress(MalformedEventError, UnicodeDecodeError):
-            parse_json(content.decode())
-            return True
+    def doubtful(self, contents: Sequence[bytes]) -> list[int]:
+        """Return which of the events, all of this form, are to be read one by one: a member may occur twice."""
+        if _have_names(b"".join(contents), self.names * len(contents)):
+            return []
+        return [index for index, content in enumerate(contents) if not (_have_names(content, self.names) or _is_json(content))]
+
+
+def _have_names(text: bytes, names: int) -> bool:
+    """Whether a text has no more members than these, all of which it has; true only where that is certain.
+
+    Each name ends in a quote and a colon where no blank is between them; inside texts these are more.
+    """
+    codes = pa.Array.from_buffers(pa.uint8(), len(text), [None, pa.py_buffer(text)])
+    colons = pc.equal(codes, _code(":"))[1:]
+    if pc.and_(pc.less_equal(codes, _code(" "))[:-1], colons).true_count:
         return False
+    ends = pc.and_(pc.equal(codes, _code('"'))[:-1], colons)
+    if ends.true_count == names:
+        return True
+    return bool(ends.true_count - pc.and_(pc.equal(codes, _code("\\"))[:-2], ends[1:]).true_count == names)
 
 
-_COLON, _COLON_IN_TEXT = b'":', b'\\":'
+def _code(letter: str) -> pa.Scalar:
+    return pa.scalar(ord(letter), pa.uint8())
+
+
+def _is_json(content: bytes) -> bool:
+    """Whether the parser takes it that refuses what occurs twice."""
+    with suppress(MalformedEventError, UnicodeDecodeError):
+        parse_json(content.decode())
+        return True
+    return False
+
 
 Reads = Callable[[JsonPath, Sequence[Any]], "Value | Unread | None"]
 """What is read at a path where some events have these values; None: nothing."""
@@ -125,9 +147,9 @@ def learned(contents: Sequence[bytes], reads: Reads) -> tuple[EventForm, Mapping
     decoder = msgspec.json.Decoder(learner.type_of((), (), [parse_json(content.decode()) for content in contents]))
     event = decoder.decode(contents[-1])
     same = [(get, bytes(get(event))) for get in learner.same]
-    if any(_COLON_IN_TEXT in known for _, known in same):
-        raise NoFormError
-    names = learner.names + sum(known.count(_COLON) for _, known in same)
+    if any(b"\\" in known for _, known in same):
+        raise NoFormError  # names are not easily counted
+    names = learner.names + sum(known.count(b'":') for _, known in same)
     return EventForm(decoder.decode, names, tuple((get, Raw(known)) for get, known in same)), learner.slots
 
 

@@ -53,14 +53,12 @@ class _Matches:
     indexes: list[int] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
 
-    def take(self, index: int, content: bytes) -> bool:
-        """Add an event if it is of the form; returns whether it is."""
-        event = self.form.form.event(content)
-        if event is None:
-            return False
-        self.indexes.append(index)
-        self.events.append(event)
-        return True
+    def take(self, contents: Sequence[bytes], start: int) -> int:
+        """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
+        found = self.form.form.run(contents, start)
+        self.events += found
+        self.indexes += range(start, start + len(found))
+        return start + len(found)
 
 
 @dataclass(slots=True)
@@ -77,23 +75,30 @@ class FormReader:
         if not self.format.has_forms:
             return []
         known = [_Matches(form) for form in self._forms]  # the first is the one that matched last
-        for index, content in enumerate(contents):
-            if not (known and known[0].take(index, content)):
-                self._look_for(known, index, content)
+        index = 0
+        while index < len(contents):
+            if known:
+                index = known[0].take(contents, index)
+            if index < len(contents):
+                index = self._look_for(known, contents, index)
         self._forms = [matches.form for matches in known[:_MOST_FORMS]]
-        return [formed for matches in known if (formed := self._formed(matches, lines, landed_at)).events]
+        return [formed for each in known if (formed := self._formed(each, contents, lines, landed_at)).events]
 
-    def _look_for(self, known: list[_Matches], index: int, content: bytes) -> None:
-        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it."""
+    def _look_for(self, known: list[_Matches], contents: Sequence[bytes], index: int) -> int:
+        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it.
+
+        Returns the index of the next event.
+        """
         for place in range(1, len(known)):
-            if known[place].take(index, content):
+            if (after := known[place].take(contents, index)) > index:
                 known.insert(0, known.pop(place))
-                return
-        like = self._unmatched.note(content)
+                return after
+        like = self._unmatched.note(contents[index])
         form = self._learned(like) if like else None
-        if form is not None:
-            known.insert(0, _Matches(form))
-            known[0].take(index, content)
+        if form is None:
+            return index + 1
+        known.insert(0, _Matches(form))
+        return max(known[0].take(contents, index), index + 1)
 
     def _learned(self, contents: list[bytes]) -> RowForm | None:
         """Return the form of events that have members of the same names, where it reads one of them as the decoder does."""
@@ -101,9 +106,9 @@ class FormReader:
         try:
             form = self.format.row_form(contents, schema)
             matches = None if form is None else _Matches(form)
-            if matches is None or not matches.take(0, contents[-1]):
+            if matches is None or not matches.take(contents[-1:], 0):
                 return None
-            found = self._formed(matches, [1], 0)
+            found = self._formed(matches, contents[-1:], [1], 0)
             expected = self.relation.rows(self.format.decode(SourceLine(contents[-1].decode()), schema), landed_at=0)
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
@@ -112,16 +117,18 @@ class FormReader:
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 
-    def _formed(self, matches: _Matches, lines: Sequence[int], landed_at: int) -> Formed:
+    def _formed(self, matches: _Matches, contents: Sequence[bytes], lines: Sequence[int], landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
         indexes, events = matches.indexes, matches.events
+        unfit = set(matches.form.form.doubtful([contents[index] for index in indexes]))
         while events:
+            indexes = [index for place, index in enumerate(indexes) if place not in unfit]
+            events = [event for place, event in enumerate(events) if place not in unfit]
             try:
                 mine = [lines[index] for index in indexes]
                 return Formed(rows_of_events(self.relation, matches.form, events, lines=mine, landed_at=landed_at), indexes)
             except UnfitError as error:
-                indexes = [index for place, index in enumerate(indexes) if place not in error.indexes]
-                events = [event for place, event in enumerate(events) if place not in error.indexes]
+                unfit = set(error.indexes)
         return Formed(self.relation.arrow_schema().empty_table(), [])
 
 

@@ -29,7 +29,7 @@ from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.physical import arrow_type, to_physical
 
 Values = Sequence[Any]
-"""Of one slot, in the order of events: str, int or bool, and null as None; tokens as str."""
+"""Of one slot, in the order of events: str, int or bool, tokens as bytes, and null as None."""
 _EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
 """Ranks of live cells, of 0 bytes and of more."""
 Convert = Callable[["ColumnSlot", Values], "Stored"]
@@ -66,29 +66,23 @@ def values_of(slot: Slot, events: Sequence[Any]) -> Values:
     found = map(slot.get, events)
     if slot.value.look is not Look.TOKEN:
         return list(found)
-    try:
-        tokens = [str(token, "utf-8") for token in found]
-    except UnicodeDecodeError as error:
-        raise UnfitError([index for index, event in enumerate(events) if not _is_text(slot.get(event))]) from error
-    return [None if token == "null" else token for token in tokens]
-
-
-def _is_text(token: Any) -> bool:
-    with suppress(UnicodeDecodeError):
-        str(token, "utf-8")
-        return True
-    return False
+    return [None if token == b"null" else token for token in map(bytes, found)]
 
 
 def numbers_of(slot: Slot, events: Sequence[Any]) -> pa.Array:
     """Return the whole numbers of a slot; raises `UnfitError` where there are others."""
-    tokens, allowed = values_of(slot, events), slot.value.allowed or range(1 << 64)
+    values, allowed = values_of(slot, events), slot.value.allowed or range(1 << 64)
     with suppress(*_FAILURES):
-        numbers = pa.array(tokens, pa.string()).cast(pa.uint64())
+        is_token = slot.value.look is Look.TOKEN
+        numbers = pa.array(values, pa.string()).cast(pa.uint64()) if is_token else pa.array(values, pa.uint64())
         least, most = pc.min_max(numbers).as_py().values()
-        if not numbers.null_count and least in allowed and most in allowed:
+        if least is not None and least in allowed and most in allowed and not numbers.null_count:
             return numbers
-    raise UnfitError([i for i, token in enumerate(tokens) if not (token and token.isdecimal() and int(token) in allowed)])
+    raise UnfitError([i for i, value in enumerate(values) if not (_is_number(value) and int(value) in allowed)])
+
+
+def _is_number(value: Any) -> bool:
+    return value.isdigit() if isinstance(value, bytes) else isinstance(value, int)
 
 
 def stored(column: ColumnSlot, values: Values) -> Stored:
@@ -132,9 +126,9 @@ _DEEPEST = 100
 def _read(column: ColumnSlot, value: Any) -> tuple[Any, bytes] | None:
     """The native value and its serialized bytes; None where it was not sent."""
     if column.slot.value.look is Look.TOKEN:
-        if value.count("[") + value.count("{") > _DEEPEST:
+        if value.count(b"[") + value.count(b"{") > _DEEPEST:
             raise ValueError
-        value = parse_json(value)
+        value = parse_json(value.decode())
     if not column.column.is_key and is_unavailable(value):
         return None
     return native(column.column.type, value, column.hints)
@@ -259,10 +253,10 @@ def _decimals(column: ColumnSlot, values: Values) -> Stored:
             return _many_scaled(values, scale)
     elif not column.hints.are_unscaled:
         raise ValueError
-    scaled = _scaled if is_number else _unscaled
-    known = {value: scaled(value, scale) if value is not None else (None, b"") for value in set(values)}
-    found = pa.array([known[value][0] for value in values], pa.string())
-    return _sent(column, texts, Stored(found, pa.array([known[value][1] for value in values], pa.binary())))
+    scaled, given = _scaled if is_number else _unscaled, texts.to_pylist()
+    known = {text: scaled(text, scale) if text is not None else (None, b"") for text in set(given)}
+    found = pa.array([known[text][0] for text in given], pa.string())
+    return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in given], pa.binary())))
 
 
 _MOST_DIGITS = 18

@@ -17,25 +17,24 @@ from cdc_views.formats.forms import JsonPath, Look, NoFormError, Slot, Unread, V
 from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm, look_of
 from cdc_views.model.schema import Column, TableSchema
 
-
-def _number(least: int, end: int) -> Value:
-    return Value(Look.TOKEN, allowed=range(least, end))
-
-
 _NUMBERS = {
     "file": Value(Look.TEXT),
-    "lsn": _number(0, 1 << 64),
-    "pos": _number(0, 1 << 40),
-    "row": _number(0, (1 << 32) - 1),
-    "total_order": _number(0, (1 << 32) - 1),
-    "ts_ms": _number(1000, 1000 << 32),  # a clock that stands at 0 counts as none
-    "ts_us": _number(0, 1_000_000 << 32),
-    "offset": _number(0, 1 << 63),
-    "partition": _number(0, 1 << 63),
-    "timestamp": _number(0, 1000 << 32),
+    "lsn": Value(Look.INTEGER, allowed=range(1, 1 << 64)),
+    "pos": Value(Look.INTEGER, allowed=range(1, 1 << 40)),
+    "row": Value(Look.INTEGER, allowed=range((1 << 32) - 1)),
+    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),
+    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock that stands at 0 counts as none
+    "ts_us": Value(Look.INTEGER, allowed=range(1, 1_000_000 << 32)),
+    "offset": Value(Look.TOKEN, allowed=range(1 << 63)),
+    "partition": Value(Look.TOKEN, allowed=range(1 << 63)),
+    "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
-"""What orders and dates an event, by Debezium's names."""
-_ORDER = {"epoch": _number(0, 1 << 30), "position": _number(0, 1 << 64), "ordinal": _number(0, 1 << 32)}
+"""What orders and dates an event, by Debezium's names; where 0 is allowed and -0 is not, as tokens, which tell them apart."""
+_ORDER = {
+    "epoch": Value(Look.TOKEN, allowed=range(1 << 30)),
+    "position": Value(Look.TOKEN, allowed=range(1 << 64)),
+    "ordinal": Value(Look.TOKEN, allowed=range(1 << 32)),
+}
 """The parts of `source.order`."""
 _SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
 _SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
