@@ -62,12 +62,24 @@ class Unread(Enum):
     """It is an object or array, of whose parts some are read."""
 
 
+Values = Sequence[Any]
+"""Of one slot, in the order of events: str, int or bool, tokens as bytes, and null as None."""
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a value is read: `get` takes it out of an event that a form decoded."""
+    """Where a value is read: `get` takes it out of an event that a form decoded; `group` is its number in the form."""
 
+    group: int
     get: Callable[[Any], Any]
     value: Value
+
+    def values(self, events: Sequence[Any]) -> Values:
+        """Return the values of some events."""
+        found = map(self.get, events)
+        if self.value.look is not Look.TOKEN:
+            return list(found)
+        return [None if token == b"null" else token for token in map(bytes, found)]
 
 
 _SCALAR = str | int | float | bool | None
@@ -83,17 +95,19 @@ class EventForm:
         decode: Reads one; raises where it is not of this form.
         names: How many members it has, those inside `same` included.
         same: What takes a value out of an event, and what that value is.
+        slots: What is read, by `Slot.group`.
     """
 
     decode: Callable[[bytes], Any]
     names: int
     same: tuple[tuple[Callable[[Any], Any], Raw], ...]
+    slots: tuple[Slot, ...]
 
-    def run(self, contents: Sequence[bytes], start: int) -> list[Any]:
-        """Return the events from `start` on that are of this form, up to one that is not; slots are read from them."""
+    def run(self, contents: Sequence[bytes], start: int, end: int) -> list[Any]:
+        """Return the events from `start` to `end` that are of this form, up to one that is not; slots are read from them."""
         decode, same, found = self.decode, self.same, []
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            for index in range(start, len(contents)):
+            for index in range(start, end):
                 event = decode(contents[index])
                 if same and any(get(event) != known for get, known in same):
                     break
@@ -150,7 +164,8 @@ def learned(contents: Sequence[bytes], reads: Reads) -> tuple[EventForm, Mapping
     if any(b"\\" in known for _, known in same):
         raise NoFormError  # names are not easily counted
     names = learner.names + sum(known.count(b'":') for _, known in same)
-    return EventForm(decoder.decode, names, tuple((get, Raw(known)) for get, known in same)), learner.slots
+    known = tuple((get, Raw(found)) for get, found in same)
+    return EventForm(decoder.decode, names, known, tuple(learner.slots.values())), learner.slots
 
 
 def shape(document: Any) -> Any:
@@ -175,7 +190,7 @@ class _Learner:
         """Return the type of what stands at a path, of which some values were seen."""
         found = self.reads(path, seen)
         if isinstance(found, Value):
-            self.slots[path] = Slot(_getter(place), found)
+            self.slots[path] = Slot(len(self.slots), _getter(place), found)
             return found.look.value | None if found.takes_null and found.look is not Look.TOKEN else found.look.value
         if found is Unread.WRITE:
             return Literal["c", "u"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,8 @@ from cdc_views.storage.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
+_AT_ONCE = 200
+"""Events that are decoded before their values are taken."""
 _MOST_FORMS, _MOST_KINDS = 32, 256
 """Forms and shapes of events that are kept."""
 
@@ -47,18 +50,47 @@ def in_order(parts: Sequence[Formed], *, empty: pa.Table) -> pa.Table:
 
 @dataclass(slots=True)
 class _Matches:
-    """The events of a batch that are of a form, and their indexes."""
+    """The events of a batch that are of a form: their indexes, values by `Slot.group`, and which are to be left out.
+
+    Events wait until there are some, then give their values and go: many at once would not stay in the processor's cache.
+    """
 
     form: RowForm
     indexes: list[int] = field(default_factory=list)
-    events: list[Any] = field(default_factory=list)
+    columns: list[list[Any]] = field(init=False)
+    unfit: set[int] = field(default_factory=set)
+    _waiting: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = [[] for _ in self.form.form.slots]
 
     def take(self, contents: Sequence[bytes], start: int) -> int:
         """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
-        found = self.form.form.run(contents, start)
-        self.events += found
-        self.indexes += range(start, start + len(found))
-        return start + len(found)
+        while True:
+            end = min(start + _AT_ONCE - len(self._waiting), len(contents))
+            found = self.form.form.run(contents, start, end)
+            self.indexes += range(start, start + len(found))
+            self._waiting += found
+            start += len(found)
+            if start < end or start == len(contents):
+                return start
+            self.settle(contents)
+
+    def settle(self, contents: Sequence[bytes]) -> None:
+        """Take the values out of the events that wait."""
+        form, first = self.form.form, len(self.indexes) - len(self._waiting)
+        doubtful = form.doubtful([contents[index] for index in self.indexes[first:]])
+        self.unfit.update(first + place for place in doubtful)
+        for slot, column in zip(form.slots, self.columns, strict=True):
+            column += slot.values(self._waiting)
+        self._waiting = []
+
+    def leave_out(self) -> None:
+        """Forget the events that are unfit."""
+        kept = [place not in self.unfit for place in range(len(self.indexes))]
+        self.indexes = list(compress(self.indexes, kept))
+        self.columns = [list(compress(column, kept)) for column in self.columns]
+        self.unfit.clear()
 
 
 @dataclass(slots=True)
@@ -106,7 +138,7 @@ class FormReader:
         try:
             form = self.format.row_form(contents, schema)
             matches = None if form is None else _Matches(form)
-            if matches is None or not matches.take(contents[-1:], 0):
+            if matches is None or matches.take(contents[-1:], 0) == 0:
                 return None
             found = self._formed(matches, contents[-1:], [1], 0)
             expected = self.relation.rows(self.format.decode(SourceLine(contents[-1].decode()), schema), landed_at=0)
@@ -119,17 +151,18 @@ class FormReader:
 
     def _formed(self, matches: _Matches, contents: Sequence[bytes], lines: Sequence[int], landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
-        indexes, events = matches.indexes, matches.events
-        unfit = set(matches.form.form.doubtful([contents[index] for index in indexes]))
-        while events:
-            indexes = [index for place, index in enumerate(indexes) if place not in unfit]
-            events = [event for place, event in enumerate(events) if place not in unfit]
+        matches.settle(contents)
+        while True:
+            if matches.unfit:
+                matches.leave_out()
+            if not matches.indexes:
+                return Formed(self.relation.arrow_schema().empty_table(), [])
+            mine = [lines[index] for index in matches.indexes]
             try:
-                mine = [lines[index] for index in indexes]
-                return Formed(rows_of_events(self.relation, matches.form, events, lines=mine, landed_at=landed_at), indexes)
+                rows = rows_of_events(self.relation, matches.form, matches.columns, lines=mine, landed_at=landed_at)
+                return Formed(rows, matches.indexes)
             except UnfitError as error:
-                unfit = set(error.indexes)
-        return Formed(self.relation.arrow_schema().empty_table(), [])
+                matches.unfit.update(error.indexes)
 
 
 @dataclass(slots=True)

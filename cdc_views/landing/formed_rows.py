@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.formats.forms import Slot
+from cdc_views.formats.forms import Slot, Values
 from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm
-from cdc_views.landing.tokens import Stored, UnfitError, numbers_of, one_by_one, stored, values_of
+from cdc_views.landing.tokens import Stored, UnfitError, numbers_of, one_by_one, stored
 from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
 from cdc_views.model.types import carries_comparable, reads_from_bytes
 from cdc_views.rules.cells import RANK_FLOOR
@@ -27,25 +27,27 @@ _LARGEST = (1 << 63) - 1
 _MOST_DIGITS = 7
 
 
-def rows_of_events(relation: Relation, form: RowForm, events: Sequence[Any], *, lines: Sequence[int], landed_at: int) -> pa.Table:
+def rows_of_events(
+    relation: Relation, form: RowForm, columns: Sequence[Values], *, lines: Sequence[int], landed_at: int
+) -> pa.Table:
     """Return one row for each event of a form, in order; raises `UnfitError` where some are to be read one by one.
 
-    `lines` are the events' lines (`SourceLine.line`).
+    `columns` are the events' values, by `Slot.group`; `lines` are their lines (`SourceLine.line`).
     """
     for one, other in form.equal:
-        pairs = enumerate(zip(values_of(one, events), values_of(other, events), strict=True))
+        pairs = enumerate(zip(columns[one.group], columns[other.group], strict=True))
         if different := [index for index, (left, right) in pairs if left != right]:
             raise UnfitError(different)
-    return _Rows(relation, form, events, lines).table(landed_at)
+    return _Rows(relation, form, columns, lines).table(landed_at)
 
 
 @dataclass
 class _Rows:
-    """The rows of events of one form."""
+    """The rows of events of one form; `columns` by `Slot.group`."""
 
     relation: Relation
     form: RowForm
-    events: Sequence[Any]
+    columns: Sequence[Values]
     lines: Sequence[int]
     size: int = field(init=False)
     _position: pa.Array = field(init=False)
@@ -59,7 +61,7 @@ class _Rows:
         clock = self.form.clock
         self._seconds = self._repeated(0, pa.int64())
         if clock is not None:
-            self._seconds = pc.divide(numbers_of(clock, self.events).cast(pa.int64()), self.form.second)
+            self._seconds = pc.divide(self._numbers(clock).cast(pa.int64()), self.form.second)
 
     def table(self, landed_at: int) -> pa.Table:
         """Return the rows."""
@@ -80,10 +82,10 @@ class _Rows:
         return pa.repeat(pa.scalar(value, kind), self.size)
 
     def _positions(self, at: LogPosition) -> pa.Array:
-        position = numbers_of(at.position, self.events)
+        position = self._numbers(at.position)
         if at.file is None:
             return position
-        files = [_file_number(name) for name in values_of(at.file, self.events)]
+        files = [_file_number(name) for name in self.columns[at.file.group]]
         if None in files:
             raise UnfitError([index for index, number in enumerate(files) if number is None])
         return pc.bit_wise_or(pc.shift_left(pa.array(files, pa.uint64()), _word(_FILE_SHIFT)), position)
@@ -99,10 +101,10 @@ class _Rows:
         return pa.Array.from_buffers(self.relation.written, self.size, [None, pa.py_buffer(words.tobytes())])
 
     def _numbers(self, given: Slot | int) -> pa.Array:
-        return self._repeated(given, pa.uint64()) if isinstance(given, int) else numbers_of(given, self.events)
+        return self._repeated(given, pa.uint64()) if isinstance(given, int) else numbers_of(given, self.columns[given.group])
 
     def _key(self, column: ColumnSlot) -> dict[str, pa.Array]:
-        name, kind, values = column.column.name, column.column.type, values_of(column.slot, self.events)
+        name, kind, values = column.column.name, column.column.type, self.columns[column.slot.group]
         if not carries_comparable(kind) and not reads_from_bytes(kind):
             return {physical_name(name): stored(column, values).values}
         found = one_by_one(column, values)
@@ -114,7 +116,7 @@ class _Rows:
         return made
 
     def _cells(self, column: ColumnSlot, kind: pa.StructType) -> pa.Array:
-        found = stored(column, values_of(column.slot, self.events))
+        found = stored(column, self.columns[column.slot.group])
         parts = [self._written, self._ranks(found), found.values]
         stored_too = [] if found.bytes is None else [found.bytes]
         return pa.StructArray.from_arrays([*parts, *stored_too], fields=list(kind), mask=found.absent)
@@ -135,7 +137,7 @@ class _Rows:
         origin = self.form.origin
         position = pc.bit_wise_and(self._position, _word(_LARGEST)).cast(pa.int64())
         if origin.position is not None:
-            position = numbers_of(origin.position, self.events).cast(pa.int64())
+            position = self._numbers(origin.position).cast(pa.int64())
         elif origin.counts_lines:
             position = pa.array(self.lines, pa.int64())
         parts = [self._repeated(origin.node, pa.string()), self._segments(origin), position]
@@ -144,7 +146,7 @@ class _Rows:
     def _segments(self, origin: OriginForm) -> pa.Array:
         if isinstance(origin.segment, str):
             return self._repeated(origin.segment, pa.string())
-        texts = pa.array(values_of(origin.segment, self.events), pa.string())
+        texts = pa.array(self.columns[origin.segment.group], pa.string())
         return texts if not origin.is_arrival else pc.binary_join_element_wise(origin.topic, texts, "/")
 
 

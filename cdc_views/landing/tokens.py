@@ -21,15 +21,13 @@ import pyarrow.compute as pc
 from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
 from cdc_views.formats.connect.times import stated_unit
 from cdc_views.formats.connect.values import native
-from cdc_views.formats.forms import Look, Slot
+from cdc_views.formats.forms import Look, Slot, Values
 from cdc_views.formats.row_form import ColumnSlot
 from cdc_views.model.types import Kind, carries_order_bytes
 from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.physical import arrow_type, to_physical
 
-Values = Sequence[Any]
-"""Of one slot, in the order of events: str, int or bool, tokens as bytes, and null as None."""
 _EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
 """Ranks of live cells, of 0 bytes and of more."""
 Convert = Callable[["ColumnSlot", Values], "Stored"]
@@ -61,17 +59,9 @@ class Stored:
     natives: Sequence[Any] | None = None
 
 
-def values_of(slot: Slot, events: Sequence[Any]) -> Values:
-    """Return the values of a slot."""
-    found = map(slot.get, events)
-    if slot.value.look is not Look.TOKEN:
-        return list(found)
-    return [None if token == b"null" else token for token in map(bytes, found)]
-
-
-def numbers_of(slot: Slot, events: Sequence[Any]) -> pa.Array:
+def numbers_of(slot: Slot, values: Values) -> pa.Array:
     """Return the whole numbers of a slot; raises `UnfitError` where there are others."""
-    values, allowed = values_of(slot, events), slot.value.allowed or range(1 << 64)
+    allowed = slot.value.allowed or range(1 << 64)
     with suppress(*_FAILURES):
         is_token = slot.value.look is Look.TOKEN
         numbers = pa.array(values, pa.string()).cast(pa.uint64()) if is_token else pa.array(values, pa.uint64())
