@@ -105,13 +105,17 @@ class EventForm:
 
     def run(self, contents: Sequence[bytes], start: int, end: int) -> list[Any]:
         """Return the events from `start` to `end` that are of this form, up to one that is not; slots are read from them."""
-        decode, same, found = self.decode, self.same, []
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decode, same = self.decode, self.same
+        found: list[Any] = []
+        try:
             for index in range(start, end):
                 event = decode(contents[index])
-                if same and any(get(event) != known for get, known in same):
-                    break
+                for get, known in same:
+                    if get(event) != known:
+                        return found
                 found.append(event)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass  # it is of another form, or no JSON
         return found
 
     def doubtful(self, contents: Sequence[bytes]) -> list[int]:

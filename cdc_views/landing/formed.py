@@ -69,9 +69,10 @@ class _Matches:
         while True:
             end = min(start + _AT_ONCE - len(self._waiting), len(contents))
             found = self.form.form.run(contents, start, end)
-            self.indexes += range(start, start + len(found))
-            self._waiting += found
-            start += len(found)
+            if found:
+                self.indexes += range(start, start + len(found))
+                self._waiting += found
+                start += len(found)
             if start < end or start == len(contents):
                 return start
             self.settle(contents)
