@@ -36,9 +36,14 @@ def rows_of_events(
     """
     for one, other in form.equal:
         pairs = enumerate(zip(columns[one.group], columns[other.group], strict=True))
-        if different := [index for index, (left, right) in pairs if left != right]:
+        if different := [index for index, (left, right) in pairs if left != right or _is_unlike_itself(left)]:
             raise UnfitError(different)
     return _Rows(relation, form, columns, lines).table(landed_at)
+
+
+def _is_unlike_itself(value: Any) -> bool:
+    """Whether a value may have a NaN in it."""
+    return isinstance(value, bytes) and (b"NaN" in value or b"\\" in value)
 
 
 @dataclass
