@@ -109,11 +109,11 @@ class RawFormat(ABC):
         marker, a heartbeat) gives no facts.
         """
 
-    def row_form(self, texts: Sequence[str], schema: TableSchema) -> RowForm | None:
-        """Return how events of the form of some texts are read many at once; None: one by one.
+    def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
+        """Return how events of the form of some are read many at once; None: one by one.
 
-        A form reads an event just as `decode` does, or does not match it. The texts are the same but for values.
-        May raise whatever `decode` does.
+        A form reads an event just as `decode` does, or does not match it. These have members of the same names. May
+        raise whatever `decode` does.
         """
         return None
 

@@ -1,224 +1,239 @@
-"""The form of events: their text but for the values, so that many of one form are read by one regular expression.
+"""The form of events: what many have in common, as a type by which msgspec reads each of them.
 
-The events of one source differ in their values only: names, their order and the blanks between them stay. A form holds
-the text between the values, and for each value what it may look like. Text that is not of the form does not match: it is
-left to the format's own decoder, which defines what every event means.
+The events of one source differ in their values only: the names of members stay. A form says which values are read, which
+stay the same and which may be anything. An event that is not of the form is left to the format's own decoder, which
+defines what every event means.
 
-A token is a value as it stands in the text, so numbers keep their digits; of a text in quotes, what is between them.
+msgspec is as strict as that decoder but for members that occur twice: it takes the last. So names are counted beside it.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
+from typing import Any, Literal
 
-_CHARACTERS = r'[^"\\\x00-\x1f]*'
-_STRING = rf'{_CHARACTERS}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_CHARACTERS})*'
-_NUMBER = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,99})?(?:[eE][+-]?[0-9]{1,3})?"
-_ANY = rf'"{_STRING}"|{_NUMBER}|true|false'
-_INSIDE = rf'[^"\[\]{{}}]*(?:"{_STRING}"[^"\[\]{{}}]*)*'
-_DAY = r"[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
-_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Raw
+
+from cdc_views.errors import MalformedEventError
+from cdc_views.rules.codec.jsonread import parse_json
+
+JsonPath = tuple[str | int, ...]
+"""Names of members and indexes of arrays from the outside in."""
+
+
+class NoFormError(Exception):
+    """Events like this one are left to be read one by one."""
 
 
 class Look(Enum):
-    """What the tokens of a slot look like: a regular expression with one group, the token."""
+    """What the values of a slot are read as."""
 
-    STRING = f'"({_STRING})"'
-    INTEGER = "(-?(?:0|[1-9][0-9]{0,18}))"
-    NUMBER = f"({_NUMBER})"
-    DECIMAL = r"(-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?)"
-    BASE64 = '"([A-Za-z0-9+/]+={0,2})"'
-    BOOLEAN = "(true|false)"
-    DAY = f'"({_DAY})Z?"'
-    INSTANT = f'"({_DAY}[ T]{_CLOCK})(?:Z|[+]00|[+]00:00)?"'
-    UUID = '"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"'
-    ANY = f"({_ANY})"
-    FLAT = rf"({_ANY}|\[{_INSIDE}\]|\{{{_INSIDE}\}})"
-    """Any value, of which an object or an array has none inside; what matches it need not be JSON."""
-    COUNT = "(0|[1-9][0-9]{0,17})"
-    """Below 10^18."""
-    POSITION = "(0|[1-9][0-9]{0,18})"
-    """Below 10^19, so below 2^64."""
-    ORDINAL = "(0|[1-9][0-9]{0,8})"
-    """Below 10^9, so below 2^32."""
-    MILLIS = "([1-9][0-9]{3,11}|[1-3][0-9]{12})"
-    """Milliseconds of a clock, from a second to below 4 · 10^12, so before the year 2096."""
-    MICROS = "([1-9][0-9]{6,14}|[1-3][0-9]{15})"
-    """Microseconds of a clock, as far."""
-    BINLOG_POSITION = "(0|[1-9][0-9]{0,11})"
-    """Below 10^12, so below 2^40."""
-    BINLOG_FILE = rf'"((?:{_CHARACTERS}\.)?[0-9]{{1,7}})"'
-    """A name that ends in a number below 10^7, so below 2^24."""
-
-    def pattern(self) -> re.Pattern[str]:
-        """Return the expression that such a value matches; null does not."""
-        return re.compile(self.value)
+    TEXT = str
+    INTEGER = int
+    BOOLEAN = bool
+    TOKEN = Raw
+    """Any value as it stands in the text, so that numbers keep their digits."""
 
 
-_SKIPPED = f"(?:{_ANY}|null)"
-"""Any value but an object or an array, of which nothing is read."""
-_WRITE = '"[cu]"'
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that is read; null is one only where it `takes_null`. `allowed`: it is a whole number in this range."""
+
+    look: Look
+    takes_null: bool = False
+    allowed: range | None = None
 
 
 class Unread(Enum):
-    """What is done with a value that is no token."""
+    """What is known of a value that is not read."""
 
     SAME = "same"
-    """It is part of the form: other events have the same."""
-    SKIPPED = "skipped"
-    """It may be any value but an object or an array."""
+    """Other events have the same."""
     WRITE = "write"
     """It is `"c"` or `"u"`, a row inserted or updated, where both mean the same."""
+    INSIDE = "inside"
+    """It is an object or array, of whose parts some are read."""
+
+
+Values = Sequence[Any]
+"""Of one slot, in the order of events: str, int or bool, tokens as bytes, and null as None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where tokens stand: `group` among those of an event; null gives None where the slot `takes_null`."""
+    """Where a value is read: `get` takes it out of an event that a form decoded; `group` is its number in the form."""
 
     group: int
-    look: Look
-    takes_null: bool = False
+    get: Callable[[Any], Any]
+    value: Value
+
+    def values(self, events: Sequence[Any]) -> Values:
+        """Return the values of some events."""
+        found = map(self.get, events)
+        if self.value.look is not Look.TOKEN:
+            return list(found)
+        return [None if token == b"null" else token for token in map(bytes, found)]
 
 
-JsonPath = tuple[str | int, ...]
-"""Names of members and indexes of arrays from the outside in."""
-Read = Callable[[JsonPath, Sequence[str]], "tuple[Look, bool] | Unread"]
-"""What is read at a path, given the texts of some values there: a look and whether null may stand there."""
-
-
-Whole = Callable[[JsonPath], bool]
-"""Whether an object or array at a path is one value."""
+_SCALAR = str | int | float | bool | None
+_ANYTHING = _SCALAR | list[_SCALAR]
+"""The type of a value that is not read: no object, and no array with more than scalars."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventForm:
-    """Events that differ in some values only; `parts` are long literal texts, each with the expression that follows it."""
+    """Events that differ in some values only.
 
-    parts: tuple[tuple[str, re.Pattern[str]], ...]
-
-    def tokens(self, text: str) -> tuple[str | None, ...] | None:
-        """Return the tokens of an event by group, or None for one that is not of this form."""
-        if self.whole is None:
-            return self._of_parts(text)
-        return None if (matched := self.whole.fullmatch(text)) is None else matched.groups()
-
-    @property
-    def whole(self) -> re.Pattern[str] | None:
-        """The one expression of all of an event; None where long texts are compared apart."""
-        return None if len(self.parts) > 1 or self.parts[0][0] else self.parts[0][1]
-
-    def _of_parts(self, text: str) -> tuple[str | None, ...] | None:
-        found: tuple[str | None, ...] = ()
-        at = 0
-        for literal, pattern in self.parts:
-            matched = pattern.match(text, at + len(literal)) if text.startswith(literal, at) else None
-            if matched is None:
-                return None
-            found += matched.groups()
-            at = matched.end()
-        return found if at == len(text) else None
-
-
-_SCANNED = re.compile(r'("(?:[^"\\]|\\.)*")|([-0-9.eE+]+|true|false|null)|[{}\[\],:]')
-
-
-def _values(text: str, *, whole: Whole) -> Iterator[tuple[JsonPath, int, int]]:
-    """Yield path, start and end of each value of a JSON text that is neither object nor array, or that is `whole`."""
-    path: list[str | int | None] = []  # None: a member whose name is to come
-    depth, begun = 0, -1  # of a whole one: how many objects and arrays are open in it, and where it begins
-    for found in _SCANNED.finditer(text):
-        token = found[0]
-        if begun >= 0 or (token in "{[" and path and path[-1] is not None and whole(_known(path))):
-            begun = found.start() if begun < 0 else begun
-            depth += (token in "{[") - (token in "}]")
-            if not depth:
-                yield _known(path), begun, found.end()
-                begun = -1
-        elif token in "{[":
-            path.append(None if token == "{" else 0)
-        elif token in "}]":
-            path.pop()
-        elif token == ",":
-            last = path[-1]
-            path[-1] = last + 1 if isinstance(last, int) else None
-        elif found[1] is not None and path and path[-1] is None:
-            path[-1] = json.loads(token)
-        elif token != ":":
-            yield _known(path), found.start(), found.end()
-
-
-def _known(path: Sequence[str | int | None]) -> JsonPath:
-    return tuple(part for part in path if part is not None)
-
-
-_NAME_OR_VALUE = re.compile(rf'("(?:[^"\\]|\\.)*"\s*:)|"(?:[^"\\]|\\.)*"|\[{_INSIDE}\]|[-0-9.eE+]+|true|false|null')
-
-
-def without_values(text: str) -> str:
-    """Return a JSON text with a dot after each name, for each value and for each array of values: the same for one form."""
-    return _NAME_OR_VALUE.sub(r"\1.", text)
-
-
-_LONG = 200
-"""Letters from which on text that stays is compared at once, and not letter by letter."""
-
-
-def learned(texts: Sequence[str], read: Read, *, whole: Whole) -> tuple[EventForm, dict[JsonPath, Slot]]:
-    """Return the form of some JSON texts that are the same `without_values`, and its slots.
-
-    What `read` says is `SAME` is as in the last of them; objects and arrays at paths that are `whole` are values, too.
+    Attributes:
+        decode: Reads one; raises where it is not of this form.
+        names: How many members it has, those inside `same` included.
+        same: What takes a value out of an event, and what that value is.
+        slots: What is read, by `Slot.group`.
     """
-    text = texts[-1]
-    samples = [{path: other[start:end] for path, start, end in _values(other, whole=whole)} for other in texts]
-    slots: dict[JsonPath, Slot] = {}
-    builder, at = _Builder(), 0
-    for path, start, end in _values(text, whole=whole):
-        builder.literal += text[at:start]
-        at = end
-        found = read(path, [sample[path] for sample in samples if path in sample])
-        if found is Unread.SAME:
-            builder.literal += text[start:end]
-        elif isinstance(found, Unread):
-            builder.add(_SKIPPED if found is Unread.SKIPPED else _WRITE)
-        else:
-            look, takes_null = found
-            slots[path] = Slot(len(slots), look, takes_null)
-            builder.add(f"(?:{look.value}|null)" if takes_null else f"(?:{look.value})")
-    builder.literal += text[at:]
-    return builder.form(), slots
+
+    decode: Callable[[bytes], Any]
+    names: int
+    same: tuple[tuple[Callable[[Any], Any], Raw], ...]
+    slots: tuple[Slot, ...]
+
+    def run(self, contents: Sequence[bytes], start: int, end: int) -> list[Any]:
+        """Return the events from `start` to `end` that are of this form, up to one that is not; slots are read from them."""
+        decode, same = self.decode, self.same
+        found: list[Any] = []
+        try:
+            for index in range(start, end):
+                event = decode(contents[index])
+                for get, known in same:
+                    if get(event) != known:
+                        return found
+                found.append(event)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass  # it is of another form, or no JSON
+        return found
+
+    def doubtful(self, contents: Sequence[bytes]) -> list[int]:
+        """Return which of the events, all of this form, are to be read one by one: a member may occur twice."""
+        if _have_names(b"".join(contents), self.names * len(contents)):
+            return []
+        return [index for index, content in enumerate(contents) if not (_have_names(content, self.names) or _is_json(content))]
+
+
+def _have_names(text: bytes, names: int) -> bool:
+    """Whether a text has no more members than these, all of which it has; true only where that is certain.
+
+    Each name ends in a quote and a colon where no blank is between them; inside texts these are more.
+    """
+    codes = pa.Array.from_buffers(pa.uint8(), len(text), [None, pa.py_buffer(text)])
+    colons = pc.equal(codes, _code(":"))[1:]
+    if pc.and_(pc.less_equal(codes, _code(" "))[:-1], colons).true_count:
+        return False
+    ends = pc.and_(pc.equal(codes, _code('"'))[:-1], colons)
+    if ends.true_count == names:
+        return True
+    return bool(ends.true_count - pc.and_(pc.equal(codes, _code("\\"))[:-2], ends[1:]).true_count == names)
+
+
+def _code(letter: str) -> pa.Scalar:
+    return pa.scalar(ord(letter), pa.uint8())
+
+
+def _is_json(content: bytes) -> bool:
+    """Whether the parser takes it that refuses what occurs twice."""
+    with suppress(MalformedEventError, UnicodeDecodeError):
+        parse_json(content.decode())
+        return True
+    return False
+
+
+Reads = Callable[[JsonPath, Sequence[Any]], "Value | Unread | None"]
+"""What is read at a path where some events have these values; None: nothing."""
+
+
+def learned(contents: Sequence[bytes], reads: Reads) -> tuple[EventForm, Mapping[JsonPath, Slot]]:
+    """Return the form of some events that have the same `shape`, and its slots; raises `NoFormError`.
+
+    What stays the same is as in the last of them.
+    """
+    learner = _Learner(reads)
+    decoder = msgspec.json.Decoder(learner.type_of((), (), [parse_json(content.decode()) for content in contents]))
+    event = decoder.decode(contents[-1])
+    same = [(get, bytes(get(event))) for get in learner.same]
+    if any(b"\\" in known for _, known in same):
+        raise NoFormError  # names are not easily counted
+    names = learner.names + sum(known.count(b'":') for _, known in same)
+    known = tuple((get, Raw(found)) for get, found in same)
+    return EventForm(decoder.decode, names, known, tuple(learner.slots.values())), learner.slots
+
+
+def shape(document: Any) -> Any:
+    """Return the names of a parsed event's members: the same for one form."""
+    return tuple((name, shape(value)) for name, value in document.items()) if isinstance(document, dict) else None
+
+
+_Place = tuple[str | int, ...]
+"""Names of attributes and indexes of tuples, as `JsonPath` has those of the text."""
 
 
 @dataclass
-class _Builder:
-    """A form being put together: `literal` is what stands since the last value."""
+class _Learner:
+    """Makes the type of events, and takes note of what is where."""
 
-    literal: str = ""
-    _start: str = ""
-    _pattern: str = ""
-    _parts: list[tuple[str, re.Pattern[str]]] = field(default_factory=list)
+    reads: Reads
+    slots: dict[JsonPath, Slot] = field(default_factory=dict)
+    same: list[Callable[[Any], Any]] = field(default_factory=list)
+    names: int = 0
 
-    def add(self, pattern: str) -> None:
-        self._take_literal()
-        self._pattern += pattern
+    def type_of(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
+        """Return the type of what stands at a path, of which some values were seen."""
+        found = self.reads(path, seen)
+        if isinstance(found, Value):
+            self.slots[path] = Slot(len(self.slots), _getter(place), found)
+            return found.look.value | None if found.takes_null and found.look is not Look.TOKEN else found.look.value
+        if found is Unread.WRITE:
+            return Literal["c", "u"]
+        if found is Unread.SAME:
+            return self._same(seen[-1], place)
+        if isinstance(seen[-1], dict):
+            return self._object(path, place, seen)
+        if found is Unread.INSIDE:
+            return self._array(path, place, seen)
+        return _ANYTHING
 
-    def form(self) -> EventForm:
-        self._take_literal()
-        self._close()
-        return EventForm(tuple(self._parts))
+    def _same(self, value: Any, place: _Place) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, str) or type(value) is int:
+            return Literal[value]
+        self.same.append(_getter(place))
+        return Raw
 
-    def _take_literal(self) -> None:
-        if len(self.literal) >= _LONG:
-            self._close()
-            self._start = self.literal
-        else:
-            self._pattern += re.escape(self.literal)
-        self.literal = ""
+    def _object(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
+        fields = []
+        for index, name in enumerate(seen[-1]):
+            attribute = f"_{index}"
+            inner = self.type_of((*path, name), (*place, attribute), [each[name] for each in seen])
+            fields.append((attribute, inner, msgspec.field(name=name)))
+        self.names += len(fields)
+        return msgspec.defstruct("Object", fields, forbid_unknown_fields=True, gc=False)
 
-    def _close(self) -> None:
-        if self._start or self._pattern:
-            self._parts.append((self._start, re.compile(self._pattern)))
-        self._start, self._pattern = "", ""
+    def _array(self, path: JsonPath, place: _Place, seen: Sequence[Any]) -> Any:
+        if len({len(each) for each in seen}) > 1:
+            raise NoFormError
+        parts = [[each[index] for each in seen] for index in range(len(seen[-1]))]
+        inner = [self.type_of((*path, index), (*place, index), part) for index, part in enumerate(parts)]
+        return tuple[tuple(inner)]  # type: ignore[misc]
+
+
+def _getter(place: _Place) -> Callable[[Any], Any]:
+    *outer, last = place
+    if isinstance(last, str):
+        return attrgetter(".".join(map(str, place)))
+    get = _getter(tuple(outer))
+    return lambda event: get(event)[last]

@@ -1,14 +1,15 @@
-"""Events of one form that each write or delete one row: which tokens of theirs are what of the row.
+"""Events of one form that each write or delete one row: which values of theirs are what of the row.
 
-What a format says about one event (`RawFormat.decode`), said once for all events that differ in these tokens only.
+What a format says about one event (`RawFormat.decode`), said once for all events that differ in these values only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from cdc_views.formats.connect.hints import Decimals, Hints
+from cdc_views.formats.connect.hints import Hints
 from cdc_views.formats.forms import EventForm, Look, Slot
 from cdc_views.model.schema import Column
 from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
@@ -16,7 +17,7 @@ from cdc_views.model.types import INTEGER_BITS, Kind, LogicalType, Scalar
 
 @dataclass(frozen=True, slots=True)
 class ColumnSlot:
-    """Where a column's tokens are, and what is known of their encoding."""
+    """Where a column's values are, and what is known of their encoding."""
 
     column: Column
     slot: Slot
@@ -30,14 +31,14 @@ class ColumnSlot:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The write time (rule S2) of each event: `max(ordinal + add, least)`, where an ordinal has tokens.
+    """The write time (rule S2) of each event: `max(ordinal + add, least)`, where an ordinal is read.
 
     `file`: of a binlog, whose number comes before the position.
     """
 
     position: Slot
     ordinal: Slot | int
-    epoch: int = 0
+    epoch: Slot | int = 0
     file: Slot | None = None
     add: int = 0
     least: int = 0
@@ -68,7 +69,7 @@ class RowForm:
     """Events of one form, each about one row.
 
     Attributes:
-        form: Their text.
+        form: What they have in common.
         keys: The row's key columns, in key order.
         cells: Its other columns that events of this form have; a null is a tombstone.
         is_deletion: Whether the row is deleted, not written.
@@ -76,7 +77,7 @@ class RowForm:
         clock: The server's clock, by which deletions are dated; None: not known, 0.
         second: How many of what it counts are a second.
         origin: Where it was read.
-        equal: Pairs of slots whose tokens are the same in each event that is read by this form.
+        equal: Pairs of slots whose values are the same in each event that is read by this form.
     """
 
     form: EventForm
@@ -90,45 +91,22 @@ class RowForm:
     equal: tuple[tuple[Slot, Slot], ...] = ()
 
 
-_MOST_PLACES = 6
-"""Digits after the point up to which a decimal's text has no exponent."""
-_STAMPS = (Look.INSTANT, Look.INTEGER)
+_WHOLE = (Look.INTEGER,)
+_STAMPS = (Look.TEXT, Look.INTEGER)
 _LOOKS: dict[Kind, tuple[Look, ...]] = {
-    Kind.ASCII: (Look.STRING,),
-    Kind.TEXT: (Look.STRING,),
-    Kind.JSON: (Look.STRING,),
-    **dict.fromkeys((kind for kind in INTEGER_BITS), (Look.INTEGER,)),
-    Kind.FLOAT: (Look.NUMBER,),
-    Kind.DOUBLE: (Look.NUMBER,),
+    **dict.fromkeys((Kind.ASCII, Kind.TEXT, Kind.JSON, Kind.UUID), (Look.TEXT,)),
+    **dict.fromkeys(INTEGER_BITS, _WHOLE),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.INSTANT), _STAMPS),
     Kind.BOOLEAN: (Look.BOOLEAN,),
-    Kind.DATE: (Look.DAY, Look.INTEGER),
-    Kind.DATETIME: _STAMPS,
-    Kind.INSTANT: _STAMPS,
-    Kind.UUID: (Look.UUID,),
+    Kind.DECIMAL: (Look.TOKEN, Look.TEXT),
 }
-"""What values of a kind mostly look like, the likeliest first; all else is read one by one."""
+"""What values of a kind mostly look like, the likeliest first; anything else is a token."""
 
 
-def look_of(kind: LogicalType, hints: Hints, seen: Sequence[str]) -> Look | None:
-    """Return what values of a type look like, given some of them (`null` where there are none); None: like nothing known."""
-    given = [token for token in seen if token != "null"]
-    likely = (*_looks(kind, hints), *((Look.ANY,) if isinstance(kind, Scalar) else ()), Look.FLAT)
-    return next((look for look in likely if all(look.pattern().fullmatch(token) for token in given)), None)
-
-
-def _looks(kind: LogicalType, hints: Hints) -> tuple[Look, ...]:
-    if not isinstance(kind, Scalar):
-        return ()
-    if kind.kind in (Kind.TEXT, Kind.ASCII) and hints.semantic in ("Decimal", "VariableScaleDecimal"):
-        return ()
-    if kind.kind is Kind.DECIMAL:
-        return _decimal_looks(kind, hints)
-    return _LOOKS.get(kind.kind, ())
-
-
-def _decimal_looks(kind: Scalar, hints: Hints) -> tuple[Look, ...]:
-    scale = hints.scale_of(kind)
-    if scale is None or not 0 <= scale <= _MOST_PLACES:
-        return ()
-    is_precise = hints.decimals is Decimals.PRECISE if hints.declared is None else hints.declared.type == "bytes"
-    return (Look.BASE64, Look.DECIMAL) if is_precise else (Look.DECIMAL,)
+def look_of(kind: LogicalType, seen: Sequence[Any]) -> Look:
+    """Return what values of a type are read as, given some of them."""
+    given = {type(value) for value in seen} - {type(None)}
+    likely = _LOOKS.get(kind.kind, ()) if isinstance(kind, Scalar) else ()
+    if not given:
+        return next(iter(likely), Look.TOKEN)
+    return next((look for look in likely if given == {look.value}), Look.TOKEN)

@@ -6,26 +6,29 @@ used. It is kept for as long as its `FormReader` lives.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.formats.forms import without_values
+from cdc_views.formats.forms import shape
 from cdc_views.formats.row_form import RowForm
-from cdc_views.landing.formed_rows import rows_of_tokens
+from cdc_views.landing.formed_rows import rows_of_events
 from cdc_views.landing.tokens import UnfitError
+from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.storage.relation import Relation
 
 _SEEN_BEFORE = 3
 """How many events of one form make it worth learning; where it does not match them all, again at twice as many."""
+_AT_ONCE = 200
+"""Events that are decoded before their values are taken."""
 _MOST_FORMS, _MOST_KINDS = 32, 256
-"""Forms and kinds of text that are kept."""
-_LONGEST = 256 << 10
-"""Bytes of an event; to match each escape in a string takes 270 bytes of memory."""
+"""Forms and shapes of events that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,60 +50,48 @@ def in_order(parts: Sequence[Formed], *, empty: pa.Table) -> pa.Table:
 
 @dataclass(slots=True)
 class _Matches:
-    """The events of a batch that a form matched."""
+    """The events of a batch that are of a form: their indexes, values by `Slot.group`, and which are to be left out.
+
+    Events wait until there are some, then give their values and go: many at once would not stay in the processor's cache.
+    """
 
     form: RowForm
-    events: list[int] = field(default_factory=list)
-    tokens: list[tuple[str | None, ...]] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+    columns: list[list[Any]] = field(init=False)
+    unfit: set[int] = field(default_factory=set)
+    _waiting: list[Any] = field(default_factory=list)
 
-    def take(self, index: int, text: str) -> bool:
-        """Add an event if it is of the form; returns whether it is."""
-        found = self.form.form.tokens(text)
-        if found is None:
-            return False
-        self.events.append(index)
-        self.tokens.append(found)
-        return True
+    def __post_init__(self) -> None:
+        self.columns = [[] for _ in self.form.form.slots]
 
-    def take_run(self, contents: Sequence[bytes], start: int) -> int:
+    def take(self, contents: Sequence[bytes], start: int) -> int:
         """Add the events from `start` on that are of the form, up to one that is not; returns the index of that."""
-        whole = self.form.form.whole
-        try:
-            return self._take_parts(contents, start) if whole is None else self._take_whole(whole, contents, start)
-        except UnicodeDecodeError:
-            return self.events[-1] + 1 if self.events and self.events[-1] >= start else start
+        while True:
+            end = min(start + _AT_ONCE - len(self._waiting), len(contents))
+            found = self.form.form.run(contents, start, end)
+            if found:
+                self.indexes += range(start, start + len(found))
+                self._waiting += found
+                start += len(found)
+            if start < end or start == len(contents):
+                return start
+            self.settle(contents)
 
-    def _take_parts(self, contents: Sequence[bytes], start: int) -> int:
-        tokens_of = self.form.form.tokens
-        for index in range(start, len(contents)):
-            found = tokens_of(contents[index].decode()) if len(contents[index]) <= _LONGEST else None
-            if found is None:
-                return index
-            self.events.append(index)
-            self.tokens.append(found)
-        return len(contents)
+    def settle(self, contents: Sequence[bytes]) -> None:
+        """Take the values out of the events that wait."""
+        form, first = self.form.form, len(self.indexes) - len(self._waiting)
+        doubtful = form.doubtful([contents[index] for index in self.indexes[first:]])
+        self.unfit.update(first + place for place in doubtful)
+        for slot, column in zip(form.slots, self.columns, strict=True):
+            column += slot.values(self._waiting)
+        self._waiting = []
 
-    def _take_whole(self, whole: re.Pattern[str], contents: Sequence[bytes], start: int) -> int:
-        """As `_take_parts`, without a call for each event."""
-        match, add_event, add_tokens = whole.fullmatch, self.events.append, self.tokens.append
-        for index in range(start, len(contents)):
-            content = contents[index]
-            matched = match(content.decode()) if len(content) <= _LONGEST else None
-            if matched is None:
-                return index
-            add_event(index)
-            add_tokens(matched.groups())
-        return len(contents)
-
-
-def _text(content: bytes) -> str | None:
-    """The text of an event; None for one that is too long or no text."""
-    if len(content) > _LONGEST:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
+    def leave_out(self) -> None:
+        """Forget the events that are unfit."""
+        kept = [place not in self.unfit for place in range(len(self.indexes))]
+        self.indexes = list(compress(self.indexes, kept))
+        self.columns = [list(compress(column, kept)) for column in self.columns]
+        self.unfit.clear()
 
 
 @dataclass(slots=True)
@@ -120,39 +111,38 @@ class FormReader:
         index = 0
         while index < len(contents):
             if known:
-                index = known[0].take_run(contents, index)
-            if index < len(contents) and (text := _text(contents[index])) is not None:
-                self._look_for(known, index, text)
-            index += 1
+                index = known[0].take(contents, index)
+            if index < len(contents):
+                index = self._look_for(known, contents, index)
         self._forms = [matches.form for matches in known[:_MOST_FORMS]]
-        return [formed for matches in known if matches.events and (formed := self._formed(matches, lines, landed_at)).events]
+        return [formed for each in known if (formed := self._formed(each, contents, lines, landed_at)).events]
 
-    def _look_for(self, known: list[_Matches], index: int, text: str) -> None:
-        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it."""
+    def _look_for(self, known: list[_Matches], contents: Sequence[bytes], index: int) -> int:
+        """Find the form of an event that the first did not match, and put it first; learn it where that is worth it.
+
+        Returns the index of the next event.
+        """
         for place in range(1, len(known)):
-            if known[place].take(index, text):
+            if (after := known[place].take(contents, index)) > index:
                 known.insert(0, known.pop(place))
-                return
-        like = self._unmatched.note(text)
-        if like is None:
-            return
-        form = self._learned(like)
+                return after
+        like = self._unmatched.note(contents[index])
+        form = self._learned(like) if like else None
         if form is None:
-            self._unmatched.give_up(text)
-            return
+            return index + 1
         known.insert(0, _Matches(form))
-        known[0].take(index, text)
+        return max(known[0].take(contents, index), index + 1)
 
-    def _learned(self, texts: list[str]) -> RowForm | None:
-        """Return the form of events that are the same but for values, where it reads one of them as the decoder does."""
+    def _learned(self, contents: list[bytes]) -> RowForm | None:
+        """Return the form of events that have members of the same names, where it reads one of them as the decoder does."""
         schema = self.relation.schema
         try:
-            form = self.format.row_form(texts, schema)
+            form = self.format.row_form(contents, schema)
             matches = None if form is None else _Matches(form)
-            if matches is None or not matches.take(0, texts[-1]):
+            if matches is None or matches.take(contents[-1:], 0) == 0:
                 return None
-            found = self._formed(matches, [1], 0)
-            expected = self.relation.rows(self.format.decode(SourceLine(texts[-1]), schema), landed_at=0)
+            found = self._formed(matches, contents[-1:], [1], 0)
+            expected = self.relation.rows(self.format.decode(SourceLine(contents[-1].decode()), schema), landed_at=0)
         except Exception:
             # what cannot be learned is decoded one by one, which says what is wrong
             return None
@@ -160,44 +150,41 @@ class FormReader:
         is_right = not found.events or repr(found.table.to_pylist()) == repr(expected.to_pylist())
         return form if is_right else None
 
-    def _formed(self, matches: _Matches, lines: Sequence[int], landed_at: int) -> Formed:
+    def _formed(self, matches: _Matches, contents: Sequence[bytes], lines: Sequence[int], landed_at: int) -> Formed:
         """Return the rows of a form's events but those that are to be read one by one."""
-        events, tokens = matches.events, matches.tokens
-        while events:
+        matches.settle(contents)
+        while True:
+            if matches.unfit:
+                matches.leave_out()
+            if not matches.indexes:
+                return Formed(self.relation.arrow_schema().empty_table(), [])
+            mine = [lines[index] for index in matches.indexes]
             try:
-                mine = [lines[index] for index in events]
-                return Formed(rows_of_tokens(self.relation, matches.form, tokens, lines=mine, landed_at=landed_at), events)
+                rows = rows_of_events(self.relation, matches.form, matches.columns, lines=mine, landed_at=landed_at)
+                return Formed(rows, matches.indexes)
             except UnfitError as error:
-                events = [event for index, event in enumerate(events) if index not in error.indexes]
-                tokens = [found for index, found in enumerate(tokens) if index not in error.indexes]
-        return Formed(self.relation.arrow_schema().empty_table(), [])
+                matches.unfit.update(error.indexes)
 
 
 @dataclass(slots=True)
 class _Unmatched:
-    """Events that no form matched, by their text without values: how many there were, and the last few."""
+    """Events of no known form, by their `shape`: how many there were, and the last few."""
 
-    _seen: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    _hopeless: set[str] = field(default_factory=set)
+    _seen: dict[Any, tuple[int, list[bytes]]] = field(default_factory=dict)
 
-    def note(self, text: str) -> list[str] | None:
-        """Take note of an event; returns some events like it where their form is worth learning now."""
-        kind = without_values(text)
-        if kind in self._hopeless:
-            return None
+    def note(self, content: bytes) -> list[bytes]:
+        """Take note of an event; returns some events like it where their form is worth learning now, else none."""
+        try:
+            kind = shape(parse_json(content.decode()))
+        except (MalformedEventError, UnicodeDecodeError):
+            return []
         if len(self._seen) >= _MOST_KINDS:
             self._seen.clear()
-        count, texts = self._seen.get(kind, (0, []))
-        count, texts = count + 1, [*texts[1 - _SEEN_BEFORE :], text]
-        self._seen[kind] = count, texts
+        count, contents = self._seen.get(kind, (0, []))
+        count, contents = count + 1, [*contents[1 - _SEEN_BEFORE :], content]
+        self._seen[kind] = count, contents
         times, rest = divmod(count, _SEEN_BEFORE)
-        return texts if rest == 0 and times.bit_count() == 1 else None
-
-    def give_up(self, text: str) -> None:
-        """Take note that the form of an event cannot be learned."""
-        if len(self._hopeless) >= _MOST_KINDS:
-            self._hopeless.clear()
-        self._hopeless.add(without_values(text))
+        return contents if rest == 0 and times.bit_count() == 1 else []
 
 
 __all__ = ["FormReader", "Formed", "in_order"]

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.formats.forms import Slot
+from cdc_views.formats.forms import Slot, Values
 from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm
-from cdc_views.landing.tokens import Stored, Tokens, UnfitError, one_by_one, stored
+from cdc_views.landing.tokens import Stored, UnfitError, numbers_of, one_by_one, stored
 from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
 from cdc_views.model.types import carries_comparable, reads_from_bytes
 from cdc_views.rules.cells import RANK_FLOOR
@@ -24,34 +24,35 @@ _LIVE = RANK_FLOOR + 1
 """The rank of a row marker without a time to live."""
 _FILE_SHIFT, _POSITION_SHIFT, _EPOCH_SHIFT = 40, 32, 32
 _LARGEST = (1 << 63) - 1
+_MOST_DIGITS = 7
 
 
-def rows_of_tokens(
-    relation: Relation, form: RowForm, tokens: Sequence[Sequence[str | None]], *, lines: Sequence[int], landed_at: int
+def rows_of_events(
+    relation: Relation, form: RowForm, columns: Sequence[Values], *, lines: Sequence[int], landed_at: int
 ) -> pa.Table:
-    """Return one row for the tokens of each event, in order; raises `UnfitError` where some are to be read one by one.
+    """Return one row for each event of a form, in order; raises `UnfitError` where some are to be read one by one.
 
-    `lines` are the events' lines (`SourceLine.line`).
+    `columns` are the events' values, by `Slot.group`; `lines` are their lines (`SourceLine.line`).
     """
-    columns = list(zip(*tokens, strict=True))
-    _check_equal(form, columns)
+    for one, other in form.equal:
+        pairs = enumerate(zip(columns[one.group], columns[other.group], strict=True))
+        if different := [index for index, (left, right) in pairs if left != right or _is_unlike_itself(left)]:
+            raise UnfitError(different)
     return _Rows(relation, form, columns, lines).table(landed_at)
 
 
-def _check_equal(form: RowForm, columns: Sequence[Tokens]) -> None:
-    for one, other in form.equal:
-        left, right = columns[one.group], columns[other.group]
-        if left != right:
-            raise UnfitError([index for index, token in enumerate(left) if token != right[index]])
+def _is_unlike_itself(value: Any) -> bool:
+    """Whether a value may have a NaN in it."""
+    return isinstance(value, bytes) and (b"NaN" in value or b"\\" in value)
 
 
 @dataclass
 class _Rows:
-    """The rows of events of one form; `tokens` by group."""
+    """The rows of events of one form; `columns` by `Slot.group`."""
 
     relation: Relation
     form: RowForm
-    tokens: Sequence[Tokens]
+    columns: Sequence[Values]
     lines: Sequence[int]
     size: int = field(init=False)
     _position: pa.Array = field(init=False)
@@ -65,7 +66,7 @@ class _Rows:
         clock = self.form.clock
         self._seconds = self._repeated(0, pa.int64())
         if clock is not None:
-            self._seconds = pc.divide(self._numbers(clock, pa.int64()), self.form.second)
+            self._seconds = pc.divide(self._numbers(clock).cast(pa.int64()), self.form.second)
 
     def table(self, landed_at: int) -> pa.Table:
         """Return the rows."""
@@ -85,36 +86,33 @@ class _Rows:
     def _repeated(self, value: Any, kind: pa.DataType) -> pa.Array:
         return pa.repeat(pa.scalar(value, kind), self.size)
 
-    def _numbers(self, slot: Slot, kind: pa.DataType) -> pa.Array:
-        return pa.array(self.tokens[slot.group], pa.string()).cast(kind)
-
     def _positions(self, at: LogPosition) -> pa.Array:
-        position = self._numbers(at.position, pa.uint64())
+        position = self._numbers(at.position)
         if at.file is None:
             return position
-        numbers = {name: int(name.rpartition(".")[2]) for name in set(self.tokens[at.file.group]) if name}
-        files = pa.array([numbers[name or ""] for name in self.tokens[at.file.group]], pa.uint64())
-        return pc.bit_wise_or(pc.shift_left(files, _word(_FILE_SHIFT)), position)
+        files = [_file_number(name) for name in self.columns[at.file.group]]
+        if None in files:
+            raise UnfitError([index for index, number in enumerate(files) if number is None])
+        return pc.bit_wise_or(pc.shift_left(pa.array(files, pa.uint64()), _word(_FILE_SHIFT)), position)
 
     def _write_times(self, at: LogPosition) -> pa.Array:
         """`epoch · 2^96 + position · 2^32 + ordinal`, as the 128 bits of a decimal, the lower half first."""
-        low = pc.bit_wise_or(pc.shift_left(self._position, _word(_POSITION_SHIFT)), self._ordinals(at))
-        high = pc.bit_wise_or(pc.shift_right(self._position, _word(_POSITION_SHIFT)), _word(at.epoch << _EPOCH_SHIFT))
+        ordinals = pc.max_element_wise(pc.add(self._numbers(at.ordinal), _word(at.add)), _word(at.least))
+        low = pc.bit_wise_or(pc.shift_left(self._position, _word(_POSITION_SHIFT)), ordinals)
+        epochs = pc.shift_left(self._numbers(at.epoch), _word(_EPOCH_SHIFT))
+        high = pc.bit_wise_or(pc.shift_right(self._position, _word(_POSITION_SHIFT)), epochs)
         words = array("Q", bytes(16 * self.size))
         words[0::2], words[1::2] = _words(low), _words(high)
         return pa.Array.from_buffers(self.relation.written, self.size, [None, pa.py_buffer(words.tobytes())])
 
-    def _ordinals(self, at: LogPosition) -> pa.Array:
-        if isinstance(at.ordinal, int):
-            return self._repeated(max(at.ordinal + at.add, at.least), pa.uint64())
-        ordinals = pc.add(self._numbers(at.ordinal, pa.uint64()), _word(at.add))
-        return pc.max_element_wise(ordinals, _word(at.least))
+    def _numbers(self, given: Slot | int) -> pa.Array:
+        return self._repeated(given, pa.uint64()) if isinstance(given, int) else numbers_of(given, self.columns[given.group])
 
     def _key(self, column: ColumnSlot) -> dict[str, pa.Array]:
-        name, kind, tokens = column.column.name, column.column.type, self.tokens[column.slot.group]
+        name, kind, values = column.column.name, column.column.type, self.columns[column.slot.group]
         if not carries_comparable(kind) and not reads_from_bytes(kind):
-            return {physical_name(name): stored(column, tokens).values}
-        found = one_by_one(column, tokens)
+            return {physical_name(name): stored(column, values).values}
+        found = one_by_one(column, values)
         made = {physical_name(name): found.values}
         if carries_comparable(kind):
             made[key_name(name)] = pa.array([identity(column.column, value) for value in found.natives or ()], pa.binary())
@@ -123,7 +121,7 @@ class _Rows:
         return made
 
     def _cells(self, column: ColumnSlot, kind: pa.StructType) -> pa.Array:
-        found = stored(column, self.tokens[column.slot.group])
+        found = stored(column, self.columns[column.slot.group])
         parts = [self._written, self._ranks(found), found.values]
         stored_too = [] if found.bytes is None else [found.bytes]
         return pa.StructArray.from_arrays([*parts, *stored_too], fields=list(kind), mask=found.absent)
@@ -144,7 +142,7 @@ class _Rows:
         origin = self.form.origin
         position = pc.bit_wise_and(self._position, _word(_LARGEST)).cast(pa.int64())
         if origin.position is not None:
-            position = self._numbers(origin.position, pa.int64())
+            position = self._numbers(origin.position).cast(pa.int64())
         elif origin.counts_lines:
             position = pa.array(self.lines, pa.int64())
         parts = [self._repeated(origin.node, pa.string()), self._segments(origin), position]
@@ -153,8 +151,14 @@ class _Rows:
     def _segments(self, origin: OriginForm) -> pa.Array:
         if isinstance(origin.segment, str):
             return self._repeated(origin.segment, pa.string())
-        tokens = pa.array(self.tokens[origin.segment.group], pa.string())
-        return tokens if not origin.is_arrival else pc.binary_join_element_wise(origin.topic, tokens, "/")
+        texts = pa.array(self.columns[origin.segment.group], pa.string())
+        return texts if not origin.is_arrival else pc.binary_join_element_wise(origin.topic, texts, "/")
+
+
+def _file_number(name: str) -> int | None:
+    """The number that a binlog file's name ends in, None for one that is not below 2^24 for certain."""
+    digits = name.rpartition(".")[2]
+    return int(digits) if len(digits) <= _MOST_DIGITS and digits.isascii() and digits.isdecimal() else None
 
 
 def _word(number: int) -> pa.Scalar:

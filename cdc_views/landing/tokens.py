@@ -1,13 +1,12 @@
-"""Tokens of one column, many at once, into what a raw table stores of them.
+"""Values of one column, many at once, into what a raw table stores of them.
 
-Each look has a conversion of its own where one is known that is as exact as reading values one by one; what it does not
-take for certain is read one by one, as the format's decoder does.
+Kinds of values have conversions of their own where one is known that is as exact as reading values one by one; what it
+does not take for certain is read one by one, as the format's decoder does.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import struct
 import sys
 from array import array
@@ -22,21 +21,21 @@ import pyarrow.compute as pc
 from cdc_views.formats.connect.hints import MARKS, Unit, is_unavailable
 from cdc_views.formats.connect.times import stated_unit
 from cdc_views.formats.connect.values import native
-from cdc_views.formats.forms import Look
+from cdc_views.formats.forms import Look, Slot, Values
 from cdc_views.formats.row_form import ColumnSlot
 from cdc_views.model.types import Kind, carries_order_bytes
 from cdc_views.rules.cells import RANK_FLOOR
 from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.physical import arrow_type, to_physical
 
-Tokens = Sequence[str | None]
 _EMPTY, _FILLED = RANK_FLOOR, RANK_FLOOR + 1
 """Ranks of live cells, of 0 bytes and of more."""
+Convert = Callable[["ColumnSlot", Values], "Stored"]
 _FAILURES = (pa.ArrowException, ValueError, OverflowError, ArithmeticError)
 
 
 class UnfitError(Exception):
-    """Some events are to be read one by one; `indexes` are theirs among the tokens."""
+    """Some events are to be read one by one; `indexes` are theirs among those given."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         """Keep the indexes."""
@@ -46,7 +45,7 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is stored of a column's tokens, null for those that are.
+    """What is stored of a column's values, null for those that are.
 
     `bytes` are serialized values where cells keep them, empty for null. `ranks` are those of live cells, or one of all.
     `absent` says of which events the source did not send the value (rule S4), None: of none. `natives` only where they
@@ -60,80 +59,121 @@ class Stored:
     natives: Sequence[Any] | None = None
 
 
-def stored(column: ColumnSlot, tokens: Tokens) -> Stored:
-    """Return what is stored of a column's tokens; raises `UnfitError`."""
-    convert = _CONVERSIONS.get((column.kind, column.slot.look)) if column.kind else None
+def numbers_of(slot: Slot, values: Values) -> pa.Array:
+    """Return the whole numbers of a slot; raises `UnfitError` where there are others."""
+    allowed = slot.value.allowed or range(1 << 64)
+    with suppress(*_FAILURES):
+        is_token = slot.value.look is Look.TOKEN
+        numbers = pa.array(values, pa.string()).cast(pa.uint64()) if is_token else pa.array(values, pa.uint64())
+        least, most = pc.min_max(numbers).as_py().values()
+        if least is not None and least in allowed and most in allowed and not numbers.null_count:
+            return numbers
+    raise UnfitError([i for i, value in enumerate(values) if not (_is_number(value) and int(value) in allowed)])
+
+
+def _is_number(value: Any) -> bool:
+    return value.isdigit() if isinstance(value, bytes) else isinstance(value, int)
+
+
+def stored(column: ColumnSlot, values: Values) -> Stored:
+    """Return what is stored of a column's values; raises `UnfitError`."""
+    convert = _CONVERSIONS.get((column.kind, column.slot.value.look)) if column.kind else None
     if convert is None:
-        return one_by_one(column, tokens)
+        return one_by_one(column, values)
     try:
-        found = convert(column, tokens)
+        return convert(column, values)
     except _FAILURES:
-        return one_by_one(column, tokens)
-    if column.column.is_key or column.slot.look not in (Look.STRING, Look.UUID):
-        return found
-    absent = pc.is_in(found.values, value_set=_MARKS)
-    return replace(found, absent=absent) if pc.any(absent).as_py() else found
+        return one_by_one(column, values)
 
 
-_MARKS = pa.array(sorted(MARKS), pa.string())
-
-
-def one_by_one(column: ColumnSlot, tokens: Tokens) -> Stored:
+def one_by_one(column: ColumnSlot, values: Values) -> Stored:
     """As `stored`, by the decoder's own conversion of one value; `natives` are there."""
-    kind = column.column.type
-    known: dict[str | None, tuple[Any, bytes] | None] = {None: (None, b"")}
-    for token in set(tokens) - {None}:
+    kind, is_key = column.column.type, column.column.is_key
+    known: dict[Any, tuple[Any, bytes] | None] = {} if is_key else {None: (None, b"")}
+    for value in set(values) - {None}:
         # whatever is wrong with one: the decoder of single events says so
         with suppress(Exception):
-            known[token] = _read(column, str(token))
-    if len(known) <= len(set(tokens) - {None}):
-        raise UnfitError([index for index, token in enumerate(tokens) if token not in known])
-    read = [known[token] for token in tokens]
+            known[value] = _read(column, value)
+    if not known.keys() >= set(values):
+        raise UnfitError([index for index, value in enumerate(values) if value not in known])
+    read = [known[value] for value in values]
     natives = [None if found is None else found[0] for found in read]
     serialized = [b"" if found is None else found[1] for found in read]
     try:
-        values = pa.array([to_physical(kind, found) for found in natives], arrow_type(kind))
+        physical = pa.array([to_physical(kind, found) for found in natives], arrow_type(kind))
     except _FAILURES as error:
-        raise UnfitError(range(len(tokens))) from error
-    keeps_bytes = carries_order_bytes(kind) and not column.column.is_key
+        raise UnfitError(range(len(values))) from error
+    keeps_bytes = carries_order_bytes(kind) and not is_key
     ranks = pa.array([_FILLED if data else _EMPTY for data in serialized], pa.int64())
     absent = pa.array([found is None for found in read]) if None in read else None
-    return Stored(values, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, absent, natives)
+    return Stored(physical, pa.array(serialized, pa.binary()) if keeps_bytes else None, ranks, absent, natives)
 
 
-def _read(column: ColumnSlot, token: str) -> tuple[Any, bytes] | None:
+_DEEPEST = 100
+"""Arrays and objects in a value up to which it does not matter how deep the stack of its reader is."""
+
+
+def _read(column: ColumnSlot, value: Any) -> tuple[Any, bytes] | None:
     """The native value and its serialized bytes; None where it was not sent."""
-    is_bare = column.slot.look in (Look.STRING, Look.UUID, Look.DAY, Look.INSTANT, Look.BASE64)
-    value = parse_json(f'"{token}"' if is_bare else token)
+    if column.slot.value.look is Look.TOKEN:
+        if value.count(b"[") + value.count(b"{") > _DEEPEST:
+            raise ValueError
+        value = parse_json(value.decode())
     if not column.column.is_key and is_unavailable(value):
         return None
     return native(column.column.type, value, column.hints)
 
 
-def _text(column: ColumnSlot, tokens: Tokens) -> Stored:
-    values = pa.array(tokens, pa.string())
-    if pc.any(pc.match_substring(values, "\\")).as_py():
-        values = pa.array([json.loads(f'"{t}"') if t is not None and "\\" in t else t for t in tokens], pa.string())
-    lengths = pc.binary_length(values)
-    if (pc.min(lengths).as_py() or 0) > 0:
-        return Stored(values)
-    return Stored(values, ranks=pc.if_else(pc.equal(lengths, 0), _EMPTY, _FILLED))
+_MARKS = pa.array(sorted(MARKS), pa.string())
 
 
-def _cast(column: ColumnSlot, tokens: Tokens) -> Stored:
-    return Stored(pa.array(tokens, pa.string()).cast(arrow_type(column.column.type)))
+def _sent(column: ColumnSlot, texts: pa.Array, found: Stored) -> Stored:
+    """What is stored of texts, of which some may say that a value was not sent."""
+    if column.column.is_key:
+        return found
+    absent = pc.is_in(texts, value_set=_MARKS)
+    return replace(found, absent=absent) if pc.any(absent).as_py() else found
 
 
-def _uuid(column: ColumnSlot, tokens: Tokens) -> Stored:
-    return Stored(pa.array(tokens, pa.string()))
+def _text(column: ColumnSlot, values: Values) -> Stored:
+    if column.hints.semantic in ("Decimal", "VariableScaleDecimal"):
+        raise ValueError
+    texts = pa.array(values, pa.string())
+    lengths = pc.binary_length(texts)
+    ranks = pc.if_else(pc.equal(lengths, 0), _EMPTY, _FILLED) if pc.min(lengths).as_py() == 0 else _FILLED
+    return _sent(column, texts, Stored(texts, ranks=ranks))
 
 
-def _day(column: ColumnSlot, tokens: Tokens) -> Stored:
-    return Stored(pa.array(tokens, pa.string()).cast(pa.date32()).cast(pa.int32()))
+def _given(column: ColumnSlot, values: Values) -> Stored:
+    return Stored(pa.array(values, arrow_type(column.column.type)))
 
 
-def _instant(column: ColumnSlot, tokens: Tokens) -> Stored:
-    return Stored(pa.array(tokens, pa.string()).cast(pa.timestamp("us")).cast(pa.int64()))
+def _like(values: Values, pattern: str) -> pa.Array:
+    """Values as texts, each like a pattern."""
+    texts = pa.array(values, pa.string())
+    if not pc.all(pc.match_substring_regex(texts, f"^(?:{pattern})$")).as_py():
+        raise ValueError
+    return texts
+
+
+_DAY = "[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+_UTC = "Z|[+]00|[+]00:00"
+
+
+def _uuid(column: ColumnSlot, values: Values) -> Stored:
+    texts = _like(values, "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+    return _sent(column, texts, Stored(texts))
+
+
+def _day(column: ColumnSlot, values: Values) -> Stored:
+    days = pc.utf8_rtrim(_like(values, f"{_DAY}Z?"), "Z")
+    return Stored(days.cast(pa.date32()).cast(pa.int32()))
+
+
+def _instant(column: ColumnSlot, values: Values) -> Stored:
+    texts = _like(values, f"{_DAY}[ T]{_CLOCK}(?:{_UTC})?")
+    return Stored(pc.replace_substring_regex(texts, f"(?:{_UTC})$", "").cast(pa.timestamp("us")).cast(pa.int64()))
 
 
 _MICROS_FROM = 253_402_300_800_000
@@ -142,8 +182,8 @@ _MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
 """Numbers of instants below these have no meaning of their own, as infinity has."""
 
 
-def _counted(column: ColumnSlot, tokens: Tokens) -> Stored:
-    numbers = pa.array(tokens, pa.string()).cast(pa.int64())
+def _counted(column: ColumnSlot, values: Values) -> Stored:
+    numbers = pa.array(values, pa.int64())
     least, most = pc.min_max(numbers).as_py().values()
     if least is None:
         return Stored(numbers)
@@ -153,8 +193,8 @@ def _counted(column: ColumnSlot, tokens: Tokens) -> Stored:
     return Stored(pc.multiply(numbers, 1000) if unit is Unit.MILLIS else numbers)
 
 
-def _floating(code: str, kind: pa.DataType) -> Callable[[ColumnSlot, Tokens], Stored]:
-    def convert(column: ColumnSlot, tokens: Tokens) -> Stored:
+def _floating(code: str, kind: pa.DataType) -> Convert:
+    def convert(column: ColumnSlot, tokens: Values) -> Stored:
         values = pa.array(tokens, pa.string()).cast(pa.float64()).cast(kind, safe=False)
         if not pc.all(pc.is_finite(values)).as_py():
             raise OverflowError
@@ -186,30 +226,34 @@ def _big_endian_words(words: array[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(swapped.tobytes())]).cast(pa.binary())
 
 
-def _decimals(scaled: Callable[[str, int], tuple[str, bytes]]) -> Callable[[ColumnSlot, Tokens], Stored]:
-    def convert(column: ColumnSlot, tokens: Tokens) -> Stored:
-        if column.column.is_key:
-            return one_by_one(column, tokens)
-        scale = column.hints.scale_of(column.column.type) or 0
-        known = {token: scaled(token, scale) if token is not None else (None, b"") for token in set(tokens)}
-        texts = pa.array([known[token][0] for token in tokens], pa.string())
-        return Stored(texts, pa.array([known[token][1] for token in tokens], pa.binary()))
+_MOST_PLACES = 6
+"""Digits after the point up to which a decimal's text has no exponent."""
+_DECIMAL = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?"
+_BASE64 = "[A-Za-z0-9+/]+={0,2}"
 
-    return convert
+
+def _decimals(column: ColumnSlot, values: Values) -> Stored:
+    """Numbers as they stand, or texts of unscaled ones."""
+    scale, is_number = column.hints.scale_of(column.column.type), column.slot.value.look is Look.TOKEN
+    if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
+        raise ValueError
+    texts = _like(values, _DECIMAL if is_number else _BASE64)
+    if is_number:
+        with suppress(*_FAILURES):
+            return _many_scaled(values, scale)
+    elif not column.hints.are_unscaled:
+        raise ValueError
+    scaled, given = _scaled if is_number else _unscaled, texts.to_pylist()
+    known = {text: scaled(text, scale) if text is not None else (None, b"") for text in set(given)}
+    found = pa.array([known[text][0] for text in given], pa.string())
+    return _sent(column, texts, Stored(found, pa.array([known[text][1] for text in given], pa.binary())))
 
 
 _MOST_DIGITS = 18
 """Of a decimal without its point that is below 2^63."""
 
 
-def _plain_decimals(column: ColumnSlot, tokens: Tokens) -> Stored:
-    if not column.column.is_key:
-        with suppress(*_FAILURES):
-            return _many_scaled(tokens, column.hints.scale_of(column.column.type) or 0)
-    return _one_by_one_scaled(column, tokens)
-
-
-def _many_scaled(tokens: Tokens, scale: int) -> Stored:
+def _many_scaled(tokens: Values, scale: int) -> Stored:
     """As `_scaled`, of all at once; raises one of `_FAILURES` where a number is not kept by that: -0, or more digits."""
     given = pa.array(tokens, pa.string())
     values = given.cast(pa.decimal128(_MOST_DIGITS, scale))
@@ -242,9 +286,6 @@ def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
     return f"-{text}" if number < 0 else text, _serialized(number, scale)
 
 
-_one_by_one_scaled = _decimals(_scaled)
-
-
 def _scale_bytes(scale: int) -> bytes:
     return struct.pack(">i", scale)
 
@@ -259,17 +300,15 @@ def _size(magnitude: int) -> int:
     return magnitude.bit_length() // 8 + 1
 
 
-Convert = Callable[[ColumnSlot, Tokens], Stored]
 _CONVERSIONS: dict[tuple[Kind, Look], Convert] = {
-    **dict.fromkeys(((kind, Look.STRING) for kind in (Kind.TEXT, Kind.ASCII, Kind.JSON)), _text),
-    **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DATE)), _cast),
-    (Kind.BOOLEAN, Look.BOOLEAN): _cast,
-    (Kind.FLOAT, Look.NUMBER): _floating("f", pa.float32()),
-    (Kind.DOUBLE, Look.NUMBER): _floating("d", pa.float64()),
-    (Kind.DATE, Look.DAY): _day,
-    **dict.fromkeys(((kind, Look.INSTANT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
+    **dict.fromkeys(((kind, Look.TEXT) for kind in (Kind.TEXT, Kind.ASCII, Kind.JSON)), _text),
+    **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DATE)), _given),
+    (Kind.BOOLEAN, Look.BOOLEAN): _given,
+    (Kind.FLOAT, Look.TOKEN): _floating("f", pa.float32()),
+    (Kind.DOUBLE, Look.TOKEN): _floating("d", pa.float64()),
+    (Kind.DATE, Look.TEXT): _day,
+    **dict.fromkeys(((kind, Look.TEXT) for kind in (Kind.DATETIME, Kind.INSTANT)), _instant),
     **dict.fromkeys(((kind, Look.INTEGER) for kind in (Kind.DATETIME, Kind.INSTANT)), _counted),
-    (Kind.UUID, Look.UUID): _uuid,
-    (Kind.DECIMAL, Look.DECIMAL): _plain_decimals,
-    (Kind.DECIMAL, Look.BASE64): _decimals(_unscaled),
+    (Kind.UUID, Look.TEXT): _uuid,
+    **dict.fromkeys(((Kind.DECIMAL, look) for look in (Look.TOKEN, Look.TEXT)), _decimals),
 }

@@ -64,6 +64,11 @@ class Hints:
         """The declared semantic type's last name (`MicroTimestamp`), or `""`."""
         return self.declared.semantic.rpartition(".")[2] if self.declared else ""
 
+    @property
+    def are_unscaled(self) -> bool:
+        """Whether texts of decimals are known to be base64 of the number without its point."""
+        return self.decimals is Decimals.PRECISE if self.declared is None else self.declared.type == "bytes"
+
     def inside(self, part: str) -> Hints:
         """The hints of a list's `items`, or of a map's `keys` or `values`."""
         return replace(self, declared=self.declared.part(part) if self.declared else None)

@@ -1,4 +1,4 @@
-"""Debezium's envelopes of one form: which of their values are tokens of the row, its write time and its origin.
+"""The form of Debezium's events: which of their values are what of the row, its write time and its origin.
 
 Everything else that decides what an event means stays the same within a form, and is looked at in a sample.
 """
@@ -10,173 +10,229 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_views.formats.connect.record import Record
-from cdc_views.formats.connect.rows import HintsOf
-from cdc_views.formats.debezium.form_parts import (
-    Found,
-    NoFormError,
-    around,
-    arrival_origin,
-    base_of,
-    check_keys,
-    of_column,
-    only,
-    slot_at,
-    slots_of,
-)
-from cdc_views.formats.debezium.notices import is_told_by_values
-from cdc_views.formats.debezium.order import MYSQL, POSTGRES
-from cdc_views.formats.forms import JsonPath, Look, Slot, Unread, learned
-from cdc_views.formats.row_form import LogPosition, OriginForm, RowForm
-from cdc_views.model.schema import TableSchema
+from cdc_views.formats.connect.rows import HintsOf, has_key, key_object
+from cdc_views.formats.debezium.notices import is_told_by_values, split_metadata
+from cdc_views.formats.debezium.order import POSTGRES
+from cdc_views.formats.forms import JsonPath, Look, NoFormError, Slot, Unread, Value, learned
+from cdc_views.formats.row_form import ColumnSlot, LogPosition, OriginForm, RowForm, look_of
+from cdc_views.model.schema import Column, TableSchema
 
-_SAME = frozenset({"connector", "name", "db", "schema", "table", "snapshot", "version"})
-"""Members of `source` that stay the same within a form."""
-_OF_SOURCE = {
-    "ts_ms": Look.MILLIS,
-    "lsn": Look.POSITION,
-    "pos": Look.BINLOG_POSITION,
-    "row": Look.ORDINAL,
-    "file": Look.BINLOG_FILE,
+_NUMBERS = {
+    "file": Value(Look.TEXT),
+    "lsn": Value(Look.INTEGER, allowed=range(1, 1 << 64)),
+    "pos": Value(Look.INTEGER, allowed=range(1, 1 << 40)),
+    "row": Value(Look.INTEGER, allowed=range((1 << 32) - 1)),
+    "total_order": Value(Look.INTEGER, allowed=range(1, (1 << 32) - 1)),
+    "ts_ms": Value(Look.INTEGER, allowed=range(1000, 1000 << 32)),  # a clock that stands at 0 counts as none
+    "ts_us": Value(Look.INTEGER, allowed=range(1, 1_000_000 << 32)),
+    "offset": Value(Look.TOKEN, allowed=range(1 << 63)),
+    "partition": Value(Look.TOKEN, allowed=range(1 << 63)),
+    "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
-_OF_ORDER = {1: Look.POSITION, 2: Look.ORDINAL}
-"""Of `source.order`: position and ordinal; the epoch stays the same."""
-STREAMED = 1
+"""What orders and dates an event, by Debezium's names; where 0 is allowed and -0 is not, as tokens, which tell them apart."""
+_ORDER = {
+    "epoch": Value(Look.TOKEN, allowed=range(1 << 30)),
+    "position": Value(Look.TOKEN, allowed=range(1 << 64)),
+    "ordinal": Value(Look.TOKEN, allowed=range(1 << 32)),
+}
+"""The parts of `source.order`."""
+_SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
+_SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
+_STREAMED = 1
 """The ordinal of an event of PostgreSQL whose place in its transaction is not told."""
-
-Images = Mapping[str, HintsOf]
-"""What is known of the columns of `before` and of `after`."""
 
 
 @dataclass
-class Envelopes:
-    """Learns the form of events like `record`, an envelope that is known to be good.
+class Layout:
+    """What is where in events like `record`, which is known to be good.
 
-    Raises `NoFormError` when it is made, or by `form`, where such events are read one by one.
+    Attributes:
+        record: The event.
+        schema: Its table's.
+        hints_of: What is known of its row's columns.
+        is_deletion: Whether it deletes the row.
+        is_snapshot: Whether it was read from the table, not from the log.
+        node: The server's name; None where only the topic tells where it was read.
+        reads: What is read where.
+        columns: Where the row's columns are.
+        before: Where the key is that the row had before, which is the same; empty where nothing tells of another.
+        numbers: Where what orders and dates it is, by Debezium's names.
     """
 
     record: Record
     schema: TableSchema
-    hints: Images
-    is_snapshot: bool
-    _image: str = field(init=False)
-    _base: JsonPath = field(init=False)
+    hints_of: HintsOf
+    is_deletion: bool = False
+    is_snapshot: bool = False
+    node: str | None = None
+    reads: dict[JsonPath, Column | Value | Unread] = field(default_factory=dict)
+    columns: dict[str, JsonPath] = field(default_factory=dict)
+    before: dict[str, JsonPath] = field(default_factory=dict)
+    numbers: dict[str, JsonPath] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        value = self.record.value
-        if value["op"] not in ("c", "u", "r", "d") or is_told_by_values(value):
-            raise NoFormError
-        self._image = "before" if value["op"] == "d" else "after"
-        self._base = base_of(self.record)
-        check_keys(self.schema, value.get(self._image))
-        before, after = (self.hints[image] for image in ("before", "after"))
-        if self._compares_keys() and any(before(column) != after(column) for column in self.schema.row_key):
-            raise NoFormError
+        record = self.record
+        names = record.value.keys() if isinstance(record.value, dict) else set()
+        if "_problem" in record.members or {"key", "value"} <= names or names == {"schema", "payload"}:
+            raise NoFormError  # values decide what such a line is
+        self.same((), "topic", "destination", "epoch", *(["schema"] if self.base == ("payload",) else []))
+        for part in ("key", "value"):
+            if isinstance(record.members.get(part), dict) and record.members[part].keys() == {"schema", "payload"}:
+                self.same((part,), "schema")
+        self.read_numbers((), {name: record.members.get(name) for name in ("offset", "partition")})
 
-    def form(self, texts: Sequence[str]) -> RowForm:
-        """Return the form of texts that are the same but for values, the last of them the record's."""
-        form, slots = learned(texts, self._read, whole=self._is_column)
-        source, image = self.record.value["source"], self.record.value[self._image]
-        cells = [column for column in self.schema.columns if not column.is_key and column.name in image]
-        base, hints_of = (*self._base, self._image), self.hints[self._image]
-        is_deletion = self._image == "before"
+    @property
+    def base(self) -> JsonPath:
+        """Where the event's value is."""
+        return ("value",) * bool(self.record.members) + ("payload",) * (self.record.value_type is not None)
+
+    def same(self, path: JsonPath, *names: str) -> None:
+        """Note that members of an object stay the same."""
+        self.reads |= dict.fromkeys([(*path, name) for name in names], Unread.SAME)
+
+    def read_row(self, row: Any, path: JsonPath) -> None:
+        """Read a row's columns; raises `NoFormError` where it has not the whole key: the rest may be elsewhere."""
+        if not has_key(self.schema, row):
+            raise NoFormError
+        for column in self.schema.columns:
+            if column.name in row and (column.is_key or not self.is_deletion):
+                self.columns[column.name] = (*path, column.name)
+                self.reads[(*path, column.name)] = column
+
+    def read_numbers(self, path: JsonPath, members: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
+        """Read those of an object's members that order and date an event; `names`: those that are not Debezium's."""
+        for name, value in members.items():
+            place = (*path, (names or {}).get(name, name))
+            if name not in _NUMBERS:
+                continue
+            if value is None:
+                self.reads[place] = Unread.SAME
+            else:
+                self.numbers[name] = place
+                self.reads[place] = _NUMBERS[name]
+
+    def form(self, contents: Sequence[bytes]) -> RowForm:
+        """Return the form of some events that have the same `shape`, the last of them the record; raises `NoFormError`."""
+        form, slots = learned(contents, self._read)
+        keys = [column.name for column in self.schema.row_key]
+        numbers = {name: slots[path] for name, path in self.numbers.items()}
+        clock = next((name for name in ("ts_us", "ts_ms", "timestamp") if name in numbers), None)
         return RowForm(
             form,
-            keys=slots_of(self.schema.row_key, slots, base, hints_of),
-            cells=() if is_deletion else slots_of(cells, slots, base, hints_of),
-            is_deletion=is_deletion,
-            written=self._written(slots, source),
-            clock=self._clock(slots, source),
-            origin=self._origin(slots, source),
-            equal=self._equal(slots),
+            keys=tuple(self._column(name, slots) for name in keys),
+            cells=tuple(self._column(name, slots) for name in self.columns if name not in keys),
+            is_deletion=self.is_deletion,
+            written=self._written(numbers),
+            clock=numbers.get(clock or ""),
+            second=1_000_000 if clock == "ts_us" else 1000,
+            origin=self._origin(numbers),
+            equal=tuple((slots[path], slots[self.columns[name]]) for name, path in self.before.items()),
         )
 
-    def _is_column(self, path: JsonPath) -> bool:
-        if path[:-1] != (*self._base, self._image):
-            return False
-        column = next((column for column in self.schema.columns if column.name == path[-1]), None)
-        return column is not None and (column.is_key or self._image == "after")
+    def _read(self, path: JsonPath, seen: Sequence[Any]) -> Value | Unread | None:
+        found = self.reads.get(path)
+        if not isinstance(found, Column):
+            return found
+        look = look_of(found.type, seen)
+        is_key_alone = self.record.value is None and not isinstance(self.record.key, dict)
+        if found.type.is_multicell or (is_key_alone and look is Look.TOKEN):
+            raise NoFormError  # a token may be an object, of which the key is a member
+        return Value(look, takes_null=not found.is_key)
 
-    def _read(self, path: JsonPath, seen: Sequence[str]) -> Found:
-        if path[: len(self._base)] != self._base:
-            return around(path, seen)
-        match path[len(self._base) :]:
-            case ("before" | "after" as image, str(name)):
-                return self._of_image(image, name, seen)
-            case ("source", "order", int(index)) if index in _OF_ORDER:
-                return only(_OF_ORDER[index], seen)
-            case ("source", str(name)) if name in _OF_SOURCE:
-                return only(_OF_SOURCE[name], seen)
-            case ("source", "order", *_):
-                return Unread.SAME
-            case ("source", str(name)) if name in _SAME:
-                return Unread.SAME
-            case ("ts_ms",) if self.record.value["source"].get("ts_ms") is None:
-                return only(Look.MILLIS, seen)
-            case ("transaction", "total_order"):
-                return only(Look.ORDINAL, seen)
-            case ("before" | "after" | "source" | "transaction" | "op" as name,):
-                return Unread.WRITE if name == "op" and self._only_writes() else Unread.SAME
-            case _:
-                return Unread.SKIPPED
+    def _column(self, name: str, slots: Mapping[JsonPath, Slot]) -> ColumnSlot:
+        column = self.schema.column(name)
+        return ColumnSlot(column, slots[self.columns[name]], self.hints_of(column))
 
-    def _of_image(self, image: str, name: str, seen: Sequence[str]) -> Found:
-        column = next((column for column in self.schema.columns if column.name == name), None)
-        if column is None or (image == "before" and not column.is_key):
-            return Unread.SKIPPED
-        if image != self._image and not self._compares_keys():
-            # whether a key is there at all decides whether keys are compared
-            return Unread.SAME if self.record.value["op"] == "u" else Unread.SKIPPED
-        return of_column(column, self.hints[image], seen)
+    def _written(self, slots: Mapping[str, Slot]) -> LogPosition:
+        if "position" in slots:
+            return LogPosition(slots["position"], slots["ordinal"], epoch=slots["epoch"])
+        if "lsn" in slots:
+            ordinal = slots.get("total_order", _STREAMED)
+            return LogPosition(slots["lsn"], 0) if self.is_snapshot else LogPosition(slots["lsn"], ordinal, least=_STREAMED)
+        if "file" in slots and "pos" in slots:
+            row = LogPosition(slots["pos"], slots.get("row", 0), file=slots["file"], add=1)
+            return LogPosition(slots["pos"], 0, file=slots["file"]) if self.is_snapshot else row
+        if "offset" in slots:
+            return LogPosition(slots["offset"], 0, epoch=self.record.epoch)
+        raise NoFormError
 
-    def _compares_keys(self) -> bool:
-        """Whether an update tells both keys: those that differ move the row."""
-        before = self.record.value.get("before")
-        is_there = isinstance(before, dict) and all(before.get(column.name) is not None for column in self.schema.row_key)
-        return self.record.value["op"] == "u" and is_there
+    def _origin(self, slots: Mapping[str, Slot]) -> OriginForm:
+        if self.node is not None and "offset" not in slots:
+            return OriginForm(self.node, slots.get("file", ""))
+        topic = self.record.topic
+        return OriginForm("", slots.get("partition", topic), topic, slots.get("offset"), counts_lines="offset" not in slots)
 
-    def _only_writes(self) -> bool:
-        """Whether it makes no difference if the row is new: no image of before tells of a key that it had."""
-        return self.record.value["op"] in ("c", "u") and self.record.value.get("before") is None
 
-    def _slot(self, slots: Mapping[JsonPath, Slot], *path: str | int) -> Slot:
-        return slot_at(slots, *self._base, *path)
+def lay_out_envelope(layout: Layout, before: HintsOf) -> None:
+    """Lay out events with images of the row; `before` is what is known of the columns of the older one."""
+    value, base = layout.record.value, layout.base
+    if value["op"] not in ("c", "u", "r", "d") or is_told_by_values(value):
+        raise NoFormError
+    image, other = ("before", "after") if layout.is_deletion else ("after", "before")
+    layout.same(base, "op", "transaction", other)
+    layout.read_row(value.get(image), (*base, image))
+    if isinstance(value.get(other), dict):
+        del layout.reads[(*base, other)]
+        if value["op"] == "u":
+            _compare_keys(layout, value["before"], before)
+    elif value["op"] in ("c", "u"):
+        layout.reads[(*base, "op")] = Unread.WRITE  # whether the row is new makes no difference
+    _lay_out_source(layout, value["source"], (*base, "source"))
+    if value["source"].get("ts_ms") is None:
+        layout.read_numbers(base, {"ts_ms": value.get("ts_ms")})
+    if isinstance(value.get("transaction"), dict):
+        del layout.reads[(*base, "transaction")]
+        layout.read_numbers((*base, "transaction"), {"total_order": value["transaction"].get("total_order")})
 
-    def _written(self, slots: Mapping[JsonPath, Slot], source: Mapping[str, Any]) -> LogPosition:
-        if source.get("order") is not None:
-            position, ordinal = (self._slot(slots, "source", "order", index) for index in _OF_ORDER)
-            return LogPosition(position, ordinal, epoch=int(source["order"][0]))
-        if source["connector"] in POSTGRES:
-            least = 0 if self.is_snapshot else STREAMED
-            return LogPosition(self._slot(slots, "source", "lsn"), self._in_transaction(slots), least=least)
-        if source["connector"] not in MYSQL:
-            raise NoFormError
-        row = self._slot(slots, "source", "row") if source.get("row") is not None else 0
-        position, file = (self._slot(slots, "source", name) for name in ("pos", "file"))
-        if self.is_snapshot:
-            return LogPosition(position, 0, file=file)
-        return LogPosition(position, row, file=file, add=1)
 
-    def _in_transaction(self, slots: Mapping[JsonPath, Slot]) -> Slot | int:
-        transaction = self.record.value.get("transaction")
-        if self.is_snapshot:
-            return 0
-        if not isinstance(transaction, dict) or transaction.get("total_order") is None:
-            return STREAMED
-        return self._slot(slots, "transaction", "total_order")
+def _lay_out_source(layout: Layout, source: Mapping[str, Any], path: JsonPath) -> None:
+    layout.same(path, "order", *_SAME_OF_SOURCE)
+    position = ("lsn",) if source["connector"] in POSTGRES else ("pos", "row")
+    layout.read_numbers(path, {name: source.get(name) for name in ("file", "ts_ms", *position)})
+    if source.get("order") is not None:
+        layout.reads[(*path, "order")] = Unread.INSIDE
+        layout.numbers |= {name: (*path, "order", index) for index, name in enumerate(_ORDER)}
+        layout.reads |= {(*path, "order", index): value for index, value in enumerate(_ORDER.values())}
 
-    def _clock(self, slots: Mapping[JsonPath, Slot], source: Mapping[str, Any]) -> Slot | None:
-        if source.get("ts_ms") is not None:
-            return self._slot(slots, "source", "ts_ms")
-        return None if self.record.value.get("ts_ms") is None else self._slot(slots, "ts_ms")
 
-    def _origin(self, slots: Mapping[JsonPath, Slot], source: Mapping[str, Any]) -> OriginForm:
-        if self.record.offset is not None:
-            return arrival_origin(self.record, slots)
-        segment = slots.get((*self._base, "source", "file"), str(source.get("file") or ""))
-        return OriginForm(str(source.get("name") or ""), segment)
+def _compare_keys(layout: Layout, row: Mapping[str, Any], hints_of: HintsOf) -> None:
+    """Read the key of a row as it was: where it is another, an event tells of two rows."""
+    path, columns = (*layout.base, "before"), layout.schema.row_key
+    if not has_key(layout.schema, row):
+        layout.same(path, *(column.name for column in columns))
+        return
+    if any(hints_of(column) != layout.hints_of(column) for column in columns):
+        raise NoFormError
+    layout.before = {column.name: (*path, column.name) for column in columns}
+    layout.reads |= {(*path, column.name): column for column in columns}
 
-    def _equal(self, slots: Mapping[JsonPath, Slot]) -> tuple[tuple[Slot, Slot], ...]:
-        if not self._compares_keys():
-            return ()
-        names = [column.name for column in self.schema.row_key]
-        return tuple((self._slot(slots, "before", name), self._slot(slots, "after", name)) for name in names)
+
+def lay_out_row(layout: Layout) -> None:
+    """Lay out unwrapped rows, which have what orders them among their columns."""
+    value, schema, base = layout.record.value, layout.schema, layout.base
+    row, metadata = split_metadata(value, schema)
+    own = {name: split_metadata({name: None}, schema)[1] for name in value}
+    names = {next(iter(found)): name for name, found in own.items() if found}
+    if is_told_by_values(value) or len(names) < sum(map(len, own.values())):
+        raise NoFormError  # of one name there are two
+    layout.same(base, *(names[name] for name in _SAME_OF_ROW if name in names))
+    if metadata.get("op") in ("c", "u"):
+        layout.reads[(*base, names["op"])] = Unread.WRITE
+    layout.read_numbers(base, metadata, names)
+    layout.read_numbers((), {"timestamp": layout.record.members.get("timestamp")})
+    layout.read_row(row, base)
+
+
+def lay_out_tombstone(layout: Layout) -> None:
+    """Lay out tombstones, which have nothing but a key."""
+    key, schema = layout.record.key, layout.schema
+    path: JsonPath = ("key",) if layout.record.key_type is None else ("key", "payload")
+    layout.same((), "value")
+    layout.read_numbers((), {"timestamp": layout.record.members.get("timestamp")})
+    if isinstance(key, dict):
+        layout.read_row(key, path)
+    elif isinstance(key, list) or not key_object(schema, key):
+        raise NoFormError
+    else:
+        layout.columns[schema.row_key[0].name] = path
+        layout.reads[path] = schema.row_key[0]

@@ -11,9 +11,7 @@ from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
 from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
 from cdc_views.formats.debezium.fidelity import debezium_fidelity
-from cdc_views.formats.debezium.flat_form import Rows, Tombstones
-from cdc_views.formats.debezium.form import Envelopes
-from cdc_views.formats.debezium.form_parts import NoFormError
+from cdc_views.formats.debezium.form import Layout, lay_out_envelope, lay_out_row, lay_out_tombstone
 from cdc_views.formats.debezium.notices import (
     check_row_table,
     check_source_table,
@@ -24,6 +22,7 @@ from cdc_views.formats.debezium.notices import (
 )
 from cdc_views.formats.debezium.options import DebeziumOptions
 from cdc_views.formats.debezium.order import MYSQL, POSTGRES, arrival_order, envelope_order, flat_order
+from cdc_views.formats.forms import NoFormError
 from cdc_views.formats.row_form import RowForm
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind
@@ -89,28 +88,34 @@ class Debezium(RawFormat):
             return self._envelope(record, schema)
         return self._flat(record, event, schema)
 
-    def row_form(self, texts: Sequence[str], schema: TableSchema) -> RowForm | None:
+    def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
         """See `RawFormat.row_form`; of events that write or delete one row."""
-        record = read_record(texts[-1])
-        if len(self.decode(SourceLine(texts[-1]), schema)) != 1:
+        text = contents[-1].decode()
+        if len(self.decode(SourceLine(text), schema)) != 1:
             return None
         try:
-            return self._form(record, schema, texts)
+            return self._layout(read_record(text), schema).form(contents)
         except NoFormError:
             return None
 
-    def _form(self, record: Record, schema: TableSchema, texts: Sequence[str]) -> RowForm:
+    def _layout(self, record: Record, schema: TableSchema) -> Layout:
         value = record.value
         if value is None:
-            return Tombstones(record, schema, self._hints_of(record.key_type, connector="")).form(texts)
-        if not is_envelope(value):
+            layout = Layout(record, schema, self._hints_of(record.key_type, connector=""), is_deletion=True)
+            lay_out_tombstone(layout)
+        elif is_envelope(value):
+            source, is_deletion = value["source"], value["op"] == "d"
+            declared = _image(record, "before") or record.key_type, _image(record, "after")
+            before, after = (self._hints_of(found, connector=source["connector"]) for found in declared)
+            layout = Layout(record, schema, before if is_deletion else after, is_deletion, _is_snapshot(value))
+            layout.node = str(source.get("name") or "")
+            lay_out_envelope(layout, before)
+        else:
             metadata = split_metadata(value, schema)[1]
             hints_of = self._hints_of(record.value_type, connector=str(metadata.get("connector") or ""))
-            return Rows(record, schema, hints_of, _is_deletion(metadata)).form(texts)
-        connector = str(value["source"]["connector"])
-        declared = {"before": _image(record, "before") or record.key_type, "after": _image(record, "after")}
-        hints = {name: self._hints_of(found, connector=connector) for name, found in declared.items()}
-        return Envelopes(record, schema, hints, _is_snapshot(value)).form(texts)
+            layout = Layout(record, schema, hints_of, _is_deletion(metadata), is_snapshot=metadata.get("op") == "r")
+            lay_out_row(layout)
+        return layout
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         """See `RawFormat.fidelity`."""
