@@ -22,7 +22,7 @@ from cdc_producers.cassandra.gaps import Gaps, Watched
 from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schema_file import changes, check
 from cdc_producers.cassandra.source import _refusal, _Work
@@ -285,7 +285,7 @@ def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path,
     schemas: Any = SimpleNamespace(look=lambda: False, truncated={}, trouble="", facts=None)
     parts: list[Any] = [schemas, None, SimpleNamespace(round=over), SimpleNamespace(run=lambda: None), None]
     targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
-    work = _Work(targets, Options(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
+    work = _Work(targets, CassandraOptions(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
     work._pushed, work._lists = work._versions, {NAME: ("l",)}
     work.follow(emitted.append, stop)
     assert [item.position for item in emitted] == [Position(1, 10)]

@@ -14,7 +14,7 @@ from captured_cassandra import CAPTURED, copy, differences, log_of, project
 from cassandra_tables import ORDERS, TYPED
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.node_schema import NodeSchema, schema_of_text
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.reader import Bad, Read, Reader
 from cdc_producers.cassandra.segments import WHOLE
 from command_line import CommandLine
@@ -35,7 +35,7 @@ TABLES = (ORDERS, TYPED, "shop.sales")
 @pytest.fixture(scope="module")
 def reader(lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """A running reader, without a schema."""
-    made = Reader(Options(cassandra_lib=lib, work_folder=tmp_path_factory.mktemp("work")), "10.0.0.1", Said())
+    made = Reader(CassandraOptions(cassandra_lib=lib, work_folder=tmp_path_factory.mktemp("work")), "10.0.0.1", Said())
     made.start()
     yield made
     made.close()
@@ -152,7 +152,7 @@ def test_a_mutation_of_an_older_schema_than_the_readers_is_whole(reader: Reader,
 def test_a_reader_that_is_gone_says_so_and_starts_again(lib: Path, capture: Path, tmp_path: Path) -> None:
     from cdc_views.errors import TransientError
 
-    single = Reader(Options(cassandra_lib=lib, work_folder=tmp_path), "10.0.0.1", Said())
+    single = Reader(CassandraOptions(cassandra_lib=lib, work_folder=tmp_path), "10.0.0.1", Said())
     single.start()
     assert single._process is not None
     single._process.kill()

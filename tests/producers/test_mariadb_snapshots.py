@@ -11,7 +11,7 @@ from captured import Said
 from cdc_producers.mariadb import snapshotting
 from cdc_producers.mariadb.catalog import SourceColumn, SourceTable
 from cdc_producers.mariadb.gtids import Gtid, Mark
-from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.snapshot import Snapshot
 from cdc_producers.mariadb.snapshotting import Snapshots
 from cdc_producers.mariadb.source import MariaDbSource
@@ -71,7 +71,7 @@ def snapshot_of(
                 yield row
 
     monkeypatch.setattr(snapshotting, "read_rows", read_rows)
-    made = Snapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    made = Snapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
     made.read("shop.a", SNAPSHOT, epoch=epoch, emit=items.append, stop=stop)
     return items
 
@@ -85,7 +85,7 @@ def test_rows_stand_at_the_snapshots_gtid_and_the_last_item_says_that_it_is_whol
     assert orders(items) == [[0, 99, 0]] * 3
     assert [item.position for item in items] == sorted({item.position for item in items})
     whole = {"n:0:snapshot": items[-1].position}
-    made = Snapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    made = Snapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
     made.targets["shop.a"].positions = whole
     assert made.wanted({"shop.a": Mark(0, 100, 1)}) == []
     assert made.wanted({"shop.a": Mark(1, 100, 1)}) == ["shop.a"]
@@ -122,7 +122,7 @@ def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
     landed: Mark | None, again: bool, expected: Mark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Target() if landed is None else Target(n_0=landed.position)
-    source = MariaDbSource({"shop.a": target}, Options(snapshots_again=again), Said(), Metrics("mariadb"))
+    source = MariaDbSource({"shop.a": target}, MariaDbOptions(snapshots_again=again), Said(), Metrics("mariadb"))
     monkeypatch.setattr(source, "_current", lambda connection: {0: Gtid(0, 1, 50)})
     items: list[Emitted] = []
     for _ in range(2):  # a second attempt of the same run goes on, whether or not the first one's mark has landed

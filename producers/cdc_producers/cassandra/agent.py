@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.metrics import Health
-from cdc_producers.runtime import pauses
+from cdc_producers.retrying import pauses
 from cdc_producers.source import Emit, LostError, Source, Standing, StoppedError
 from cdc_views.errors import EngineError
 from cdc_views.landing.targets import ProducerLog

@@ -19,7 +19,7 @@ from uuid import UUID
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
 from cdc_producers.cassandra.node_schema import NodeSchema
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import CassandraOptions
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.targets import ProducerLog
@@ -106,7 +106,7 @@ class Bad:
 class Reader:
     """The process; a method that raises leaves it ended, and `start` starts another."""
 
-    options: Options
+    options: CassandraOptions
     node: str
     log: ProducerLog
     version: str = ""

@@ -20,7 +20,7 @@ from cdc_producers.cassandra.gaps import Watched
 from cdc_producers.cassandra.lists import lists_of
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
-from cdc_producers.cassandra.options import Options, Snapshot
+from cdc_producers.cassandra.options import CassandraOptions, Snapshot
 from cdc_producers.cassandra.reader import Reader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
@@ -40,7 +40,7 @@ class CassandraSource:
     """Follows a node's `cdc_raw`; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: CassandraOptions
     log: ProducerLog
     metrics: Metrics
     health: Health
@@ -164,7 +164,7 @@ class _Work:
     """What one call of `CassandraSource.run` works with."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: CassandraOptions
     log: ProducerLog
     health: Health
     schemas: Schemas

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.messages import LineWriter
-from cdc_producers.kafka.options import Options
+from cdc_producers.kafka.options import KafkaOptions, KeyFormat
 from cdc_producers.kafka.positions import Positions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
@@ -40,10 +40,11 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 @dataclass
 class KafkaSource:
-    """Follows topics; see `cdc_producers.source.Source`."""
+    """Follows topics; see `cdc_producers.source.Source`. `topics`: the table of each topic that somebody named."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: KafkaOptions
+    topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
     _heard: Heard = field(default_factory=Heard)
@@ -128,8 +129,7 @@ class KafkaSource:
         with kafka_errors("asking for the topics"):
             existing = self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics
         self._looked = time.monotonic()
-        named = {topic: table for topic, table in self.options.topics.items() if table in self.targets}
-        tables = matched(self.targets, named, existing)
+        tables = matched(self.targets, self.topics, existing)
         found = describe(self._admin, tables)
         self._note_missing(tables, found)
         for name, topic in found.items():
@@ -184,7 +184,7 @@ class KafkaSource:
     def _note_growth(self, known: Topic, topic: Topic, table: str) -> None:
         self._topics[topic.name] = topic
         said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
-        if raw_format(self.options.formats.get(table, "debezium")).is_positioned:
+        if self.targets[table].format.is_positioned:
             self.log.info(said, topic=topic.name)
             return
         self.log.warning(
@@ -284,9 +284,9 @@ class KafkaSource:
             named,
             partition,
             self._positions.epochs[topic],
-            self.options.formats.get(table, "debezium"),
+            self.targets[table].format.name,
             None if self._registry is None else self._registry.read,
-            self.options.key_format == "text",
+            self.options.key_format is KeyFormat.TEXT,
         )
         self._writers[topic, partition] = table, self._positions.stream(topic, partition), writer
         self._read[topic, partition] = offset

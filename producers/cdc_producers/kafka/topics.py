@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of
 from cdc_producers.source import LostError
-from cdc_views.errors import TransientError, UsageError
+from cdc_views.errors import TransientError, UsageError, did_you_mean
 from cdc_views.landing import Position
 from cdc_views.landing.targets import StreamTarget
 
@@ -59,6 +59,26 @@ def matched(tables: Iterable[str], named: Mapping[str, str], existing: Iterable[
             raise UsageError(f"{table} may be fed by any of {', '.join(fitting)}; say which: --topic TOPIC={table}")
         found.update(dict.fromkeys(fitting, table))
     return found
+
+
+def topics_named(
+    given: Iterable[str], of_project: Mapping[str, Iterable[str]], tables: Mapping[str, StreamTarget]
+) -> dict[str, str]:
+    """Return the table of each topic that `--topic` or the project file names.
+
+    Raises:
+        UsageError: A text given is not TOPIC=TABLE, of one of the tables.
+    """
+    topics: dict[str, str] = {}
+    for text in given:
+        topic, _, name = text.partition("=")
+        if not topic or name not in tables:
+            raise UsageError(f"--topic is {text!r}; TOPIC=TABLE was expected{did_you_mean(name, tables)}")
+        topics[topic] = name
+    for name in tables:
+        if name not in topics.values():
+            topics.update(dict.fromkeys(of_project.get(name, ()), name))
+    return topics
 
 
 def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:

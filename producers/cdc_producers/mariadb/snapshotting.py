@@ -15,7 +15,7 @@ from threading import Event
 from cdc_producers.mariadb.catalog import SourceTable
 from cdc_producers.mariadb.events import EventSource, EventWriter, Place
 from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark
-from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.snapshot import Snapshot, integer_key, read_rows
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted
@@ -37,7 +37,7 @@ class Snapshots:
     targets: Mapping[str, StreamTarget]
     tables: Mapping[str, SourceTable]
     stream: str
-    options: Options
+    options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
 

@@ -23,7 +23,7 @@ from cdc_producers.mariadb.charsets import read_collations
 from cdc_producers.mariadb.connections import Access, connect, rows
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.logged_tables import LoggedTables
-from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.rereading import reread
 from cdc_producers.mariadb.snapshot import reading
 from cdc_producers.mariadb.snapshotting import Snapshots
@@ -44,7 +44,7 @@ class MariaDbSource:
     """Snapshots the tables that have none yet, then follows the binlog; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
     _access: Access | None = None

@@ -12,7 +12,7 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.postgres.catalog import Types
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.marks import Marking, Marks, Reached
-from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.replication import NoPublicationError
 from cdc_producers.postgres.rereading import reread
 from cdc_producers.postgres.shapes import Shapes
@@ -34,7 +34,7 @@ class PostgresSource:
     """Snapshots the tables that have none yet, then follows the slot; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: PostgresOptions
     log: ProducerLog
     metrics: Metrics
     progress: SnapshotProgress = shown_nowhere

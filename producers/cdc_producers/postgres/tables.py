@@ -10,7 +10,7 @@ from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, Sour
 from cdc_producers.postgres.connections import current_lsn
 from cdc_producers.postgres.coverage import Reading, needed
 from cdc_producers.postgres.marks import Marks
-from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.shapes import Difference, Shapes
@@ -27,7 +27,7 @@ class Tables:
     """Knows the source's tables by their names in the project file, as they were when they were prepared."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: PostgresOptions
     log: ProducerLog
     marks: Marks
     snapshots: Snapshots
