@@ -15,7 +15,7 @@ from cdc_producers.postgres.coverage import Landed
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.tables import Tables
-from psycopg2.errors import ObjectNotInPrerequisiteState
+from psycopg.errors import ObjectNotInPrerequisiteState
 from services.postgres import Postgres
 
 from cdc_views.errors import UsageError

@@ -58,3 +58,22 @@ def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_noth
     assert greatest(connection, table, [("a", "1"), ("B", "7"), ("zz", "1"), ("", "2")]) == ("a", "1")
     assert greatest(connection, table, [("zz", "1")]) is None
     assert greatest(connection, table, []) is None
+
+
+def test_values_are_as_the_server_prints_them(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
+    texts = ["", "\\N", "\\", "a\tb\nc\rd\be\ff\vg", "\\x41", "\\.", "☃ %s"]
+    postgres.sql('CREATE TABLE public.t (id int PRIMARY KEY, "v" text, n numeric, a text[], w timestamptz)')
+    for number, text in enumerate(texts):
+        postgres.sql("INSERT INTO public.t VALUES (%s, %s, 1.10, ARRAY[%s, NULL], '2026-01-01 00:00+01')", (number, text, text))
+    postgres.sql("INSERT INTO public.t (id) VALUES (99)")
+    connection = connect()
+    table = read_table(connection, "public.t")
+    connection.close()
+    with exported_snapshot("ours", is_temporary=True) as snapshot, reading(snapshot) as made:
+        *found, last = read_rows(made, Part(table, ("id", "v", "n", "w")))
+        assert found == [(str(i), text, "1.10", "2025-12-31 23:00:00+00") for i, text in enumerate(texts)]
+        assert last == ("99", None, None, None)
+        arrays = [row[1] for row in read_rows(made, Part(table, ("id", "a")))]
+    assert arrays == [row[0] for row in postgres.sql("SELECT a::text FROM public.t ORDER BY id")]

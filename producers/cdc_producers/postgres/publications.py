@@ -93,7 +93,7 @@ def read_publication(connection: Any, name: str, tables: Sequence[SourceTable], 
             f"ALTER PUBLICATION {identifier(name)} SET (publish = '{_INSERT_KINDS if inserts_alone else _KINDS}')",
             [table.full_name for table in tables],
         )
-    has_limits = connection.server_version >= _LIMITS_SINCE
+    has_limits = connection.info.server_version >= _LIMITS_SINCE
     limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
     listed = rows(connection, _TABLES.format(limits=limits), (name,), doing="reading the publication")
     limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
