@@ -115,6 +115,3 @@ def _client(dsn: str, transport: Any) -> Any:
         )  # fmt: skip
     except BadDsn:
         raise UsageError(f"{DSN_VARIABLE} is no DSN of Sentry; https://KEY@HOST/PROJECT was expected") from None
-
-
-__all__ = ["DSN_VARIABLE", "Reports", "reporting"]

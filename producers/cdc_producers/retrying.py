@@ -13,6 +13,3 @@ def pauses(first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> Iterat
     while True:
         yield pause
         pause = min(pause * 2, longest)
-
-
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "pauses"]

@@ -236,17 +236,17 @@ class Runtime:
             self._reports.quarantined(table, report.quarantined)
 
     def _refresh(self) -> None:
-        standing = self.source.standing()
-        self.health.set("tables", standing.trouble)
+        status = self.source.status()
+        self.health.set("tables", status.trouble)
         self.metrics.queue_rows().set(self._queue.rows)
         self.metrics.queue_bytes().set(self._queue.bytes)
-        self.metrics.lag_seconds().set(self._lag(standing.heard))
-        if standing.behind_bytes is not None:
-            self.metrics.lag_bytes().set(standing.behind_bytes)
-        if standing.behind_events is not None:
-            self.metrics.lag_events().set(standing.behind_events)
-        if standing.held_bytes is not None:
-            self.metrics.held_bytes().set(standing.held_bytes)
+        self.metrics.lag_seconds().set(self._lag(status.heard))
+        if status.behind_bytes is not None:
+            self.metrics.lag_bytes().set(status.behind_bytes)
+        if status.behind_events is not None:
+            self.metrics.lag_events().set(status.behind_events)
+        if status.held_bytes is not None:
+            self.metrics.held_bytes().set(status.held_bytes)
 
     def _lag(self, heard: float) -> float:
         """Seconds since the oldest change that has not landed; where all has, since the source was last heard."""

@@ -35,6 +35,3 @@ class TableLanding:
             found.forgotten = found.forgotten.reread()
         self.raw = found.raw
         return found
-
-
-__all__ = ["TableLanding"]

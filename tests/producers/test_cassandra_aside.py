@@ -17,8 +17,8 @@ from captured import Said
 
 pytest.importorskip("cassandra")
 
-from cdc_producers.cassandra.aside import Aside
 from cdc_producers.cassandra.gaps import Gaps, Watched
+from cdc_producers.cassandra.kept_events import KeptEvents
 from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
@@ -67,11 +67,11 @@ class Kept:
     health: Health = field(default_factory=Health)
     said: Said = field(default_factory=Said)
     emitted: list[Emitted] = field(default_factory=list)
-    aside: Aside = field(init=False)
+    aside: KeptEvents = field(init=False)
 
     def __post_init__(self) -> None:
         targets: Any = {NAME: self.target}
-        self.aside = Aside(self.folder, targets, self.said, self.health)
+        self.aside = KeptEvents(self.folder, targets, self.said, self.health)
 
     @property
     def files(self) -> list[Path]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.catalog import SourceTable, read_table
+from cdc_producers.postgres.catalog import PostgresTable, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.slots import exported_snapshot
 from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
@@ -22,7 +22,7 @@ NAMES = ("k%s", 'K "2', "v%%")
 
 
 @pytest.fixture
-def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, SourceTable]]:
+def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, PostgresTable]]:
     for name, value in postgres.environment.items():
         monkeypatch.setenv(name, value)
     postgres.sql(DDL)
@@ -35,7 +35,7 @@ def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 3, 7, 100])
-def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
     found = list(read_rows(connection, Part(table, NAMES), chunk_rows=chunk_rows))
     assert [row[:2] for row in found] == [(k, str(i)) for k in ("", "B", "a", "b%") for i in range(1, 8)]
@@ -43,7 +43,7 @@ def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, Source
 
 
 @pytest.mark.parametrize("chunk_rows", [2, 100])
-def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
     rest = list(read_rows(connection, Part(table, NAMES[:2], after=("a", "6")), chunk_rows=chunk_rows))
     assert rest == [("a", "7"), *(("b%", str(i)) for i in range(1, 8))]
@@ -53,7 +53,7 @@ def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, SourceTable]
     ]  # fmt: skip
 
 
-def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_nothing(opened: tuple[Any, SourceTable]) -> None:
+def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_nothing(opened: tuple[Any, PostgresTable]) -> None:
     connection, table = opened
     assert greatest(connection, table, [("a", "1"), ("B", "7"), ("zz", "1"), ("", "2")]) == ("a", "1")
     assert greatest(connection, table, [("zz", "1")]) is None

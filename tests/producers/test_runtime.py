@@ -17,7 +17,7 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
-from cdc_producers.source import Emit, Emitted, Standing, StoppedError
+from cdc_producers.source import Emit, Emitted, SourceStatus, StoppedError
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
@@ -81,8 +81,8 @@ class Memory:
         assert isinstance(token, int)
         self.confirmed = token
 
-    def standing(self) -> Standing:
-        return Standing(str(self.confirmed), 0, 0, time.time())
+    def status(self) -> SourceStatus:
+        return SourceStatus(str(self.confirmed), 0, 0, time.time())
 
     def close(self) -> None:
         pass

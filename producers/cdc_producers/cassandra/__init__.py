@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_producers.cassandra.options import CassandraOptions, Snapshot
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
 from cdc_views.landing.producers import Producer
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.model.extras import needs
@@ -21,13 +21,13 @@ def _run(order: ProducerOrder, options: CassandraOptions) -> None:
 
     metrics, health = Metrics("cassandra"), Health()
     targets = {target.name: target for target in order.targets}
-    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is Snapshot.INITIAL)
+    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is SnapshotMode.INITIAL)
     watched = Watched(gaps, lists=OldLists(options.work_folder))
     snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress, watched=watched)
     source: Source = CassandraSource(targets, options, order.log, metrics, health, watched)
-    if options.snapshot is Snapshot.ONLY:
+    if options.snapshot is SnapshotMode.ONLY:
         source = SnapshotOnly(snapshot)
-    elif options.snapshot is Snapshot.INITIAL:
+    elif options.snapshot is SnapshotMode.INITIAL:
         source = SnapshotAndLog(snapshot, source, order.log, health)
     Runtime(source, order, metrics, health=health).run()
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from cdc_producers.cassandra.after import set_aside
 from cdc_producers.cassandra.node_schema import NodeTable
-from cdc_producers.cassandra.reader import Bad, Ended, Read, Reader
+from cdc_producers.cassandra.reader import Bad, CommitLogReader, Ended, ReadEvents
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
 from cdc_producers.source import Emit, Emitted, LostError
@@ -65,7 +65,7 @@ class Follower:
     names: Sequence[str]
     landed: Mapping[str, Position | None]
     stream: str
-    reader: Reader
+    reader: CommitLogReader
     schemas: Schemas
     push: Callable[[], None]
     restart: Callable[[], None]
@@ -189,7 +189,7 @@ class Follower:
     def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, as_lines: bool, emit: Emit) -> Ended:
         synced, names, stream, number = segment.synced, self.names, self.stream, segment.id
         for item in self.reader.read(segment.log, number, start=start, limit=limit, passes_over=passes_over, as_lines=as_lines):
-            if isinstance(item, Read):
+            if isinstance(item, ReadEvents):
                 name = names[item.table]
                 emit(Emitted(name, stream, Position(number, item.position), item.content, synced))
                 self._emitted[name] = number

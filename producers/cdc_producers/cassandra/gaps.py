@@ -225,6 +225,3 @@ class Watched:
 
 def _part(name: str) -> str:
     return f"log of {name}"
-
-
-__all__ = ["Gaps", "Watched"]

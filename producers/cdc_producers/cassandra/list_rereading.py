@@ -66,6 +66,3 @@ class ListReader:
 
 def _literal(value: object) -> str:
     return "'" + json.dumps(value, ensure_ascii=False).replace("'", "''") + "'"
-
-
-__all__ = ["ListReader"]

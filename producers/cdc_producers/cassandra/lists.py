@@ -202,6 +202,3 @@ def _is_old(cell: Mapping[str, object], limit: int) -> bool:
         return bool(deletion["written"] < limit)
     written, path = cell["written"], cell["path"]
     return isinstance(written, int) and (written < limit or created(str(path)) < limit)
-
-
-__all__ = ["SETTLES_AFTER", "ListRow", "OldLists", "created", "lists_of"]

@@ -30,7 +30,7 @@ class FollowSchema(str, Enum):
     WARN = "warn"
 
 
-class Snapshot(str, Enum):
+class SnapshotMode(str, Enum):
     """Whether rows from before the commit log are read."""
 
     INITIAL = "initial"
@@ -72,8 +72,8 @@ class CassandraOptions:
     warns_at: float = option(
         "--warn-at", 0.7, "PART", help="Part of cdc_total_space that is held when it is said to be nearly full."
     )
-    snapshot: Snapshot = option(
-        "--snapshot", Snapshot.INITIAL,
+    snapshot: SnapshotMode = option(
+        "--snapshot", SnapshotMode.INITIAL,
         help="Read rows from before the log: where a table needs it, alone and of every table, or never.",
     )  # fmt: skip
     snapshot_consistency: str = option(
@@ -95,7 +95,7 @@ class CassandraOptions:
     @property
     def of_snapshot(self) -> SnapshotOptions:
         """How the snapshot reads: beside the log only this node's part, alone everything."""
-        is_beside = self.snapshot is Snapshot.INITIAL
+        is_beside = self.snapshot is SnapshotMode.INITIAL
         return SnapshotOptions(
             hosts=(self.host,),
             port=self.port,

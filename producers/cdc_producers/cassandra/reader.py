@@ -64,7 +64,7 @@ _OPENED = (
 """What Cassandra's own `jvm11-server.options` open of it, as far as reading needs it."""
 
 
-class Read(NamedTuple):
+class ReadEvents(NamedTuple):
     """An event: the wanted table's number, where it ends in the segment, and its JSON; or many, as rows."""
 
     table: int
@@ -103,7 +103,7 @@ class Bad:
 
 
 @dataclass
-class Reader:
+class CommitLogReader:
     """The process; a method that raises leaves it ended, and `start` starts another."""
 
     options: CassandraOptions
@@ -172,7 +172,7 @@ class Reader:
 
     def read(
         self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
-    ) -> Iterator[Read | Bad | Ended]:
+    ) -> Iterator[ReadEvents | Bad | Ended]:
         """Yield the events of mutations that end after `start` and not after `limit`; `Ended` is the last.
 
         `passes_over` a mutation whose checksum is wrong, rather than to end at it. `as_lines`: no rows, whatever plans there are.
@@ -194,13 +194,13 @@ class Reader:
                 yield _ended(json.loads(payload))
                 return
 
-    def _rows(self, payload: bytes, segment: int) -> Read:
+    def _rows(self, payload: bytes, segment: int) -> ReadEvents:
         number = int.from_bytes(payload[:4], "big")
         plan = self._plans[number]
         if plan is None:
             raise EngineError("the reader sent rows where lines were asked for")
         rows, last = plan.rows(payload, segment)
-        return Read(number, last, rows)
+        return ReadEvents(number, last, rows)
 
     def close(self) -> None:
         """End it."""
@@ -292,12 +292,12 @@ class Reader:
         return TransientError(f"the reader (Java) ended with code {code} and is started again" + (f": {said}" if said else ""))
 
 
-def _events(payload: bytes) -> Iterator[Read]:
+def _events(payload: bytes) -> Iterator[ReadEvents]:
     at, end = 0, len(payload)
     while at < end:
         table, position, size = _EVENT.unpack_from(payload, at)
         at += _EVENT.size
-        yield Read(table, position, payload[at : at + size])
+        yield ReadEvents(table, position, payload[at : at + size])
         at += size
 
 

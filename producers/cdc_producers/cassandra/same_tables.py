@@ -111,6 +111,3 @@ class SameTables:
             for name, number in self._ids.items()
         }
         write_whole(self.folder / _TABLES, json.dumps(told))
-
-
-__all__ = ["SameTables"]

@@ -47,7 +47,7 @@ class _Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EventWriter:
+class SnapshotEventWriter:
     """Writes events of one table.
 
     Attributes:
@@ -253,6 +253,3 @@ def _left(data: bytes | None) -> int | None:
 
 def _time_fields(moment: int) -> tuple[int, int, int]:
     return moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF, moment >> 48 & 0x0FFF | 0x1000
-
-
-__all__ = ["UNTOLD", "EventWriter", "Moment", "replaced_list"]

@@ -90,6 +90,3 @@ def _is_expiring(ttl: bytes | None, is_multicell: bool) -> bool:
 def quoted(name: str) -> str:
     """Return a name as CQL takes it whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-__all__ = ["RawRow", "Selected", "Selection", "quoted"]

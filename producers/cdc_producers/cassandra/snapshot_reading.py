@@ -257,6 +257,3 @@ def _told(error: Exception) -> str:
     if isinstance(errors[0], OperationTimedOut) and not errors[0].errors:
         return "no answer in time"
     return str(errors[0]) or type(errors[0]).__name__
-
-
-__all__ = ["PASSWORD", "USER", "Page", "SnapshotReader", "asking"]

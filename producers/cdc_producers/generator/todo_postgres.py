@@ -128,6 +128,3 @@ def open_workload(address: str, chance: random.Random) -> TodoList:
         # its message would quote the DSN
         raise UsageError("--postgres is no connection string; postgresql://user@host/database was expected") from None
     return TodoList(address, chance)
-
-
-__all__ = ["DDL", "TodoList", "open_workload"]

@@ -126,6 +126,3 @@ class Receiver:
 
 def _answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
     return kept(reasons, count=count, landed=landed, where=where) if reasons else done(landed=landed)
-
-
-__all__ = ["Receiver"]

@@ -144,6 +144,3 @@ def _named(told: Mapping[str, Any]) -> tuple[str, ...]:
     outer = [told[name] for name in _OUTER if isinstance(told.get(name), str) and told[name]]
     table = [told[name] for name in _TABLE if isinstance(told.get(name), str) and told[name]]
     return (*outer, table[0]) if table else ()
-
-
-__all__ = ["Route", "Router"]

@@ -91,6 +91,3 @@ class TableWriter:
         now = micros(self.clock())
         for event in events:
             self._last = event.number = max(self._last + 1, now)
-
-
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "TableWriter"]

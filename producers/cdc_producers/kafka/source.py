@@ -16,9 +16,9 @@ from cdc_producers.kafka.options import KafkaOptions, KeyFormat
 from cdc_producers.kafka.positions import Positions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
-from cdc_producers.kafka.standing import Heard
+from cdc_producers.kafka.statistics import ConsumerStatistics
 from cdc_producers.kafka.topics import Topic, describe, matched
-from cdc_producers.source import Emit, Emitted, Standing
+from cdc_producers.source import Emit, Emitted, SourceStatus
 from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.formats.registry import raw_format
 from cdc_views.landing import Position
@@ -47,7 +47,7 @@ class KafkaSource:
     topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
-    _heard: Heard = field(default_factory=Heard)
+    _statistics: ConsumerStatistics = field(default_factory=ConsumerStatistics)
     _consumer: Any = None
     _admin: Any = None
     _positions: Positions = field(init=False)
@@ -105,7 +105,7 @@ class KafkaSource:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "queued.max.messages.kbytes": 32 << 10,
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
-                "stats_cb": self._heard.note,
+                "stats_cb": self._statistics.note,
                 "error_cb": self._note_error,
                 "on_commit": self._note_commit,
             },
@@ -341,9 +341,9 @@ class KafkaSource:
             if error is not None or part.error is not None:
                 self._confirmed.pop((part.topic, part.partition), None)
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
-        return self._heard.standing(dict(self._read))
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
+        return self._statistics.status(dict(self._read))
 
     def close(self) -> None:
         """See `Source.close`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import IsolationLevel
 
-from cdc_producers.postgres.catalog import SourceTable
+from cdc_producers.postgres.catalog import PostgresTable
 from cdc_producers.postgres.connections import connect, identifier, postgres_errors, rows
 from cdc_producers.postgres.slots import ExportedSnapshot
 
@@ -45,7 +45,7 @@ class Part:
         any_set: Only rows where one of these columns is not null; none: all.
     """
 
-    table: SourceTable
+    table: PostgresTable
     names: tuple[str, ...]
     after: tuple[str | None, ...] | None = None
     any_set: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> I
             return
 
 
-def greatest(connection: Any, table: SourceTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
+def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
     """Return the last of these keys, in the order of the primary key, that the table has; None where it has none of them."""
     if not keys:
         return None

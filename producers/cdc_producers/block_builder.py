@@ -9,7 +9,7 @@ from cdc_views.landing import EventBlock, Position
 
 
 @dataclass(slots=True)
-class Gathered:
+class BlockBuilder:
     """Events of one table and stream that were read and not handed on yet, in the order of their positions.
 
     Attributes:
@@ -36,6 +36,3 @@ class Gathered:
         alone = self._contents[0] if len(self._contents) == 1 else None
         content = alone if alone is not None else EventBlock(self._offsets, self._contents, self.size, self._numbers)
         return Emitted(table, stream, last, content, self.happened)
-
-
-__all__ = ["Gathered"]

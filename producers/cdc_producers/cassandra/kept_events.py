@@ -24,7 +24,7 @@ _FOLDER = "waiting"
 
 
 @dataclass
-class Aside:
+class KeptEvents:
     """Keeps events of tables that are set aside, and emits them again once the table is well.
 
     Attributes:
@@ -141,6 +141,3 @@ class Aside:
 
 def _part(name: str) -> str:
     return f"table {name}"
-
-
-__all__ = ["Aside"]
