@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from captured import Said
-from cdc_producers.mariadb import snapshotting
+from cdc_producers.mariadb import snapshots
 from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.gtids import Gtid, Mark
 from cdc_producers.mariadb.options import MariaDbOptions
@@ -70,7 +70,7 @@ def snapshot_of(
                     stop.set()
                 yield row
 
-    monkeypatch.setattr(snapshotting, "read_rows", read_rows)
+    monkeypatch.setattr(snapshots, "read_rows", read_rows)
     made = MariaDbSnapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
     made.read("shop.a", SNAPSHOT, epoch=epoch, emit=items.append, stop=stop)
     return items
