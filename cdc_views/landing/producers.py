@@ -53,6 +53,11 @@ def option(
     return field(default=default, metadata={_KEY: Option(flag, metavar, help, at_least, computed)})
 
 
+def switch(flag: str, *, help: str) -> bool:
+    """Return a field of a producer's options that is False unless the flag is given."""
+    return option(flag, default=False, help=help)
+
+
 def options_of(chosen: type) -> dict[str, Option]:
     """Return the options of a producer's dataclass by the names of its fields."""
     return {one.name: one.metadata[_KEY] for one in fields(chosen) if _KEY in one.metadata}
@@ -112,4 +117,4 @@ def _converted(one: Option, kind: Any, value: Any) -> Any:
     return kind(value) if known else value
 
 
-__all__ = ["Computed", "Option", "Producer", "choices_of", "option", "options_of"]
+__all__ = ["Computed", "Option", "Producer", "choices_of", "option", "options_of", "switch"]

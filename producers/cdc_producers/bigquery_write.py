@@ -80,7 +80,7 @@ class RawWriter:
         self._client, self._table, self._file = client, table, record
         self._encoder = RowEncoder(relation.arrow_schema())
         self._stream: AppendRowsStream | None = None
-        self._record = _settled(client, _read(record))
+        self._record = _recovered(client, _read(record))
         _write(record, self._record)
 
     @property
@@ -125,7 +125,7 @@ class RawWriter:
         from google.cloud.bigquery_storage_v1 import types
 
         wanted = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
-        with _told(self._table):
+        with _client_errors(self._table):
             return str(self._client.create_write_stream(parent=self._table, write_stream=wanted).name)
 
     def _send(self, made: list[bytes], begun: StreamRecord) -> None:
@@ -171,12 +171,12 @@ class RawWriter:
         return types.AppendRowsRequest(write_stream=begun.stream, offset=begun.offset, proto_rows=data)
 
 
-def _settled(client: BigQueryWriteClient, record: StreamRecord) -> StreamRecord:
-    """The record once the stream of the writer before is final; what landed is told by its rows."""
+def _recovered(client: BigQueryWriteClient, record: StreamRecord) -> StreamRecord:
+    """The record once the stream of the writer before is final: its rows say what landed."""
     if not record.stream:
         return record
     try:
-        with _told(record.stream):
+        with _client_errors(record.stream):
             rows = int(client.finalize_write_stream(name=record.stream).row_count)
     except _GoneError:
         rows = record.offset  # the batch that was begun may land twice, which no view shows
@@ -216,7 +216,7 @@ class _GoneError(EngineError):
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _client_errors(what: str) -> Iterator[None]:
     """Errors of the client as ours, without their texts, which may hold values of rows."""
     from google.api_core import exceptions
 
@@ -234,8 +234,8 @@ def _kind(error: Exception) -> str:
     """An error's class and, where it has one, BigQuery's code; never its text."""
     from google.cloud.bigquery_storage_v1 import types
 
-    told = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
-    codes = [types.StorageError.StorageErrorCode(code).name for code in told]
+    parts = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
+    codes = [types.StorageError.StorageErrorCode(code).name for code in parts]
     return " ".join([type(error).__name__, *codes])
 
 

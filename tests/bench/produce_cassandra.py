@@ -79,7 +79,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
         if place == 1:
             begun, used = time.perf_counter(), cpu(reader.process_id)
         path = str(segment.log.resolve())
-        reader._tell(
+        reader._send(
             {
                 "do": "read",
                 "path": path,

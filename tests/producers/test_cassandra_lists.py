@@ -111,7 +111,7 @@ def test_what_is_found_while_a_row_is_read_again_waits_on(tmp_path: Path) -> Non
 
 def test_a_table_whose_log_has_everything_is_not_looked_at(tmp_path: Path) -> None:
     made = old(tmp_path, 0)
-    assert (made.newest(NAME), made.is_told(NAME)) == (0, True)
+    assert (made.newest(NAME), made.is_known(NAME)) == (0, True)
     other = OldLists(tmp_path)
     other.tell(NAME, SINCE)
     before = made.version
@@ -154,7 +154,11 @@ def test_a_late_element_shows_once_the_row_was_read_again() -> None:
     assert latest_rows(table(), facts(snapshot, late), now=NOW)[0]["l"] == ("a",)
     lists = [column for column in table().columns if column.name in lists_of(table())]
     again: tuple[bytes | None, ...] = (None, several(b"a", b"late"), several(number(50), number(40)), several(None, None))
-    cells = ",".join(text for column in lists for text in replaced_list(Selected(column, 1, True), again, 500, Moment(NOW)))
+    cells = ",".join(
+        text for column in lists for text in replaced_list(Selected(column, 1, has_times=True), again, 500, Moment(NOW))
+    )
     assert latest_rows(table(), facts(event(cells), young, late, snapshot), now=NOW)[0]["l"] == ("a", "late", "young")
-    gone = ",".join(text for column in lists for text in replaced_list(Selected(column, 1, True), None, 600, Moment(NOW)))
+    gone = ",".join(
+        text for column in lists for text in replaced_list(Selected(column, 1, has_times=True), None, 600, Moment(NOW))
+    )
     assert latest_rows(table(), facts(event(cells), event(gone), late, snapshot), now=NOW)[0]["l"] is None

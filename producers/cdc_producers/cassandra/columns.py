@@ -79,8 +79,8 @@ class ColumnPlan:
         return {"struct": parts + [_column(column.type) for column in self._columns]}
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What Java is told: the layout and which column is where."""
+    def description(self) -> dict[str, Any]:
+        """What Java reads by: the layout, and which column is where."""
         columns = [
             {"name": c.name, "fields": [name for name, _ in c.type.fields] if isinstance(c.type, Udt) else []}
             for c in self._columns

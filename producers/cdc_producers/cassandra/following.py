@@ -148,10 +148,10 @@ class Follower:
         if ends and reached >= WHOLE:
             self._done.add(segment.id)
             self._tell_idle(segment, emit)
-            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, True)))
+            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, is_done=True)))
             return True
         if reached > start:
-            emit(Emitted(token=Landmark(segment.log, segment.id, reached, False)))
+            emit(Emitted(token=Landmark(segment.log, segment.id, reached, is_done=False)))
         return reached > start
 
     def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
@@ -285,9 +285,13 @@ class Follower:
         kept = set_aside(segment.log, self.aside)
         reason = f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; a copy is kept: {kept}"
         self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)
-        told = Ended(ended.position, reason=reason, at=WHOLE - 1)
+        skipped = Ended(ended.position, reason=reason, at=WHOLE - 1)
         for name in self.names:
-            emit(Emitted(name, self.stream, Position(segment.id, told.at), self._unreadable(name, segment, told), segment.synced))
+            emit(
+                Emitted(
+                    name, self.stream, Position(segment.id, skipped.at), self._unreadable(name, segment, skipped), segment.synced
+                )
+            )
         self._reached[segment.id] = WHOLE
 
     def _tell_idle(self, segment: Segment, emit: Emit) -> None:

@@ -156,13 +156,13 @@ class CommitLogReader:
         """
         self._plans = [*plans, *[None] * (len(wanted) - len(plans))]
         definitions = [{"name": part.name, "cql": part.cql} for part in schema.definitions]
-        told = {
+        described = {
             "wanted": [str(i) for i in wanted],
             "known": [str(i) for i in [*schema.ids, *passed_over]],
             "definitions": definitions,
         }
-        told |= {"plans": [None if plan is None else plan.told for plan in self._plans]}
-        self._tell({"do": "schema", **told})
+        described |= {"plans": [None if plan is None else plan.description for plan in self._plans]}
+        self._send({"do": "schema", **described})
         names = [schema.ids[number].full_name for number in wanted if number in schema.ids]
         for name, reason in self._ready().get("failed", {}).items():
             message = f"{name}: the reader cannot take its definition: {reason}"
@@ -181,7 +181,7 @@ class CommitLogReader:
             MalformedEventError: A value of rows is not of its type; read on as lines to learn of which event.
         """
         command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit}
-        self._tell({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
+        self._send({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
         while True:
             kind, payload = self._frame()
             if kind == b"E":
@@ -248,7 +248,7 @@ class CommitLogReader:
                     self._said.append(said)
                     self.log.warning(f"reader: {said}", part="reader")
 
-    def _tell(self, command: dict[str, Any]) -> None:
+    def _send(self, command: dict[str, Any]) -> None:
         process = self._process
         if process is None or process.stdin is None:
             raise TransientError("the reader is not running")
@@ -301,14 +301,14 @@ def _events(payload: bytes) -> Iterator[ReadEvents]:
         at += size
 
 
-def _ended(told: dict[str, Any]) -> Ended:
-    table_id = told.get("table_id")
+def _ended(message: dict[str, Any]) -> Ended:
+    table_id = message.get("table_id")
     return Ended(
-        told["position"],
-        told["mutations"],
-        told.get("why", ""),
-        told.get("reason", ""),
-        told.get("at", 0),
+        message["position"],
+        message["mutations"],
+        message.get("why", ""),
+        message.get("reason", ""),
+        message.get("at", 0),
         UUID(table_id) if table_id else None,
-        base64.b64decode(told.get("bytes", "")),
+        base64.b64decode(message.get("bytes", "")),
     )

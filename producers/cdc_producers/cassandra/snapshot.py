@@ -82,7 +82,7 @@ class SnapshotSource:
             if lists is not None and reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):
                     lists.tell(name, self.log_since(name))
-                elif not lists.is_told(name):  # by an agent that did not note it
+                elif not lists.is_known(name):  # by an agent that did not note it
                     lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:

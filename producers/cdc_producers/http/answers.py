@@ -53,10 +53,10 @@ def done(*, landed: int) -> Response:
 def kept(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
     """Answer that some of `count` events were kept aside, by their index in the request and the first reasons."""
     first = next(iter(reasons.values()))
-    told = f"{len(reasons)} of {count} events" if count > 1 else "the event"
+    which = f"{len(reasons)} of {count} events" if count > 1 else "the event"
     body = {
         "success": False,
-        "error": f"{told} cannot land as sent and went to {where}: {first}",
+        "error": f"{which} cannot land as sent and went to {where}: {first}",
         "kept": [{"index": index, "reason": reason} for index, reason in list(reasons.items())[:_SHOWN]],
         "landed": landed,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.producers import option
+from cdc_views.landing.producers import option, switch
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that others cannot reach."""
@@ -38,7 +38,7 @@ class HttpOptions:
         "--unknown-table", UnknownTable.REFUSE,
         help="Answer 422 to events of tables that the project lacks, or 202; both keep them.",
     )  # fmt: skip
-    no_auth: bool = option("--no-auth", False, help="Take events of anybody; on a loopback address only.")
+    no_auth: bool = switch("--no-auth", help="Take events of anybody; on a loopback address only.")
     tls_cert: str | None = option("--tls-cert", None, "FILE", help="Certificate chain, PEM.")
     tls_key: str | None = option("--tls-key", None, "FILE", help="Its key, PEM.")
     max_bytes: int = option("--max-bytes", 8 << 20, "N", at_least=1, help="Of a request.")

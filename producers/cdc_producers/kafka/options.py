@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.producers import option
+from cdc_views.landing.producers import option, switch
 
 
 class Beginning(str, Enum):
@@ -41,7 +41,7 @@ class KafkaOptions:
     key_format: KeyFormat = option(
         "--key-format", KeyFormat.AUTO, help="text: keys are plain text even where they look like JSON."
     )
-    accepts_gap: bool = option("--accept-gap", False, help="Go on where Kafka has deleted what had not landed. Give it once.")
+    accepts_gap: bool = switch("--accept-gap", help="Go on where Kafka has deleted what had not landed. Give it once.")
     heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often lag is measured.")
 
     def __post_init__(self) -> None:

@@ -90,14 +90,14 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
     asked = admin.describe_topics(TopicCollection(wanted), request_timeout=ANSWERS_WITHIN)
     for name, answer in asked.items():
         try:
-            told: Any = answer.result(ANSWERS_WITHIN + 5)
+            description: Any = answer.result(ANSWERS_WITHIN + 5)
         except KafkaException as error:
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
                 raise error_of(error.args[0], doing=f"asking for topic {name}") from error
             continue
-        identity = told.topic_id
+        identity = description.topic_id
         mixed = identity.get_most_significant_bits() ^ identity.get_least_significant_bits()
-        found[name] = Topic(name, mixed & _BITS_63, len(told.partitions))
+        found[name] = Topic(name, mixed & _BITS_63, len(description.partitions))
     return found
 
 

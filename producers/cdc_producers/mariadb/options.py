@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.producers import option
+from cdc_views.landing.producers import option, switch
 
 _SERVER_IDS = range(1, 1 << 32)
 _DOMAINS = range(1 << 32)
@@ -26,13 +26,13 @@ class MariaDbOptions:
     gtid_domain: int | None = option(
         "--gtid-domain", None, "N", help="GTID domain of the tables' changes; default: the server's."
     )
-    skips_snapshot: bool = option("--skip-snapshot", False, help="Land only what changes from now on.")
-    snapshots_again: bool = option(
-        "--snapshot-again", False, help="Empty the views and read the tables anew: after a purge. Give it once."
+    skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
+    snapshots_again: bool = switch(
+        "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once."
     )
-    allows_unkeyed: bool = option("--allow-unkeyed", False, help="Take tables whose key names several rows; they show as one.")
-    nulls_zero_dates: bool = option(
-        "--null-zero-dates", False, help="Land 0000-00-00 and dates like it as null; else they go to quarantine."
+    allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose key names several rows; they show as one.")
+    nulls_zero_dates: bool = switch(
+        "--null-zero-dates", help="Land 0000-00-00 and dates like it as null; else they go to quarantine."
     )
     heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server gives a sign of life.")
 

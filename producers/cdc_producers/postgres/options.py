@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.landing.producers import option
+from cdc_views.landing.producers import option, switch
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 
@@ -23,13 +23,11 @@ class PostgresOptions:
         "--publication", "cdc_views", "NAME", computed=lambda _, given: given["slot"],
         help="Publication; default: named as the slot.",
     )  # fmt: skip
-    skips_snapshot: bool = option("--skip-snapshot", False, help="Land only what changes from now on.")
-    snapshots_again: bool = option(
-        "--snapshot-again", False, help="Empty the views and read the tables anew: after a lost slot. Give it once."
+    skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
+    snapshots_again: bool = switch(
+        "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once."
     )
-    allows_unkeyed: bool = option(
-        "--allow-unkeyed", False, help="Take tables whose deletions do not name their row; those do not land."
-    )
+    allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
     heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server is asked.")
     echo_seconds: float | None = option(
         "--echo", None, "SECONDS", help="Write a message into the log so often, and take lag by what comes back."
@@ -37,8 +35,8 @@ class PostgresOptions:
     confirm_seconds: float = option(
         "--confirm", 30.0, "SECONDS", help="How often tables without changes let log go; a commit each."
     )
-    keeps_dropped_partitions: bool = option(
-        "--keep-dropped-partitions", False, help="Go on showing rows of partitions that were dropped or emptied."
+    keeps_dropped_partitions: bool = switch(
+        "--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."
     )
     plugin: str = option("--plugin", "pgoutput", "NAME", help="Output plugin of the slot; pgoutput.")
     held_bytes_warning: int = 1 << 30

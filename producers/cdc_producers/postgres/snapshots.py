@@ -70,8 +70,8 @@ class PostgresSnapshots:
     def read(
         self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
         database: str, confirmed: int, emit: Emit, stop: Event,
-    ) -> bool:  # fmt: skip
-        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was.
+    ) -> None:  # fmt: skip
+        """Emit what is wanted of a table as it was at the snapshot.
 
         `confirmed` is where the slot is: from there on the table's changes come.
         """
@@ -80,12 +80,9 @@ class PostgresSnapshots:
         writer = PostgresEventWriter(
             target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types
         )
-        about = f", {wanted.why}" if wanted.why else ""
-        self.log.info(
-            f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{about}",
-            table=name,
-            rows=table.about_rows,
-        )
+        why = f", {wanted.why}" if wanted.why else ""
+        about = f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{why}"
+        self.log.info(about, table=name, rows=table.about_rows)
         if wanted.empties:
             self._empty(name, writer, snapshot, emit)
         if wanted.empties or landed.snapshot is None:
@@ -102,14 +99,13 @@ class PostgresSnapshots:
             rows = chain.from_iterable(read_rows(connection, part) for part in parts)
             count = self._emit_rows(name, rows, writer, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
         if stop.is_set():
-            return False
+            return
         covered = Covered.by(table)
         emit(Emitted(name, self._stream, Position(snapshot.lsn, WHOLE)))
         emit(Emitted(name, f"{self.slot}:columns", covered.position(snapshot.lsn)))
         self._emitted[name] = Landed(Position(snapshot.lsn, WHOLE), covered)
         rest = " that were left" if after is not None else ""
         self.log.info(f"{name}: snapshot: read all {count:,} rows{rest}", table=name, rows=count)
-        return True
 
     @property
     def _stream(self) -> str:
@@ -184,4 +180,4 @@ def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> tup
 
 def _described(table: PostgresTable, names: Sequence[str]) -> list[RelationColumn]:
     columns = {column.name: column for column in table.columns}
-    return [RelationColumn(name, columns[name].type_id, columns[name].modifier, False) for name in names]
+    return [RelationColumn(name, columns[name].type_id, columns[name].modifier, is_identity=False) for name in names]

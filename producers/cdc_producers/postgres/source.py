@@ -170,26 +170,9 @@ class PostgresSource:
         stream = SlotStream(
             options.slot, self._tables.publications, options.heartbeat_seconds, self._progress, options.echo_seconds is not None
         )
-        self._watch = SlotWatcher(
-            options.slot,
-            options.held_bytes_warning,
-            self.log,
-            has_changed=self._tables.has_changed,
-            done_to=lambda: stream.done_to,
-            echo_seconds=options.echo_seconds,
-        )
+        self._watch = self._watcher(stream)
         marking = Marking(self._marks, list(self.targets), options.confirm_seconds, emit)
-        transactions = PostgresTransactions(
-            targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
-            database=self._database,
-            stream=options.slot,
-            types=types,
-            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
-            log=self.log,
-            emit=emit,
-            ended=marking.ended,
-            truncated=self._tables.partitions.truncated,
-        )
+        transactions = self._transactions(connection, types, marking, emit)
         self._tables.partitions.read_to = lambda: stream.read_to
         stream.open()
         self._stream, self._has_followed = stream, True
@@ -214,6 +197,29 @@ class PostgresSource:
             if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
                 check_alive(slot, options.slot)
             raise
+
+    def _watcher(self, stream: SlotStream) -> SlotWatcher:
+        return SlotWatcher(
+            self.options.slot,
+            self.options.held_bytes_warning,
+            self.log,
+            has_changed=self._tables.has_changed,
+            done_to=lambda: stream.done_to,
+            echo_seconds=self.options.echo_seconds,
+        )
+
+    def _transactions(self, connection: Any, types: Types, marking: Marking, emit: Emit) -> PostgresTransactions:
+        return PostgresTransactions(
+            targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
+            database=self._database,
+            stream=self.options.slot,
+            types=types,
+            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
+            log=self.log,
+            emit=emit,
+            ended=marking.ended,
+            truncated=self._tables.partitions.truncated,
+        )
 
     def _is_over(self, stop: Event) -> Callable[[], bool]:
         return lambda: stop.is_set() or (self._watch is not None and self._watch.saw_change.is_set())
