@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -74,21 +75,11 @@ class Routes:
 
     async def single(self, request: Request) -> Response:
         """`POST /station/{name}/produce/single`."""
-        station = request.path_params["name"]
-
-        async def single(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-            return await self.receiver.single(station, content, path=path, headers=headers)
-
-        return await self._take(request, single)
+        return await self._take(request, partial(self.receiver.single, request.path_params["name"]))
 
     async def batch(self, request: Request) -> Response:
         """`POST /station/{name}/produce/batch`: an array of events, landed in one commit a table."""
-        station = request.path_params["name"]
-
-        async def batch(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-            return await self.receiver.batch(station, content, path=path, headers=headers)
-
-        return await self._take(request, batch)
+        return await self._take(request, partial(self.receiver.batch, request.path_params["name"]))
 
     async def health(self, _: Request) -> Response:
         """`GET /healthz`: 503 while a table cannot be landed into."""
@@ -113,7 +104,7 @@ class Routes:
             return await take(content, path=request.url.path, headers=request.headers)
 
     async def _sign_in(self, request: Request, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
-        tokens, failures = self.guard.tokens, self.guard.failures
+        tokens = self.guard.tokens
         if tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
         try:
@@ -126,15 +117,15 @@ class Routes:
             return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
         except RefusedError as error:
             if error.status == 401:
-                self._count_failure(request, failures)
+                self._count_failure(request)
             raise
 
-    def _count_failure(self, request: Request, failures: Rate) -> None:
+    def _count_failure(self, request: Request) -> None:
         """Note a failed sign-in; raises `RefusedError` 429 where there were many from its address.
 
         Only those that fail: many clients may have one address, and one of them must not lock the others out.
         """
-        address = request.client.host if request.client else _NOBODY
+        address, failures = request.client.host if request.client else _NOBODY, self.guard.failures
         if wait := failures.is_empty(address):
             raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
         failures.take(address)

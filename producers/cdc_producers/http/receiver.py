@@ -10,7 +10,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from cdc_producers.http.answers import RefusedError, done, kept, try_later
+from cdc_producers.http.answers import RefusedError, answer, try_later
 from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.routing import Route, Router
@@ -69,14 +69,14 @@ class Receiver:
         route = self.router.station(station)
         if route.table is not None:
             reasons = await self.queues[route.table].put(contents) if contents else {}
-            return _answer(reasons, count=len(contents), landed=len(contents) - len(reasons), where="quarantine")
+            return answer(reasons, count=len(contents), landed=len(contents) - len(reasons), where="quarantine")
         if not route.reason:
             return await self._each(contents, path=path, headers=headers)
         for content in contents:
             await self._bury(content, route, path=path)
         if self.keeps_unknown and contents:
             reasons = dict.fromkeys(range(len(contents)), route.reason)
-            return _answer(reasons, count=len(contents), landed=0, where="the dead letters")
+            return answer(reasons, count=len(contents), landed=0, where="the dead letters")
         raise RefusedError(404, f"{route.reason} (the events are in the receiver's dead letters)")
 
     async def _each(self, contents: Sequence[bytes], *, path: str, headers: Mapping[str, str]) -> Response:
@@ -89,13 +89,13 @@ class Receiver:
         reasons = await self._dead(contents, routes, path=path)
         unknown = next((route for route in routes if route.reason and route.is_event), None)
         answers = await asyncio.gather(*(self._put(name, contents, indexes) for name, indexes in of_table.items()))
-        for answer in answers:
-            reasons |= answer
+        for quarantined in answers:
+            reasons |= quarantined
         if unknown is not None and not self.keeps_unknown:
             raise RefusedError(422, f"{unknown.reason} (the event is in the receiver's dead letters)")
         where = "quarantine" if not any(routes[index].reason for index in reasons) else "the dead letters"
         landed = len(contents) - len(reasons) - sum(route.is_notice for route in routes)
-        return _answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
+        return answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
 
     async def _put(self, name: str, contents: Sequence[bytes], indexes: Sequence[int]) -> dict[int, str]:
         reasons = await self.queues[name].put([contents[index] for index in indexes])
@@ -122,7 +122,3 @@ class Receiver:
         if is_new:
             self.metrics.outcomes.labels(_NO_TABLE, "dead_letter").inc()
             self.log.warning(f"an event posted to {path!r} belongs to no table of the project; it is in {self.dead_letters.file}")
-
-
-def _answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
-    return kept(reasons, count=count, landed=landed, where=where) if reasons else done(landed=landed)
