@@ -20,7 +20,6 @@ from cdc_producers.kafka.statistics import ConsumerStatistics
 from cdc_producers.kafka.topics import Topic, describe, matched
 from cdc_producers.source import Emit, Emitted, SourceStatus
 from cdc_views.errors import CdcViewsError, TransientError
-from cdc_views.formats.registry import raw_format
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
