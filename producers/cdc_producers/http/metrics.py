@@ -31,6 +31,8 @@ class HttpMetrics(Metrics):
 
     def landed(self, table: str, *, events: int, quarantined: int) -> None:
         """Count a batch."""
+        self.events(table).inc(events)
+        self.quarantined(table).inc(quarantined)
         self.commits.labels(table).inc()
         self.outcomes.labels(table, "landed").inc(events)
         self.outcomes.labels(table, "quarantined").inc(quarantined)

@@ -80,7 +80,7 @@ class TableQueue:
     log: ProducerLog
     linger: float
     hold: float
-    reports: Reports = field(default_factory=lambda: Reports("http"))
+    reports: Reports
     failure: str = ""
     _posted: deque[_Posted] = field(default_factory=deque)
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)

@@ -58,7 +58,7 @@ class MariaDbTransactions:
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
-    _gathered: BlockBuilder | None = None
+    _block: BlockBuilder | None = None
 
     def __post_init__(self) -> None:
         self._landed = {name: mark.position for name, mark in self.starts.items()}
@@ -250,13 +250,13 @@ class MariaDbTransactions:
     def _add(self, target: StreamTarget, place: BinlogPosition, content: bytes) -> None:
         position = self._position(target, place.order)
         if position > self._landed[target.name]:
-            self._gathered = self._gathered or BlockBuilder(float(place.seconds))
-            self._gathered.add(position, content)
+            self._block = self._block or BlockBuilder(float(place.seconds))
+            self._block.add(position, content)
 
     def _hand_on(self, target: StreamTarget) -> None:
-        gathered, self._gathered = self._gathered, None
-        if gathered is not None:
-            item = gathered.emitted(target.name, self.stream)
+        block, self._block = self._block, None
+        if block is not None:
+            item = block.built(target.name, self.stream)
             self.emit(item)
             self.marked[target.name] = item.position
 

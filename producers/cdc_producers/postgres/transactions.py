@@ -80,7 +80,7 @@ class PostgresTransactions:
         pending, ended = self._pending, self._ended
         self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
         for name, events in pending.items():
-            self.emit(events.emitted(name, self.stream))
+            self.emit(events.built(name, self.stream))
         if ended is not None:
             self.ended(pending, ended)
 
