@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from enum import Enum
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -19,6 +18,7 @@ from typer.core import TyperGroup
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
+from cdc_views.cli.shared import DEFAULT_PROJECT
 from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _runner(source: str, producer: Producer) -> Callable[..., None]:
 
 
 def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
-    yield _parameter("project_", ProjectOption, Path("cdc_views.yml"))
+    yield _parameter("project_", ProjectOption, DEFAULT_PROJECT)
     yield _parameter("table_", TablesOption, None)
     yield from _own_parameters(producer)
     if producer.publishes:
