@@ -128,10 +128,6 @@ class ColumnPlan:
         return made
 
 
-def _field_names(kind: LogicalType) -> list[str]:
-    return [name for name, _ in kind.fields] if isinstance(kind, Udt) and kind.is_multicell else []
-
-
 def _leaf(kind: LogicalType) -> Layout:
     return _LEAVES[kind.kind][0] if isinstance(kind, Scalar) and kind.kind in _LEAVES else "bytes"
 
