@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_views.cli.main import main, produce_cassandra, produce_http, produce_kafka, produce_mariadb, produce_postgres
+from cdc_views.cli.main import main, produce
 
-__all__ = ["main", "produce_cassandra", "produce_http", "produce_kafka", "produce_mariadb", "produce_postgres"]
+__all__ = ["main", "produce"]

@@ -8,15 +8,12 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli import (
-    commands_cassandra,
     commands_contract,
     commands_dbt,
     commands_erasure,
     commands_events,
     commands_history,
-    commands_kafka,
     commands_late,
-    commands_mariadb,
     commands_materialize,
     commands_produce,
     commands_project,
@@ -81,7 +78,4 @@ app.command("report")(commands_report.report)
 app.add_typer(commands_contract.contract, name="contract")
 app.add_typer(commands_dbt.dbt, name="dbt")
 app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
-commands_produce.produce.command("cassandra")(commands_cassandra.cassandra)
-commands_kafka.add_to(commands_produce.produce)
-commands_mariadb.add_to(commands_produce.produce)
 app.add_typer(commands_produce.produce, name="produce")

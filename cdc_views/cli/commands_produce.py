@@ -1,28 +1,33 @@
-"""`produce SOURCE`: a long-running process that lands what a source writes, until it is told to stop."""
+"""`produce SOURCE`: a long-running process that lands what a source writes, until it is told to stop.
+
+The sources are the entry points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
 from enum import Enum
-from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
-from cdc_views.cli import commands_later
-from cdc_views.cli.commands_http import SETTINGS, http
 from cdc_views.cli.log import log
 from cdc_views.cli.options import LogFormatOption, ProjectOption
 from cdc_views.cli.progress import shown_snapshots
+from cdc_views.cli.shared import DEFAULT_PROJECT
+from cdc_views.errors import UnsupportedError, UsageError
 
 if TYPE_CHECKING:
+    from cdc_views.landing.producers import Producer
     from cdc_views.landing.targets import Destination, ProducerOrder
 
-produce = typer.Typer(help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True)
-produce.command("http", context_settings=SETTINGS)(http)
 _NOWHERE = "none"
+_NOT_YET = ("mysql",)
+"""Sources that the interface promises and that no producer is there for yet."""
 
 
 class OnError(str, Enum):
@@ -58,112 +63,139 @@ TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME"
 OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: of keys and rows.")]
 
 
-@produce.command("postgres")
-def postgres(
-    project: ProjectOption = Path("cdc_views.yml"),
-    table: TablesOption = None,
-    slot: Annotated[
-        str | None, typer.Option("--slot", metavar="NAME", help="Replication slot; default: cdc_views_ and the project's name.")
-    ] = None,
-    publication: Annotated[
-        str | None, typer.Option("--publication", metavar="NAME", help="Publication; default: named as the slot.")
-    ] = None,
-    skip_snapshot: Annotated[bool, typer.Option("--skip-snapshot", help="Land only what changes from now on.")] = False,
-    snapshot_again: Annotated[
-        bool, typer.Option("--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once.")
-    ] = False,
-    allow_unkeyed: Annotated[
-        bool, typer.Option("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
-    ] = False,
-    heartbeat: Annotated[float, typer.Option("--heartbeat", metavar="SECONDS", help="How often an idle server is asked.")] = 1.0,
-    echo: Annotated[
-        float | None,
-        typer.Option("--echo", metavar="SECONDS", help="Write a message into the log so often, and take lag by what comes back."),
-    ] = None,
-    confirm: Annotated[
-        float,
-        typer.Option("--confirm", metavar="SECONDS", help="How often tables without changes let log go; a commit each."),
-    ] = 30.0,
-    keep_dropped_partitions: Annotated[
-        bool,
-        typer.Option("--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."),
-    ] = False,
-    plugin: Annotated[str, typer.Option("--plugin", metavar="NAME", help="Output plugin of the slot; pgoutput.")] = "pgoutput",
-    to: ToOption = "",
-    topic_prefix: TopicPrefixOption = "",
-    output_format: OutputFormatOption = "json",
-    on_error: OnErrorOption = OnError.LOG,
-    listen: ListenOption = "127.0.0.1:0",
-    log_format: LogFormatOption = "text",
-) -> None:
-    """PostgreSQL by logical replication: a snapshot, then every change, each once.
+class ProducerGroup(TyperGroup):
+    """The command of each producer that is installed; none is loaded before it is asked for."""
 
-    The connection comes from libpq's variables (PGHOST, PGUSER, PGPASSWORD …) or CDC_VIEWS_POSTGRES_DSN.
-    """
-    options: dict[str, Any] = {
-        "skips_snapshot": skip_snapshot,
-        "snapshots_again": snapshot_again,
-        "allows_unkeyed": allow_unkeyed,
-        "heartbeat_seconds": heartbeat,
-        "echo_seconds": echo,
-        "confirm_seconds": confirm,
-        "keeps_dropped_partitions": keep_dropped_partitions,
-        "plugin": plugin,
-    }
-    name = default_name(project) if slot is None else slot
-    options |= {"slot": name, "publication": name if publication is None else publication}
-    order = order_of(project, table, on_error=on_error, listen=listen)
-    run_source("postgres", replace(order, options=options, to=destination_of(to, topic_prefix, output_format)))
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the sources."""
+        from cdc_views.cli.producing import producer_names
+
+        return sorted({*producer_names(), *_NOT_YET})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a source; None where there is none of that name."""
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+            self.commands[cmd_name] = _command_of(cmd_name)
+        return self.commands.get(cmd_name)
 
 
-def destination_of(to: str, topic_prefix: str, output_format: str) -> Destination | None:
-    """Return where `--to` and its options say that events go; None: into raw tables."""
-    from cdc_views.errors import UsageError
-    from cdc_views.landing.targets import Destination
-
-    if to:
-        return Destination(to, topic_prefix, output_format)
-    if topic_prefix or output_format != "json":
-        raise UsageError("--topic-prefix and --output-format go with --to, which says where topics are")
-    return None
+produce = typer.Typer(
+    cls=ProducerGroup, help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True
+)
 
 
-def default_name(project: Path) -> str:
-    """Return the name of a project's slot, publication or positions, where none is given."""
-    from cdc_views.api import Project
-
-    return "cdc_views_" + re.sub(r"[^a-z0-9_]", "_", Project.load(project).config.name.lower())[:50]
+@produce.callback()
+def _sources() -> None:
+    pass
 
 
-def order_of(
-    project: Path, tables: list[str] | None, *, on_error: OnError, listen: str, format_name: str | None = "debezium"
-) -> ProducerOrder:
-    """Return what a source is asked to do, without its own options; its tables are those of that raw format, None: of any."""
-    from cdc_views.cli.producing import targets_of
-    from cdc_views.landing.targets import ProducerOrder
+def _command_of(source: str) -> Any:
+    from cdc_views.cli.producing import find_producer
 
-    return ProducerOrder(
-        targets=targets_of(project, tables or (), format_name=format_name, log=log),
-        log=log,
-        stop=Event(),
-        exits_on_error=on_error is OnError.EXIT,
-        listen=None if listen == _NOWHERE else listen,
-    )
+    made = typer.Typer(add_completion=False, rich_markup_mode=None)
+    producer = find_producer(source)
+    if producer is None:
+        settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+        made.command(source, help="Not there yet.", context_settings=settings)(_refusal(source))
+    else:
+        made.command(source, help=producer.help)(_runner(source, producer))
+    return typer.main.get_command(made)
 
 
-def run_source(source: str, order: ProducerOrder) -> None:
-    """Run a source until a signal tells it to stop."""
-    from cdc_views.cli.producing import open_producer, with_destination
+def _refusal(source: str) -> Callable[[typer.Context], None]:
+    def refuse(context: typer.Context) -> None:
+        raise UnsupportedError(f"`produce {source}` is not there yet", remedy="`land` appends event files, or standard input")
+
+    return refuse
+
+
+def _runner(source: str, producer: Producer) -> Callable[..., None]:
+    """Return what typer calls: a function whose parameters are the options that every producer has, and its own."""
+
+    def run(**given: Any) -> None:
+        _run(source, producer, given)
+
+    parameters = list(_parameters(producer))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _parameters(producer: Producer) -> Iterator[inspect.Parameter]:
+    yield _parameter("project_", ProjectOption, DEFAULT_PROJECT)
+    yield _parameter("table_", TablesOption, None)
+    yield from _own_parameters(producer)
+    if producer.publishes:
+        yield _parameter("to_", ToOption, "")
+        yield _parameter("topic_prefix_", TopicPrefixOption, "")
+        yield _parameter("output_format_", OutputFormatOption, "json")
+    if not producer.serves:
+        yield _parameter("on_error_", OnErrorOption, OnError.LOG)
+        yield _parameter("listen_", ListenOption, "127.0.0.1:0")
+    yield _parameter("log_format_", LogFormatOption, "text")
+
+
+def _own_parameters(producer: Producer) -> Iterator[inspect.Parameter]:
+    from cdc_views.landing.producers import choices_of, options_of
+
+    hints = get_type_hints(producer.options)
+    defaults = {one.name: one.default for one in fields(producer.options)}
+    for name, one in options_of(producer.options).items():
+        kind, default, choices = hints[name], defaults[name], choices_of(hints[name])
+        if choices:
+            kind, default = str, default.value
+        elif kind == tuple[str, ...]:
+            kind, default = list[str], None
+        elif one.computed is not None:
+            default = None
+        declared = typer.Option(one.flag, metavar="|".join(choices) or one.metavar or None, help=one.help, min=one.at_least)
+        yield _parameter(name, Annotated[kind if default is not None else kind | None, declared], default)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
+    """Run a producer until a signal tells it to stop."""
+    from cdc_views.cli.producing import with_destination
     from cdc_views.operations.scheduling import run_until_stopped
 
-    run, order = open_producer(source), with_destination(order)
+    order = _order(producer, given)
+    options = producer.chosen(order.project, given)
+    order = with_destination(order)
 
     def say() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
 
     with shown_snapshots() as progress:
-        run_until_stopped(lambda stop: run(replace(order, stop=stop, progress=progress)), on_stop=say)
+        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=say)
     log.info("stopped")
 
 
-commands_later.add_to(produce)
+def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
+    """Return what a producer is asked to do, without its own options."""
+    from cdc_views.cli.producing import facts_of, targets_of
+    from cdc_views.landing.targets import ProducerOrder
+
+    project, listen = given["project_"], given.get("listen_", _NOWHERE)
+    return ProducerOrder(
+        targets=targets_of(project, given["table_"] or (), format_name=producer.raw_format, log=log),
+        log=log,
+        stop=Event(),
+        exits_on_error=given.get("on_error_") is OnError.EXIT,
+        listen=None if listen == _NOWHERE else listen,
+        project=facts_of(project),
+        to=_destination(given) if producer.publishes else None,
+    )
+
+
+def _destination(given: Mapping[str, Any]) -> Destination | None:
+    """Return where `--to` and its options say that events go; None: into raw tables."""
+    from cdc_views.landing.targets import Destination
+
+    if given["to_"]:
+        return Destination(given["to_"], given["topic_prefix_"], given["output_format_"])
+    if given["topic_prefix_"] or given["output_format_"] != "json":
+        raise UsageError("--topic-prefix and --output-format go with --to, which says where topics are")
+    return None

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -39,29 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
 
 
-def produce_postgres() -> int:
-    """Run `cdc-views produce postgres` with this process's arguments."""
-    return main(["produce", "postgres", *sys.argv[1:]])
-
-
-def produce_cassandra() -> int:
-    """Run `cdc-views produce cassandra` with this process's arguments."""
-    return main(["produce", "cassandra", *sys.argv[1:]])
-
-
-def produce_kafka() -> int:
-    """Run `cdc-views produce kafka` with this process's arguments."""
-    return main(["produce", "kafka", *sys.argv[1:]])
-
-
-def produce_http() -> int:
-    """Run `cdc-views produce http` with this process's arguments."""
-    return main(["produce", "http", *sys.argv[1:]])
-
-
-def produce_mariadb() -> int:
-    """Run `cdc-views produce mariadb` with this process's arguments."""
-    return main(["produce", "mariadb", *sys.argv[1:]])
+def produce() -> int:
+    """Run `cdc-views produce SOURCE` with this process's arguments, as the script `cdc-produce-SOURCE`."""
+    return main(["produce", Path(sys.argv[0]).stem.removeprefix("cdc-produce-"), *sys.argv[1:]])
 
 
 @cache  # typer reads every command's signature anew each time

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from cdc_views.api import Project
@@ -17,27 +18,36 @@ from cdc_views.operations.ingest import check_lands
 
 if TYPE_CHECKING:
     from cdc_views.formats.base import RawFormat
+    from cdc_views.landing.producers import Producer
     from cdc_views.landing.streams import StreamLander
-    from cdc_views.landing.targets import Produce, ProducerLog, ProducerOrder, Publish
+    from cdc_views.landing.targets import ProducerLog, ProducerOrder, ProducerProject, Publish
     from cdc_views.model.schema import TableSchema
     from cdc_views.storage.relation import RawTable
     from cdc_views.table import Table
 
 GROUP = "cdc_views.producers"
-"""The entry points that are producers, by the source's name; each is a `Produce`."""
+"""The entry points that are producers, by the source's name; each is a `Producer`."""
 
 TARGETS = "cdc_views.targets"
 """The entry points that publish elsewhere, by the scheme of an address; each is a `Publish`."""
 
 
-def open_producer(source: str) -> Produce:
-    """Return the producer of a source; raises `UnsupportedError` where none is installed."""
+def producer_names() -> list[str]:
+    """Return the sources that a producer is installed of; raises `UnsupportedError` where there is none at all."""
+    names = sorted({entry.name for entry in entry_points(group=GROUP)})
+    if not names:
+        raise UnsupportedError(
+            "no producer is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
+        )
+    return names
+
+
+def find_producer(source: str) -> Producer | None:
+    """Return the producer of a source; None where none is installed."""
     for entry in entry_points(group=GROUP, name=source):
-        found: Produce = load(entry, what=f"`produce {source}`", extra="producers")
+        found: Producer = load(entry, what=f"`produce {source}`", extra="producers")
         return found
-    raise UnsupportedError(
-        f"no producer of {source} is installed", remedy="install cdc-views itself (a checkout is not enough): make install"
-    )
+    return None
 
 
 def with_destination(order: ProducerOrder) -> ProducerOrder:
@@ -141,20 +151,6 @@ class ProjectTarget:
         return table
 
 
-def receiving(project_file: Path, arguments: Sequence[str], log: ProducerLog) -> ProducerOrder:
-    """Return what the HTTP receiver is asked to do: all tables of a project that are landed into, of whatever raw format.
-
-    Raises `UsageError` for raw tables that are not on a local disk.
-    """
-    from cdc_views.landing.targets import ProducerOrder
-
-    project = Project.load(project_file)
-    project.check_raw_tables_are_local()
-    landed = [ProjectTarget(project_file, table.name, None, log) for table in project.tables if not table.is_found]
-    found = [table.name for table in project.tables if table.is_found]
-    return ProducerOrder(landed, log, Event(), options={"arguments": arguments, "found": found, "warehouse": project.warehouse})
-
-
 def _is_still_at(table: Table, location: str) -> bool:
     """Whether the project file names that place, or what is there by now is in the way."""
     try:
@@ -172,12 +168,39 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | None, log: ProducerLog) -> list[ProjectTarget]:
-    """Return the tables to land into, checked: those named, else all of that raw format (None: of any)."""
+    """Return the tables to land into, checked: those named, else all of that raw format (None: of any) that are ours."""
     project = Project.load(project_file)
-    chosen = [t.name for t in project.select(names) if names or format_name in (None, t.config.raw.format)]
+    project.check_raw_tables_are_local()
+    if names:
+        chosen = [table.name for table in project.select(names)]
+    else:
+        of_format = [table for table in project.tables if format_name in (None, table.config.raw.format)]
+        chosen = [table.name for table in of_format if not table.is_found]
+        for table in of_format:
+            if table.is_found:
+                log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
-        raise ConfigError(f"{project_file}: has no table with `raw: {{format: {format_name}}}`, which this source's events are")
+        wanted = (
+            f"table with `raw: {{format: {format_name}}}`, which this source's events are"
+            if format_name
+            else "table to land into"
+        )
+        raise ConfigError(f"{project_file}: has no {wanted}; add one without `layout: as-found`")
     targets = [ProjectTarget(project_file, name, format_name, log) for name in chosen]
     for target in targets:
         _ = target.schema
     return targets
+
+
+def facts_of(project_file: Path) -> ProducerProject:
+    """Return what a producer may know of a project beside its tables."""
+    from cdc_views.landing.targets import ProducerProject
+    from cdc_views.project.paths import is_url
+
+    project = Project.load(project_file)
+    return ProducerProject(
+        name="cdc_views_" + re.sub(r"[^a-z0-9_]", "_", project.config.name.lower())[:50],
+        folder=project_file.parent,
+        warehouse=None if is_url(project.config.warehouse) else project.warehouse,
+        topics={table.name: table.config.raw.topics for table in project.tables},
+    )

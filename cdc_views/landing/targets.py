@@ -95,6 +95,23 @@ class Destination:
     output_format: str = "json"
 
 
+@dataclass(frozen=True, slots=True)
+class ProducerProject:
+    """What a producer may know of the project beside its tables.
+
+    Attributes:
+        name: For slots, consumer groups and positions: `cdc_views_` and the project's name, in letters that all take.
+        folder: Where the project file is.
+        warehouse: The folder of the raw tables; None where it is elsewhere than on this machine.
+        topics: The topics that the project file names, by table.
+    """
+
+    name: str = "cdc_views"
+    folder: Path = Path()
+    warehouse: Path | None = None
+    topics: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class ProducerOrder:
     """What a producer is asked to do.
@@ -105,7 +122,7 @@ class ProducerOrder:
         stop: Set when it is to land what it has and end.
         exits_on_error: Whether an event that cannot be landed ends it; it goes to quarantine either way.
         listen: `host:port` of `/healthz` and `/metrics`, port 0 for any free one; None: neither.
-        options: Of the source, by name.
+        project: What it may know of the project beside its tables.
         progress: Where snapshots say how far they are, as often as they like.
         to: Where events go instead of the raw tables; None: into these.
     """
@@ -115,19 +132,10 @@ class ProducerOrder:
     stop: Event
     exits_on_error: bool = False
     listen: str | None = "127.0.0.1:0"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    project: ProducerProject = field(default_factory=ProducerProject)
     progress: SnapshotProgress = shown_nowhere
     to: Destination | None = None
 
-
-Produce = Callable[[ProducerOrder], None]
-"""What an entry point of group `cdc_views.producers` is: runs until `stop` is set.
-
-Raises:
-    CheckFailedError: An event went to quarantine, and `exits_on_error`.
-    UsageError: The tables, the options or the source's settings cannot be.
-    EngineError: The source or the target failed for good.
-"""
 
 Publish = Callable[[ProducerOrder], ProducerOrder]
 """What an entry point of group `cdc_views.targets` is: the order with the targets that its `to` names.
@@ -139,9 +147,9 @@ Raises:
 __all__ = [
     "Destination",
     "EventLander",
-    "Produce",
     "ProducerLog",
     "ProducerOrder",
+    "ProducerProject",
     "Publish",
     "SnapshotProgress",
     "StreamTarget",

@@ -36,7 +36,6 @@ EXTRA_OF: Mapping[str, str] = {
     "polars": "polars",
     "prometheus_client": "producers",
     "psycopg": "producers",
-    "psycopg2": "producers",
     "pymysql": "producers",
     "pyspark": "spark",
     "requests": "bigquery",

@@ -27,7 +27,8 @@ def commands_page() -> str:
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if getattr(command, "commands", None) is not None:
             yield from _commands(command, (*path, name))
         elif not command.hidden:
@@ -70,5 +71,5 @@ def _default(option: Any) -> str:
         return "required"
     if option.is_flag:
         return "" if not option.secondary_opts else option.opts[0] if option.default else option.secondary_opts[0]
-    shown = "" if option.default is None or option.default == () else str(option.default)
+    shown = "" if option.default is None or option.default == () else str(getattr(option.default, "value", option.default))
     return "" if not re.search(r"\w", shown) and shown != "." else shown

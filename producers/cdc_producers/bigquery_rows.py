@@ -109,6 +109,3 @@ def _extend(message: Any, field: pa.Field, values: list[Any]) -> None:
 
 def _plain(kind: pa.DataType, value: Any) -> Any:
     return str(value) if pa.types.is_decimal(kind) else value
-
-
-__all__ = ["RowEncoder"]

@@ -51,7 +51,7 @@ _OPEN_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StreamRecord:
     """What a writer did and is about to do.
 
     Attributes:
@@ -80,7 +80,7 @@ class RawWriter:
         self._client, self._table, self._file = client, table, record
         self._encoder = RowEncoder(relation.arrow_schema())
         self._stream: AppendRowsStream | None = None
-        self._record = _settled(client, _read(record))
+        self._record = _recovered(client, _read(record))
         _write(record, self._record)
 
     @property
@@ -125,10 +125,10 @@ class RawWriter:
         from google.cloud.bigquery_storage_v1 import types
 
         wanted = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
-        with _told(self._table):
+        with _client_errors(self._table):
             return str(self._client.create_write_stream(parent=self._table, write_stream=wanted).name)
 
-    def _send(self, made: list[bytes], begun: Record) -> None:
+    def _send(self, made: list[bytes], begun: StreamRecord) -> None:
         """Append at the offset; an offset that is taken has our rows, since an answer was lost."""
         from google.api_core import exceptions as ex
 
@@ -164,27 +164,27 @@ class RawWriter:
             self._stream = AppendRowsStream(self._client, template)
         return self._stream
 
-    def _request(self, made: list[bytes], begun: Record) -> AppendRowsRequest:
+    def _request(self, made: list[bytes], begun: StreamRecord) -> AppendRowsRequest:
         from google.cloud.bigquery_storage_v1 import types
 
         data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=made))
         return types.AppendRowsRequest(write_stream=begun.stream, offset=begun.offset, proto_rows=data)
 
 
-def _settled(client: BigQueryWriteClient, record: Record) -> Record:
-    """The record once the stream of the writer before is final; what landed is told by its rows."""
+def _recovered(client: BigQueryWriteClient, record: StreamRecord) -> StreamRecord:
+    """The record once the stream of the writer before is final: its rows say what landed."""
     if not record.stream:
         return record
     try:
-        with _told(record.stream):
+        with _client_errors(record.stream):
             rows = int(client.finalize_write_stream(name=record.stream).row_count)
     except _GoneError:
         rows = record.offset  # the batch that was begun may land twice, which no view shows
     if rows >= record.next_offset and record.next_position is not None:
-        return Record(position=record.next_position)
+        return StreamRecord(position=record.next_position)
     if rows < record.offset:
         raise EngineError(f"{record.stream} has {rows:,} rows, and {record.offset:,} had landed; is the record another table's?")
-    return Record(position=record.position)
+    return StreamRecord(position=record.position)
 
 
 class _HangsError(Exception):
@@ -216,7 +216,7 @@ class _GoneError(EngineError):
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _client_errors(what: str) -> Iterator[None]:
     """Errors of the client as ours, without their texts, which may hold values of rows."""
     from google.api_core import exceptions
 
@@ -234,8 +234,8 @@ def _kind(error: Exception) -> str:
     """An error's class and, where it has one, BigQuery's code; never its text."""
     from google.cloud.bigquery_storage_v1 import types
 
-    told = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
-    codes = [types.StorageError.StorageErrorCode(code).name for code in told]
+    parts = (part.code for part in getattr(error, "details", ()) if hasattr(part, "code"))
+    codes = [types.StorageError.StorageErrorCode(code).name for code in parts]
     return " ".join([type(error).__name__, *codes])
 
 
@@ -245,20 +245,20 @@ def _check_fresh(rows: pa.Table, now: datetime) -> None:
         raise TransientError(f"rows were stamped at {oldest:%Y-%m-%dT%H:%M:%SZ}, too long ago to land; stamp them anew")
 
 
-def _read(file: Path) -> Record:
+def _read(file: Path) -> StreamRecord:
     if not file.exists():
-        return Record()
+        return StreamRecord()
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         pairs = {name: tuple(found[name]) if found[name] is not None else None for name in ("position", "next_position")}
-        return Record(**(found | pairs))
+        return StreamRecord(**(found | pairs))
     except (ValueError, TypeError, KeyError) as error:
         raise SourceFileError(
             f"{file}: no record of a writer; put the right one back, or remove it, and the source begins again"
         ) from error
 
 
-def _write(file: Path, record: Record) -> None:
+def _write(file: Path, record: StreamRecord) -> None:
     """Put the record in the place of the old one, at once or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f"{file.name}.part")
@@ -267,6 +267,3 @@ def _write(file: Path, record: Record) -> None:
         out.flush()
         os.fsync(out.fileno())
     part.replace(file)
-
-
-__all__ = ["FRESH", "MOST_BYTES", "RawWriter", "Record"]

@@ -37,7 +37,7 @@ class Reports:
     source: str
     client: Any = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    _told: dict[tuple[str, str], float] = field(default_factory=dict)
+    _reported: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def error(self, error: BaseException, *, part: str, is_fatal: bool = False) -> None:
         """Report an error of a part of the producer: `source`, `target`, a table; the same kind at most every five minutes."""
@@ -59,9 +59,9 @@ class Reports:
 
     def _is_due(self, part: str, kind: str) -> bool:
         now = time.monotonic()
-        if now - self._told.get((part, kind), -_AGAIN_AFTER) < _AGAIN_AFTER:
+        if now - self._reported.get((part, kind), -_AGAIN_AFTER) < _AGAIN_AFTER:
             return False
-        self._told[part, kind] = now
+        self._reported[part, kind] = now
         return True
 
     def _send(self, event: Mapping[str, Any], *, part: str, level: str) -> None:
@@ -115,6 +115,3 @@ def _client(dsn: str, transport: Any) -> Any:
         )  # fmt: skip
     except BadDsn:
         raise UsageError(f"{DSN_VARIABLE} is no DSN of Sentry; https://KEY@HOST/PROJECT was expected") from None
-
-
-__all__ = ["DSN_VARIABLE", "Reports", "reporting"]

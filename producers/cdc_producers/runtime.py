@@ -18,14 +18,15 @@ from threading import Thread
 from cdc_producers.metrics import Health, Metrics, serving
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.reports import Reports, reporting
+from cdc_producers.retrying import LONGEST_PAUSE, pauses
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
+from cdc_producers.table_landing import TableLanding
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander, exists, gone
+from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander
 from cdc_views.landing.redaction import without_values
-from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
+from cdc_views.landing.targets import ProducerOrder
 from cdc_views.storage.relation import RawTable
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _FOLLOW_EVERY = 10.0
 """Seconds between two times that an applied view is made to follow."""
 _NO_LOGS = "snapshot", "lists:"
@@ -49,43 +50,6 @@ def collecting_seldom() -> Iterator[None]:
         gc.unfreeze()
 
 
-def pauses() -> Iterator[float]:
-    """Seconds before each next attempt: doubled up to half a minute."""
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)
-
-
-@dataclass
-class _Landing:
-    """One table's landers by stream, made anew when the project file or the schema changes; one is enough for a raw table."""
-
-    target: StreamTarget
-    landers: dict[str, EventLander] = field(default_factory=dict)
-    version: object = None
-    raw: RawTable | None = None
-
-    def told(self, rejection: Rejection) -> str:
-        """Why an event was refused, without its values; quarantine has those."""
-        return without_values(rejection.reason, self.raw.relation.schema) if self.raw is not None else "see quarantine"
-
-    def land(self, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
-        """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
-        if self.raw is not None and not exists(self.raw):
-            raise gone(self.raw)
-        version, now = self.target.version(), datetime.now(timezone.utc)
-        if version != self.version:
-            self.landers, self.version = {}, version
-        stream, events, through = batches[0]
-        together = (lander for lander in self.landers.values() if isinstance(lander, StreamLander))
-        lander = next(together, None) or self.landers.get(stream) or self.landers.setdefault(stream, self.target.lander(stream))
-        self.raw = lander.raw
-        if isinstance(lander, StreamLander):
-            return lander.land_together(batches, now=now), len(batches)
-        return lander.land(events, through=through, now=now), 1
-
-
 @dataclass
 class Runtime:
     """Runs one source into its tables until told to stop, or until something fails that waiting cannot mend."""
@@ -97,7 +61,7 @@ class Runtime:
     health: Health = field(default_factory=Health)
     _queue: BoundedQueue = field(init=False)
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
-    _landings: dict[str, _Landing] = field(default_factory=dict)
+    _landings: dict[str, TableLanding] = field(default_factory=dict)
     _unseen: set[str] = field(default_factory=set)
     _followed: float = 0.0
     _oldest: float = 0.0
@@ -144,7 +108,7 @@ class Runtime:
             except LostError as error:
                 self._fail(error)
             except EngineError as error:
-                waits = pauses() if time.monotonic() - begun > _LONGEST_PAUSE else waits
+                waits = pauses() if time.monotonic() - begun > LONGEST_PAUSE else waits
                 self._wait("source", error, next(waits))
             except BaseException as error:
                 self._fail(error)
@@ -212,7 +176,7 @@ class Runtime:
         waits, stopping_since = pauses(), 0.0
         while True:
             try:
-                landed = landing.land(batches)
+                landed = _land_first(landing, batches)
                 if "target" in self.health.troubles:
                     self.health.set("target", "")
                     self.order.log.info("the target takes rows again", part="target")
@@ -238,9 +202,9 @@ class Runtime:
                 except CdcViewsError as error:
                     self.order.log.warning(f"{target.name}: the view does not show yet what has landed: {error}")
 
-    def _landing(self, table: str) -> _Landing:
+    def _landing(self, table: str) -> TableLanding:
         target = next(target for target in self.order.targets if target.name == table)
-        return self._landings.setdefault(table, _Landing(target))
+        return self._landings.setdefault(table, TableLanding(target))
 
     def _wait(self, part: str, error: Exception, pause: float) -> None:
         message = str(error).strip()
@@ -261,7 +225,8 @@ class Runtime:
         if not last.stream.startswith(_NO_LOGS):
             self.metrics.position(table).set(last.through.at)
         for rejection in report.rejections:
-            self.order.log.warning(f"{table}: quarantined: {self._landings[table].told(rejection)}", table=table)
+            reason = _without_values(rejection, self._landings[table].raw)
+            self.order.log.warning(f"{table}: quarantined: {reason}", table=table)
         if report.quarantined:
             self.order.log.warning(
                 f"{table}: {report.quarantined:,} events went to quarantine; mend the cause, then `cdc-views replay {table}`",
@@ -271,22 +236,36 @@ class Runtime:
             self._reports.quarantined(table, report.quarantined)
 
     def _refresh(self) -> None:
-        standing = self.source.standing()
-        self.health.set("tables", standing.trouble)
+        status = self.source.status()
+        self.health.set("tables", status.trouble)
         self.metrics.queue_rows().set(self._queue.rows)
         self.metrics.queue_bytes().set(self._queue.bytes)
-        self.metrics.lag_seconds().set(self._lag(standing.heard))
-        if standing.behind_bytes is not None:
-            self.metrics.lag_bytes().set(standing.behind_bytes)
-        if standing.behind_events is not None:
-            self.metrics.lag_events().set(standing.behind_events)
-        if standing.held_bytes is not None:
-            self.metrics.held_bytes().set(standing.held_bytes)
+        self.metrics.lag_seconds().set(self._lag(status.heard))
+        if status.behind_bytes is not None:
+            self.metrics.lag_bytes().set(status.behind_bytes)
+        if status.behind_events is not None:
+            self.metrics.lag_events().set(status.behind_events)
+        if status.held_bytes is not None:
+            self.metrics.held_bytes().set(status.held_bytes)
 
     def _lag(self, heard: float) -> float:
         """Seconds since the oldest change that has not landed; where all has, since the source was last heard."""
         since = self._oldest or self._queue.oldest or heard
         return max(0.0, time.time() - since) if since else 0.0
+
+
+def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[BatchReport, int]:
+    """Land the first of some batches, and with it as many as can be in one commit; also returns how many these are."""
+    stream, events, through = batches[0]
+    lander, now = landing.lander(stream), datetime.now(timezone.utc)
+    if isinstance(lander, StreamLander):
+        return lander.land_together(batches, now=now), len(batches)
+    return lander.land(events, through=through, now=now), 1
+
+
+def _without_values(rejection: Rejection, raw: RawTable | None) -> str:
+    """Why an event was refused, without its values; quarantine has those."""
+    return without_values(rejection.reason, raw.relation.schema) if raw is not None else "see quarantine"
 
 
 def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:

@@ -64,7 +64,7 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SourceStatus:
     """How far a source has come, as far as it knows.
 
     Attributes:
@@ -85,7 +85,7 @@ class Standing:
 
 
 class Source(Protocol):
-    """A log of changes. All but `standing` and `landed` are called by one thread."""
+    """A log of changes. All but `status` and `landed` are called by one thread."""
 
     def run(self, emit: Emit, stop: Event) -> None:
         """Read from the last landed position on, until `stop` is set.
@@ -102,7 +102,7 @@ class Source(Protocol):
     def landed(self, token: object) -> None:
         """Take note that everything up to the `Emitted` with this token is committed; called by the lander's thread."""
 
-    def standing(self) -> Standing:
+    def status(self) -> SourceStatus:
         """Return how far the source has come; called by any thread."""
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ sys.path[:0] = [str(ROOT / part) for part in ("tests", "tests/producers", "tests
 from captured_cassandra import CAPTURED, copy, log_of, unpacked  # noqa: E402
 from cdc_producers.cassandra.columns import ColumnPlan  # noqa: E402
 from cdc_producers.cassandra.node_schema import schema_of_text  # noqa: E402
-from cdc_producers.cassandra.options import Options  # noqa: E402
-from cdc_producers.cassandra.reader import Reader  # noqa: E402
+from cdc_producers.cassandra.options import CassandraOptions  # noqa: E402
+from cdc_producers.cassandra.reader import CommitLogReader  # noqa: E402
 from cdc_producers.cassandra.segments import WHOLE, segments_in  # noqa: E402
 from cdc_producers.cassandra.source import CassandraSource  # noqa: E402
 from cdc_producers.metrics import Health, Metrics  # noqa: E402
@@ -70,7 +70,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
     """Mutations, seconds, Java's CPU seconds and its peak of reading all of it and throwing it away; one segment warms it up."""
     text = (folder / "schema.cql").read_text()
     schema = schema_of_text(text, "schema.cql")
-    reader = Reader(Options(cassandra_lib=jars(), work_folder=work), "10.0.0.1", Quiet())
+    reader = CommitLogReader(CassandraOptions(cassandra_lib=jars(), work_folder=work), "10.0.0.1", Quiet())
     reader.start()
     ids = [table.id for name in TABLES if (table := schema.table(name)) is not None]
     reader.take(schema, ids, plans=[ColumnPlan(Relation(read_cql(text).table(name)), "10.0.0.1") for name in TABLES])
@@ -79,7 +79,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
         if place == 1:
             begun, used = time.perf_counter(), cpu(reader.process_id)
         path = str(segment.log.resolve())
-        reader._tell(
+        reader._send(
             {
                 "do": "read",
                 "path": path,
@@ -123,7 +123,9 @@ def made(folder: Path, work: Path, stop: Event) -> tuple[CassandraSource, Runtim
     (folder / "cdc_views.yml").write_text(PROJECT)
     log = Quiet()
     targets = targets_of(folder / "cdc_views.yml", (), format_name="cassandra-mutation", log=log)
-    options = Options(cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw")
+    options = CassandraOptions(
+        cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw"
+    )
     source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
     return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
 

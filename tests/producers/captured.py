@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cdc_producers.postgres.pgoutput import Message, Reader
-from cdc_producers.postgres.transactions import Transactions
+from cdc_producers.postgres.pgoutput import Message, PgOutputReader
+from cdc_producers.postgres.transactions import PostgresTransactions
 from cdc_producers.postgres.values import TypeFacts
 from cdc_producers.source import Emitted
 
@@ -31,7 +31,7 @@ def payloads() -> list[bytes]:
 
 def messages() -> Iterator[Message]:
     """The captured messages, read."""
-    reader = Reader()
+    reader = PgOutputReader()
     return filter(None, map(reader.read, payloads()))
 
 
@@ -82,7 +82,7 @@ def singles(item: Emitted) -> Iterator[Emitted]:
 def handed_on(*names: str, found: dict[str, Any] | None = None, log: Said | None = None) -> list[Emitted]:
     """What the captured messages make of these tables; `found` is what the source answers when it is asked again."""
     items: list[Emitted] = []
-    transactions = Transactions(
+    transactions = PostgresTransactions(
         targets={name: Target(name) for name in names},
         database="lab",
         stream="slot",

@@ -12,7 +12,7 @@ from uuid import UUID
 from captured import Said
 from cdc_producers.cassandra.following import Follower
 from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
-from cdc_producers.cassandra.reader import Bad, Ended, Read
+from cdc_producers.cassandra.reader import Bad, Ended, ReadEvents
 from cdc_producers.cassandra.segments import WHOLE, index_of
 from cdc_producers.source import Emitted
 
@@ -45,7 +45,7 @@ class Log:
 
     def read(
         self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
-    ) -> Iterator[Read | Bad | Ended]:
+    ) -> Iterator[ReadEvents | Bad | Ended]:
         """As `Reader.read`; a fault at an end is met once for each time that it was given."""
         reached = start
         for table, end in self.mutations[segment]:
@@ -55,7 +55,7 @@ class Log:
                     return
                 if (segment, end) in self.odd and not as_lines:
                     raise MalformedEventError("a value is not of its type")
-                yield Read(list(IDS).index(table), end, f"{segment}:{end}".encode())
+                yield ReadEvents(list(IDS).index(table), end, f"{segment}:{end}".encode())
                 reached = end
         yield Ended(reached, 1)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
     """A PostgreSQL of this run's own."""
-    pytest.importorskip("psycopg2")
+    pytest.importorskip("psycopg")
     from services.postgres import running
 
     with running() as server:

@@ -16,7 +16,7 @@ from captured import Said
 from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
 from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.metrics import Health
-from cdc_producers.source import Emit, Emitted, Standing
+from cdc_producers.source import Emit, Emitted, SourceStatus
 from producing import eventually
 
 from cdc_views.errors import TransientError, UsageError
@@ -41,8 +41,8 @@ class Fake:
         if self.follows:
             stop.wait(20)
 
-    def standing(self) -> Standing:
-        return Standing(self.name)
+    def status(self) -> SourceStatus:
+        return SourceStatus(self.name)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: None

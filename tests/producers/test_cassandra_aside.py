@@ -17,12 +17,12 @@ from captured import Said
 
 pytest.importorskip("cassandra")
 
-from cdc_producers.cassandra.aside import Aside
 from cdc_producers.cassandra.gaps import Gaps, Watched
+from cdc_producers.cassandra.kept_events import KeptEvents
 from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schema_file import changes, check
 from cdc_producers.cassandra.source import _refusal, _Work
@@ -67,11 +67,11 @@ class Kept:
     health: Health = field(default_factory=Health)
     said: Said = field(default_factory=Said)
     emitted: list[Emitted] = field(default_factory=list)
-    aside: Aside = field(init=False)
+    aside: KeptEvents = field(init=False)
 
     def __post_init__(self) -> None:
         targets: Any = {NAME: self.target}
-        self.aside = Aside(self.folder, targets, self.said, self.health)
+        self.aside = KeptEvents(self.folder, targets, self.said, self.health)
 
     @property
     def files(self) -> list[Path]:
@@ -285,7 +285,7 @@ def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path,
     schemas: Any = SimpleNamespace(look=lambda: False, truncated={}, trouble="", facts=None)
     parts: list[Any] = [schemas, None, SimpleNamespace(round=over), SimpleNamespace(run=lambda: None), None]
     targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
-    work = _Work(targets, Options(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
+    work = _Work(targets, CassandraOptions(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
     work._pushed, work._lists = work._versions, {NAME: ("l",)}
     work.follow(emitted.append, stop)
     assert [item.position for item in emitted] == [Position(1, 10)]

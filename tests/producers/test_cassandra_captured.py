@@ -14,8 +14,8 @@ from captured_cassandra import CAPTURED, copy, differences, log_of, project
 from cassandra_tables import ORDERS, TYPED
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.node_schema import NodeSchema, schema_of_text
-from cdc_producers.cassandra.options import Options
-from cdc_producers.cassandra.reader import Bad, Read, Reader
+from cdc_producers.cassandra.options import CassandraOptions
+from cdc_producers.cassandra.reader import Bad, CommitLogReader, ReadEvents
 from cdc_producers.cassandra.segments import WHOLE
 from command_line import CommandLine
 from producing import Producer, eventually
@@ -33,9 +33,9 @@ TABLES = (ORDERS, TYPED, "shop.sales")
 
 
 @pytest.fixture(scope="module")
-def reader(lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+def reader(lib: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommitLogReader]:
     """A running reader, without a schema."""
-    made = Reader(Options(cassandra_lib=lib, work_folder=tmp_path_factory.mktemp("work")), "10.0.0.1", Said())
+    made = CommitLogReader(CassandraOptions(cassandra_lib=lib, work_folder=tmp_path_factory.mktemp("work")), "10.0.0.1", Said())
     made.start()
     yield made
     made.close()
@@ -51,7 +51,7 @@ Take = Callable[..., NodeSchema]
 
 
 @pytest.fixture
-def take(reader: Reader, capture: Path) -> Take:
+def take(reader: CommitLogReader, capture: Path) -> Take:
     """Gives the reader the captured schema."""
 
     def give(*tables: str, plans: list[ColumnPlan | None] | None = None) -> NodeSchema:
@@ -63,11 +63,11 @@ def take(reader: Reader, capture: Path) -> Take:
     return give
 
 
-def read(reader: Reader, log: Path, *, start: int = 0, limit: int = WHOLE, **more: bool) -> list[Any]:
+def read(reader: CommitLogReader, log: Path, *, start: int = 0, limit: int = WHOLE, **more: bool) -> list[Any]:
     return list(reader.read(log, int(log.stem.split("-")[2]), start=start, limit=limit, **more))
 
 
-def made(relation: Relation, item: Read) -> pa.Table:
+def made(relation: Relation, item: ReadEvents) -> pa.Table:
     if isinstance(item.content, DecodedRows):
         item.content.table.validate(full=True)
         return item.content.table
@@ -76,7 +76,7 @@ def made(relation: Relation, item: Read) -> pa.Table:
 
 
 @pytest.mark.slow
-def test_rows_are_what_the_lines_say(reader: Reader, take: Take, capture: Path, relations: list[Relation]) -> None:
+def test_rows_are_what_the_lines_say(reader: CommitLogReader, take: Take, capture: Path, relations: list[Relation]) -> None:
     take(plans=[ColumnPlan(relation, "10.0.0.1") for relation in relations])
     by_lines, by_rows = [read(reader, log_of(capture, CAPTURED), limit=SOME, as_lines=is_so) for is_so in (True, False)]
     assert len(by_rows) * 20 < len(by_lines)
@@ -90,7 +90,7 @@ def test_rows_are_what_the_lines_say(reader: Reader, take: Take, capture: Path, 
         assert list(map(repr, rows.to_pylist())) == list(map(repr, lines.to_pylist()))
 
 
-def test_a_segment_is_read_in_parts_of_any_size(reader: Reader, take: Take, capture: Path) -> None:
+def test_a_segment_is_read_in_parts_of_any_size(reader: CommitLogReader, take: Take, capture: Path) -> None:
     take()
     log = log_of(capture, CAPTURED)
     whole = read(reader, log)
@@ -101,7 +101,7 @@ def test_a_segment_is_read_in_parts_of_any_size(reader: Reader, take: Take, capt
     assert len(parts) > 400
 
 
-def test_a_table_that_is_in_no_schema_stops_it(reader: Reader, capture: Path) -> None:
+def test_a_table_that_is_in_no_schema_stops_it(reader: CommitLogReader, capture: Path) -> None:
     schema = schema_of_text((capture / "schema.cql").read_text(), "schema.cql")
     orders, typed, sales = (schema.table(name) for name in TABLES)
     assert orders is not None
@@ -118,7 +118,7 @@ def test_a_table_that_is_in_no_schema_stops_it(reader: Reader, capture: Path) ->
 
 
 def test_a_mutation_whose_checksum_is_wrong_is_passed_over_when_asked(
-    reader: Reader, take: Take, capture: Path, tmp_path: Path
+    reader: CommitLogReader, take: Take, capture: Path, tmp_path: Path
 ) -> None:
     take()
     log = copy(log_of(capture, CAPTURED), tmp_path, 77)
@@ -132,14 +132,14 @@ def test_a_mutation_whose_checksum_is_wrong_is_passed_over_when_asked(
     assert whole[99].position <= ended.position < bad.position
     assert events == whole[:100]
     found = read(reader, log, start=ended.position, limit=WHOLE, passes_over=True)
-    assert [type(item) for item in found[:2]] == [Bad, Read]
-    assert [item for item in found if isinstance(item, Read)] == whole[101:-1]
+    assert [type(item) for item in found[:2]] == [Bad, ReadEvents]
+    assert [item for item in found if isinstance(item, ReadEvents)] == whole[101:-1]
     content[30] ^= 1  # the header's checksum
     log.write_bytes(content)
     assert [item.why for item in read(reader, log, passes_over=True)] == ["corrupt"]
 
 
-def test_a_mutation_of_an_older_schema_than_the_readers_is_whole(reader: Reader, capture: Path) -> None:
+def test_a_mutation_of_an_older_schema_than_the_readers_is_whole(reader: CommitLogReader, capture: Path) -> None:
     text = (capture / "schema.cql").read_text()
     schema = schema_of_text(text.replace('"v" int, ', ""), "schema.cql")  # as before an ALTER … ADD v
     orders = schema.table(ORDERS)
@@ -152,7 +152,7 @@ def test_a_mutation_of_an_older_schema_than_the_readers_is_whole(reader: Reader,
 def test_a_reader_that_is_gone_says_so_and_starts_again(lib: Path, capture: Path, tmp_path: Path) -> None:
     from cdc_views.errors import TransientError
 
-    single = Reader(Options(cassandra_lib=lib, work_folder=tmp_path), "10.0.0.1", Said())
+    single = CommitLogReader(CassandraOptions(cassandra_lib=lib, work_folder=tmp_path), "10.0.0.1", Said())
     single.start()
     assert single._process is not None
     single._process.kill()

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cdc_producers.cassandra.lists import ListRow, OldLists, created, lists_of
-from cdc_producers.cassandra.snapshot_events import EventWriter, Moment, replaced_list
+from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter, replaced_list
 from cdc_producers.cassandra.snapshot_query import Selected, Selection
 from test_cassandra_snapshot import NOW, a_row, number, several, table
 
@@ -111,7 +111,7 @@ def test_what_is_found_while_a_row_is_read_again_waits_on(tmp_path: Path) -> Non
 
 def test_a_table_whose_log_has_everything_is_not_looked_at(tmp_path: Path) -> None:
     made = old(tmp_path, 0)
-    assert (made.newest(NAME), made.is_told(NAME)) == (0, True)
+    assert (made.newest(NAME), made.is_known(NAME)) == (0, True)
     other = OldLists(tmp_path)
     other.tell(NAME, SINCE)
     before = made.version
@@ -138,7 +138,7 @@ def test_lists_of_a_snapshot_taken_again_replace_those_of_the_first() -> None:
     def snapshot(since: int, lacks_from: int | None, *values: bytes) -> bytes:
         times, left = several(*[number(50)] * len(values)), several(*[None] * len(values))
         row = a_row(v=(b"v", number(7), None), l=(several(*values), times, left))
-        writer = EventWriter(selection, "snapshot", 1, since, lacks_from=lacks_from)
+        writer = SnapshotEventWriter(selection, "snapshot", 1, since, lacks_from=lacks_from)
         return writer.event([row], Moment(NOW), number=1, with_static=True)
 
     found = facts(snapshot(200, 150, b"a", b"c"), snapshot(100, None, b"a", b"b", b"c"))
@@ -149,12 +149,16 @@ def test_a_late_element_shows_once_the_row_was_read_again() -> None:
     """The snapshot hides it, as it hides what the log has of its own elements; the reading after it tells it."""
     selection = Selection.of(table(), tells_elements=True)
     first = a_row(v=(b"v", number(7), None), l=(several(b"a"), several(number(50)), several(None)))
-    snapshot = EventWriter(selection, "snapshot", 1, 100).event([first], Moment(NOW), number=1, with_static=True)
+    snapshot = SnapshotEventWriter(selection, "snapshot", 1, 100).event([first], Moment(NOW), number=1, with_static=True)
     late, young = event(element(40, "late", APPENDED)), event(element(900, "young", "5a659060-e626-11f1-a401-5328f2f67643"))
     assert latest_rows(table(), facts(snapshot, late), now=NOW)[0]["l"] == ("a",)
     lists = [column for column in table().columns if column.name in lists_of(table())]
     again: tuple[bytes | None, ...] = (None, several(b"a", b"late"), several(number(50), number(40)), several(None, None))
-    cells = ",".join(text for column in lists for text in replaced_list(Selected(column, 1, True), again, 500, Moment(NOW)))
+    cells = ",".join(
+        text for column in lists for text in replaced_list(Selected(column, 1, has_times=True), again, 500, Moment(NOW))
+    )
     assert latest_rows(table(), facts(event(cells), young, late, snapshot), now=NOW)[0]["l"] == ("a", "late", "young")
-    gone = ",".join(text for column in lists for text in replaced_list(Selected(column, 1, True), None, 600, Moment(NOW)))
+    gone = ",".join(
+        text for column in lists for text in replaced_list(Selected(column, 1, has_times=True), None, 600, Moment(NOW))
+    )
     assert latest_rows(table(), facts(event(cells), event(gone), late, snapshot), now=NOW)[0]["l"] is None

@@ -9,16 +9,18 @@ from uuid import UUID
 import fsspec
 import pytest
 from captured import Said
+from cdc_producers.cassandra import PRODUCER
 from cdc_producers.cassandra.after import AfterLanding, set_aside
 from cdc_producers.cassandra.node import NodeFacts
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
-from cdc_producers.cassandra.options import After, FollowSchema, Options
+from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
 from cdc_producers.cassandra.schema_file import changes, check, follow
 from cdc_producers.cassandra.segments import index_of
 from cdc_producers.cassandra.source import CassandraSource
 from cdc_producers.metrics import Health, Metrics
 
 from cdc_views.errors import UsageError
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas import read_schema
 from cdc_views.schemas.cql.reader import read_cql
@@ -181,7 +183,7 @@ def test_a_landed_segment_is_deleted_or_kept(tmp_path: Path, after: After) -> No
     made.run()
     assert path.exists() is index_of(path).exists() is (after is After.KEEP)
     # what is gone a snapshot has to bring
-    options = Options(work_folder=tmp_path / "work")
+    options = CassandraOptions(work_folder=tmp_path / "work")
     assert options.of_snapshot.passes_over_logged is (after is After.KEEP)
 
 
@@ -223,7 +225,7 @@ def test_a_copy_is_kept_of_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
-    source = CassandraSource({}, Options(), Said(), Metrics("cassandra"), Health())
+    source = CassandraSource({}, CassandraOptions(), Said(), Metrics("cassandra"), Health())
     facts = NodeFacts("host", "10.0.0.1", "", 0, True, True, "3.11.16")
     with pytest.raises(UsageError, match=r"is Cassandra 3\.11\.16: .* 4\.0 or newer was expected"):
         source._check(schema_of("1", [NODE], [], []), facts)
@@ -243,5 +245,5 @@ def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
 )
 def test_options_that_cannot_be_are_refused(given: dict[str, object], what: str) -> None:
     with pytest.raises(UsageError) as refused:
-        Options.of(given)
+        PRODUCER.chosen(ProducerProject(), given)
     assert what in str(refused.value)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cassandra")
 
-from cdc_producers.cassandra.snapshot_events import EventWriter, Moment
+from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import (
     FIRST_TOKEN,
     LAST_TOKEN,
     WHOLE,
-    Place,
+    RingPosition,
     TokenRange,
     place_of,
     position_of,
@@ -38,21 +38,21 @@ from cdc_views.rules.oracle import latest_rows
 from cdc_views.schemas.cql.reader import read_cql
 
 TOKENS = st.integers(FIRST_TOKEN, LAST_TOKEN)
-PLACES = st.builds(Place, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))
+PLACES = st.builds(RingPosition, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))
 NOW = 1_790_000_000
 DDL = """CREATE TYPE ks.u (x int, y text);
 CREATE TABLE ks.t (k int, c int, st int static, v text, l list<text>, m map<text, int>, u u, PRIMARY KEY (k, c));"""
 
 
 @given(PLACES)
-def test_a_position_says_where_it_was(place: Place) -> None:
+def test_a_position_says_where_it_was(place: RingPosition) -> None:
     assert place_of(position_of(place)) == place
     assert position_of(place) < WHOLE or place.token == LAST_TOKEN
     assert all(0 <= part < 1 << 63 for part in position_of(place))
 
 
 @given(PLACES, PLACES)
-def test_positions_ascend_as_places_do(one: Place, other: Place) -> None:
+def test_positions_ascend_as_places_do(one: RingPosition, other: RingPosition) -> None:
     assert (position_of(one) < position_of(other)) == (one < other)
 
 
@@ -68,7 +68,7 @@ def test_every_token_is_read_by_one_node(owners: list[tuple[int, str]]) -> None:
 def test_what_remains_begins_at_the_partition_it_was_at(parts: int, token: int) -> None:
     cut = list(split(whole_ring(), parts))
     assert [cut[0].after, cut[-1].through] == [FIRST_TOKEN, LAST_TOKEN]
-    left = remaining(cut, Place(token))
+    left = remaining(cut, RingPosition(token))
     assert left[0].after == max(token - 1, FIRST_TOKEN)
     assert all(one.through == other.after for one, other in pairwise([*left, TokenRange(LAST_TOKEN, LAST_TOKEN)]))
 
@@ -108,7 +108,7 @@ def facts(
     *rows: RawRow, log_since: int = 100, tells_elements: bool = True, marks_rows: bool = True, lacks_from: int | None = None
 ) -> list[Fact]:
     selection = Selection.of(table(), tells_elements=tells_elements)
-    writer = EventWriter(selection, "snapshot", 1, log_since, marks_rows, lacks_from)
+    writer = SnapshotEventWriter(selection, "snapshot", 1, log_since, marks_rows, lacks_from)
     text = writer.event(rows, Moment(NOW), number=1, with_static=True).decode()
     return CassandraMutation().decode(SourceLine(text, 1), table())
 

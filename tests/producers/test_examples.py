@@ -55,11 +55,7 @@ def scripts() -> set[str]:
 
 
 def known_options(source: str) -> set[str]:
-    if source == "http":
-        from cdc_producers.http.options import parser
-
-        return {name for action in parser()._actions for name in action.option_strings} | {"--project"}
-    command = typer.main.get_command(app).commands["produce"].commands[source]  # type: ignore[attr-defined]
+    command = typer.main.get_command(app).commands["produce"].get_command(None, source)  # type: ignore[attr-defined]
     return {name for parameter in command.params for name in parameter.opts}
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_producers.kafka import PRODUCER
 from cdc_producers.kafka.avro import codec
 from cdc_producers.kafka.messages import LineWriter
-from cdc_producers.kafka.options import Options
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.topics import matched
 from hypothesis import given
@@ -24,6 +24,7 @@ from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine, order_key
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.key_value.format import KeyValue
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 from cdc_views.schemas import read_schema
@@ -288,4 +289,4 @@ class TestSettings:
     @pytest.mark.parametrize("bad", [{"begins": "now"}, {"key_format": "json"}, {"group": ""}, {"heartbeat_seconds": 0}])
     def test_options_that_cannot_be_are_refused(self, bad: dict[str, Any]) -> None:
         with pytest.raises(UsageError):
-            Options.of(bad)
+            PRODUCER.chosen(ProducerProject(), bad)

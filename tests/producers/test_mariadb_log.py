@@ -17,7 +17,7 @@ from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, has_checksums, read_event
 from cdc_producers.mariadb.gtids import Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTables
-from cdc_producers.mariadb.transactions import Transactions
+from cdc_producers.mariadb.transactions import MariaDbTransactions
 from cdc_producers.source import Emitted, LostError
 from mariadb_tables import DDL, canonical
 
@@ -79,7 +79,9 @@ class Reader:
         targets = {name: Target(name) for name in tables or (TYPES, KEYS)}
         logged = LoggedTables(targets, COLLATIONS, lambda name: {}, self._reread, self.log)
         begins = {name: Mark.after(start, epoch=0) for name in targets}
-        self.transactions = Transactions(targets, starts or begins, 0, start, "name:0", logged, self.log, self.handed_on.append)
+        self.transactions = MariaDbTransactions(
+            targets, starts or begins, 0, start, "name:0", logged, self.log, self.handed_on.append
+        )
 
     @property
     def items(self) -> list[Emitted]:

@@ -7,15 +7,15 @@ from typing import Any
 import pymysql
 import pytest
 from captured import Said
-from cdc_producers.mariadb import catalog, connections
+from cdc_producers.mariadb import PRODUCER, catalog, connections
 from cdc_producers.mariadb.catalog import check_filters, check_table, read_server, read_table, warn_of_cascades
 from cdc_producers.mariadb.connections import Access, connect, translated
-from cdc_producers.mariadb.options import Options
 from cdc_producers.mariadb.snapshot import read_rows
 from cdc_producers.mariadb.stream import BinlogStream
 from services.mariadb import MariaDb
 
 from cdc_views.errors import TransientError, UnsupportedError, UsageError
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 
@@ -216,7 +216,7 @@ def test_mysql_is_refused_by_name() -> None:
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Options.of(options)
+        PRODUCER.chosen(ProducerProject(), options)
 
 
 @pytest.mark.parametrize(

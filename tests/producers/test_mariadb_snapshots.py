@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from captured import Said
-from cdc_producers.mariadb import snapshotting
-from cdc_producers.mariadb.catalog import SourceColumn, SourceTable
+from cdc_producers.mariadb import snapshots
+from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.gtids import Gtid, Mark
-from cdc_producers.mariadb.options import Options
-from cdc_producers.mariadb.snapshot import Snapshot
-from cdc_producers.mariadb.snapshotting import Snapshots
+from cdc_producers.mariadb.options import MariaDbOptions
+from cdc_producers.mariadb.snapshot import ConsistentSnapshot
+from cdc_producers.mariadb.snapshots import MariaDbSnapshots
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emitted
@@ -23,11 +23,11 @@ from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 
 SCHEMA = TableSchema("shop", "a", (Column("id", Scalar(Kind.INT), Role.PARTITION), Column("v", Scalar(Kind.TEXT))))
-COLUMNS = (SourceColumn("id", "int", "int(11)"), SourceColumn("v", "text", "text"))
-KEYED = SourceTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
-TEXT_KEYED = SourceTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
+COLUMNS = (MariaDbColumn("id", "int", "int(11)"), MariaDbColumn("v", "text", "text"))
+KEYED = MariaDbTable("shop", "a", "InnoDB", COLUMNS, ("id",), (frozenset({"id"}),), 3)
+TEXT_KEYED = MariaDbTable("shop", "a", "InnoDB", COLUMNS, ("v",), (frozenset({"v"}),), 3)
 ROWS = {-5: ["-5", '"a"'], 7: ["7", '"b"'], 9: ["9", '"c"']}
-SNAPSHOT = Snapshot(None, "binlog.000007", 4242, Gtid(0, 1, 99))
+SNAPSHOT = ConsistentSnapshot(None, "binlog.000007", 4242, Gtid(0, 1, 99))
 
 
 class Lander:
@@ -57,21 +57,21 @@ class Target:
 
 
 def snapshot_of(
-    target: Target, table: SourceTable, monkeypatch: pytest.MonkeyPatch, *, epoch: int = 0, stop_after: int = 99
+    target: Target, table: MariaDbTable, monkeypatch: pytest.MonkeyPatch, *, epoch: int = 0, stop_after: int = 99
 ) -> list[Emitted]:
     """What a snapshot of the table emits."""
     items: list[Emitted] = []
     stop = Event()
 
-    def read_rows(connection: Any, table: SourceTable, *, after: int | None, nulls_zero_dates: bool) -> Any:
+    def read_rows(connection: Any, table: MariaDbTable, *, after: int | None, nulls_zero_dates: bool) -> Any:
         for key, row in ROWS.items():
             if after is None or key > after:
                 if len(items) >= stop_after:
                     stop.set()
                 yield row
 
-    monkeypatch.setattr(snapshotting, "read_rows", read_rows)
-    made = Snapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    monkeypatch.setattr(snapshots, "read_rows", read_rows)
+    made = MariaDbSnapshots({"shop.a": target}, {"shop.a": table}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
     made.read("shop.a", SNAPSHOT, epoch=epoch, emit=items.append, stop=stop)
     return items
 
@@ -85,7 +85,7 @@ def test_rows_stand_at_the_snapshots_gtid_and_the_last_item_says_that_it_is_whol
     assert orders(items) == [[0, 99, 0]] * 3
     assert [item.position for item in items] == sorted({item.position for item in items})
     whole = {"n:0:snapshot": items[-1].position}
-    made = Snapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", Options(), Said(), Metrics("mariadb"))
+    made = MariaDbSnapshots({"shop.a": Target()}, {"shop.a": KEYED}, "n:0:snapshot", MariaDbOptions(), Said(), Metrics("mariadb"))
     made.targets["shop.a"].positions = whole
     assert made.wanted({"shop.a": Mark(0, 100, 1)}) == []
     assert made.wanted({"shop.a": Mark(1, 100, 1)}) == ["shop.a"]
@@ -122,7 +122,7 @@ def test_a_table_begins_where_it_has_landed_and_an_epoch_where_the_server_is(
     landed: Mark | None, again: bool, expected: Mark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = Target() if landed is None else Target(n_0=landed.position)
-    source = MariaDbSource({"shop.a": target}, Options(snapshots_again=again), Said(), Metrics("mariadb"))
+    source = MariaDbSource({"shop.a": target}, MariaDbOptions(snapshots_again=again), Said(), Metrics("mariadb"))
     monkeypatch.setattr(source, "_current", lambda connection: {0: Gtid(0, 1, 50)})
     items: list[Emitted] = []
     for _ in range(2):  # a second attempt of the same run goes on, whether or not the first one's mark has landed

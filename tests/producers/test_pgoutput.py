@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from captured import DATA, Said, Target, emitted, handed_on, messages, payloads
 from cdc_producers.postgres import transactions
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, Reader, Relation, Truncate, Update
+from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, PgOutputReader, Relation, Truncate, Update
 from cdc_producers.source import Emitted
 
 from cdc_views.errors import EngineError, MalformedEventError
@@ -49,10 +49,10 @@ def test_what_stays_out_of_line_is_unchanged_and_a_changed_key_has_its_old_one()
 
 
 def test_bytes_that_are_cut_are_told_and_never_read_as_something_else() -> None:
-    reader = Reader()
+    reader = PgOutputReader()
     for payload in payloads():
         if payload[:1] in b"IUDT":
-            other = Reader()
+            other = PgOutputReader()
             other._relations = dict(reader._relations)
             with pytest.raises(EngineError, match="is not as protocol version 1 has it"):
                 other.read(payload[:-1])

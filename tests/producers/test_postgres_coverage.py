@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.catalog import SourceColumn, SourceTable
+from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable
 from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, needed
 from deltalake import write_deltalake
 
@@ -19,8 +19,8 @@ from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 from cdc_views.storage.relation import RawTable, Relation
 
-COLUMNS = tuple(SourceColumn(number, name, 25, -1) for number, name in ((1, "id"), (3, "v"), (4, "w")))
-TABLE = SourceTable(16_400, "public", "t", COLUMNS, ("id",), frozenset({"id"}), 10)
+COLUMNS = tuple(PostgresColumn(number, name, 25, -1) for number, name in ((1, "id"), (3, "v"), (4, "w")))
+TABLE = PostgresTable(16_400, "public", "t", COLUMNS, ("id",), frozenset({"id"}), 10)
 KNOWN = {"id", "v", "w"}
 READ, PART = Position(100, WHOLE), Position(100, 7)
 

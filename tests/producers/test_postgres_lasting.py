@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg2
+import psycopg
 import pytest
 from captured import Said
 from cdc_producers.postgres.catalog import read_table
@@ -122,7 +122,7 @@ def test_a_standby_is_refused_by_name() -> None:
 def test_a_server_that_goes_away_is_waited_for() -> None:
     def fails() -> None:
         with postgres_errors("asking"):
-            raise psycopg2.OperationalError("server closed the connection unexpectedly")
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with pytest.raises(TransientError, match="PostgreSQL is away, asking"):
         fails()

@@ -12,10 +12,10 @@ from captured import Said
 from cdc_producers.postgres.catalog import LeftOutError, Types, check_key, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.coverage import Landed
-from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.tables import Tables
-from psycopg2.errors import ObjectNotInPrerequisiteState
+from psycopg.errors import ObjectNotInPrerequisiteState
 from services.postgres import Postgres
 
 from cdc_views.errors import UsageError
@@ -52,7 +52,7 @@ def tables_of(folder: Path, columns: str) -> tuple[Tables, Said]:
     targets: Any = {"public.b": SimpleNamespace(schema=read_schema(folder / "schema.sql", table="b", keyspace="public"))}
     snapshots: Any = SimpleNamespace(landed=lambda _: Landed(None, None))
     nothing: Any = None
-    return Tables(targets, Options(publication="ours"), log, nothing, snapshots, nothing), log
+    return Tables(targets, PostgresOptions(publication="ours"), log, nothing, snapshots, nothing), log
 
 
 def ensured(connection: Any, *names: str) -> None:

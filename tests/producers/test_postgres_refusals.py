@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 from captured import Said
+from cdc_producers.postgres import PRODUCER
 from cdc_producers.postgres.catalog import check_key, read_table
 from cdc_producers.postgres.connections import connect
-from cdc_producers.postgres.options import Options
 from cdc_producers.postgres.publications import ensure_publications
 from cdc_producers.postgres.replication import ReplicationStream
+from cdc_producers.postgres.slot_watcher import SlotWatcher
 from cdc_producers.postgres.slots import Slot, find_slot
-from cdc_producers.postgres.watching import Watch
 from services.postgres import Postgres
 
 from cdc_views.errors import TransientError, UsageError
+from cdc_views.landing.targets import ProducerProject
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, Scalar
 
@@ -104,7 +105,7 @@ def test_a_slot_of_another_plugin_is_refused(connection: Any, postgres: Postgres
 
 def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
     log = Said()
-    watch = Watch("ours", 10 << 20, log)
+    watch = SlotWatcher("ours", 10 << 20, log)
     for held, safe in ((1 << 20, None), (11 << 20, None), (12 << 20, None), (1 << 20, None), (1 << 20, 5 << 20)):
         watch.look(Slot(confirmed=3, held_bytes=held, written=10, is_lost=False, safe_bytes=safe, active_process=1))
     assert [line[:60] for line in log.lines] == [
@@ -126,4 +127,4 @@ def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
 )
 def test_options_that_cannot_be_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Options.of(options)
+        PRODUCER.chosen(ProducerProject(), options)

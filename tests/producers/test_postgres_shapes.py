@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.catalog import SourceColumn, SourceTable, Storage
+from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
 from cdc_producers.postgres.shapes import Difference, Shapes
 from cdc_producers.source import Emitted
 from command_line import CommandLine
@@ -22,14 +22,14 @@ from cdc_views.errors import UsageError
 
 PARTS = tuple(Storage(number, f"public.p{number}", f"public.p{number}", number, False, frozenset({"id"}), 7) for number in (1, 2))
 ALL_REWRITTEN = tuple(replace(part, file=9, is_fresh=True) for part in PARTS)
-COLUMNS = (SourceColumn(1, "id", 23, -1, 7), SourceColumn(2, "v", 25, -1, 7))
-TABLE = SourceTable(
+COLUMNS = (PostgresColumn(1, "id", 23, -1, 7), PostgresColumn(2, "v", 25, -1, 7))
+TABLE = PostgresTable(
     9, "public", "p", COLUMNS, ("id",), frozenset({"id"}), 0, is_partitioned=True, storages=PARTS
 )  # fmt: skip
 PLAIN = replace(TABLE, is_partitioned=False, storages=(replace(PARTS[0], number=9, attached=0),))
 
 
-def columns(**changes: Any) -> tuple[SourceColumn, ...]:
+def columns(**changes: Any) -> tuple[PostgresColumn, ...]:
     return (COLUMNS[0], replace(COLUMNS[1], **changes))
 
 
@@ -37,7 +37,7 @@ def part(**changes: Any) -> tuple[Storage, ...]:
     return (PARTS[0], replace(PARTS[1], **changes))
 
 
-def noted(table: SourceTable) -> Any:
+def noted(table: PostgresTable) -> Any:
     """Targets that have landed what is noted of a table."""
     targets: Any = {"p": Table()}
     items: list[Emitted] = []
@@ -80,7 +80,7 @@ def noted(table: SourceTable) -> Any:
 )
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_what_differs_shows_while_it_runs_and_after_a_restart(
-    table: SourceTable, now: dict[str, Any], found: Difference, is_restarted: bool
+    table: PostgresTable, now: dict[str, Any], found: Difference, is_restarted: bool
 ) -> None:
     targets = noted(table)
     shapes = Shapes("s", targets)

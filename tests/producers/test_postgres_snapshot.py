@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.catalog import SourceTable, read_table
+from cdc_producers.postgres.catalog import PostgresTable, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.slots import exported_snapshot
 from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
@@ -22,7 +22,7 @@ NAMES = ("k%s", 'K "2', "v%%")
 
 
 @pytest.fixture
-def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, SourceTable]]:
+def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, PostgresTable]]:
     for name, value in postgres.environment.items():
         monkeypatch.setenv(name, value)
     postgres.sql(DDL)
@@ -35,7 +35,7 @@ def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 3, 7, 100])
-def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
     found = list(read_rows(connection, Part(table, NAMES), chunk_rows=chunk_rows))
     assert [row[:2] for row in found] == [(k, str(i)) for k in ("", "B", "a", "b%") for i in range(1, 8)]
@@ -43,7 +43,7 @@ def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, Source
 
 
 @pytest.mark.parametrize("chunk_rows", [2, 100])
-def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, SourceTable], chunk_rows: int) -> None:
+def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
     rest = list(read_rows(connection, Part(table, NAMES[:2], after=("a", "6")), chunk_rows=chunk_rows))
     assert rest == [("a", "7"), *(("b%", str(i)) for i in range(1, 8))]
@@ -53,8 +53,27 @@ def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, SourceTable]
     ]  # fmt: skip
 
 
-def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_nothing(opened: tuple[Any, SourceTable]) -> None:
+def test_the_last_key_is_the_servers_to_say_and_one_that_is_gone_counts_for_nothing(opened: tuple[Any, PostgresTable]) -> None:
     connection, table = opened
     assert greatest(connection, table, [("a", "1"), ("B", "7"), ("zz", "1"), ("", "2")]) == ("a", "1")
     assert greatest(connection, table, [("zz", "1")]) is None
     assert greatest(connection, table, []) is None
+
+
+def test_values_are_as_the_server_prints_them(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in postgres.environment.items():
+        monkeypatch.setenv(name, value)
+    texts = ["", "\\N", "\\", "a\tb\nc\rd\be\ff\vg", "\\x41", "\\.", "☃ %s"]
+    postgres.sql('CREATE TABLE public.t (id int PRIMARY KEY, "v" text, n numeric, a text[], w timestamptz)')
+    for number, text in enumerate(texts):
+        postgres.sql("INSERT INTO public.t VALUES (%s, %s, 1.10, ARRAY[%s, NULL], '2026-01-01 00:00+01')", (number, text, text))
+    postgres.sql("INSERT INTO public.t (id) VALUES (99)")
+    connection = connect()
+    table = read_table(connection, "public.t")
+    connection.close()
+    with exported_snapshot("ours", is_temporary=True) as snapshot, reading(snapshot) as made:
+        *found, last = read_rows(made, Part(table, ("id", "v", "n", "w")))
+        assert found == [(str(i), text, "1.10", "2025-12-31 23:00:00+00") for i, text in enumerate(texts)]
+        assert last == ("99", None, None, None)
+        arrays = [row[1] for row in read_rows(made, Part(table, ("id", "a")))]
+    assert arrays == [row[0] for row in postgres.sql("SELECT a::text FROM public.t ORDER BY id")]

@@ -12,9 +12,9 @@ from captured import Said
 from cdc_producers.postgres.connections import connect, lsn_number
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Commit, Message
+from cdc_producers.postgres.slot_watcher import SlotWatcher
 from cdc_producers.postgres.slots import check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
-from cdc_producers.postgres.watching import Watch
 from producing import eventually
 from services.postgres import Postgres
 
@@ -144,7 +144,7 @@ def test_a_slot_that_somebody_reads_is_waited_for(server: Postgres, stream: Slot
 
 
 def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgres) -> None:
-    watch = Watch(SLOT, 1 << 30, Said(), echo_seconds=0.05)
+    watch = SlotWatcher(SLOT, 1 << 30, Said(), echo_seconds=0.05)
     made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
     made.open()
     try:

@@ -11,6 +11,7 @@ import pytest
 from captured import Said
 from cdc_producers.metrics import Metrics
 from cdc_producers.reports import Reports, reporting
+from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
 from sentry_sdk.transport import Transport
 from test_runtime import BATCHES, Memory, Target, emitted
@@ -110,7 +111,7 @@ def test_a_producer_reports_troubles_quarantine_and_its_end(
     tmp_path: Any, caught: Caught, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdc_producers.runtime.reporting", lambda source, _: reporting(source, ENVIRONMENT, transport=caught))
-    monkeypatch.setattr("cdc_producers.runtime._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("cdc_producers.runtime.pauses", lambda: pauses(first=0.01))
     log = [emitted(1), emitted(2, content=b"{Ann Private"), emitted(3), emitted(4)]
     source = Memory(log, troubles=[TransientError("the server is away")])
     order = ProducerOrder([Target(raw_table(tmp_path))], Said(), Event(), listen=None, exits_on_error=True)

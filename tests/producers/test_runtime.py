@@ -15,8 +15,9 @@ import pytest
 from captured import Said
 from cdc_producers.metrics import Metrics
 from cdc_producers.queue import BoundedQueue, Limits
+from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
-from cdc_producers.source import Emit, Emitted, Standing, StoppedError
+from cdc_producers.source import Emit, Emitted, SourceStatus, StoppedError
 from tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
@@ -80,8 +81,8 @@ class Memory:
         assert isinstance(token, int)
         self.confirmed = token
 
-    def standing(self) -> Standing:
-        return Standing(str(self.confirmed), 0, 0, time.time())
+    def status(self) -> SourceStatus:
+        return SourceStatus(str(self.confirmed), 0, 0, time.time())
 
     def close(self) -> None:
         pass
@@ -126,7 +127,7 @@ def test_a_target_that_is_away_is_waited_for(raw: RawTable, monkeypatch: pytest.
         real(*args, **options)
 
     monkeypatch.setattr(pipeline, "append", away)
-    monkeypatch.setattr("cdc_producers.runtime._FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("cdc_producers.runtime.pauses", lambda: pauses(first=0.05))
     source = Memory([emitted(i) for i in range(1, 11)])
     runtime(source, raw).run()
     assert landed_ids(raw) == list(range(1, 11))

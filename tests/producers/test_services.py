@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 
-import psycopg2
+import psycopg
 import pytest
 from producing import ROOT, eventually
 from services import __main__ as services
@@ -79,7 +79,7 @@ def test_a_real_one_is_up_until_it_is_stopped(tmp_path: Path, by_command: bool) 
         eventually(lambda: "1 up" in log.read_text(), within=60, what="up")
         given = dict(line[7:].split("=") for line in log.read_text().splitlines() if line.startswith("export "))
         port = given["PGPORT"].strip("'")
-        psycopg2.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres").close()
+        psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres").close()
         if by_command:
             again = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
             assert again.returncode == 2
@@ -89,8 +89,8 @@ def test_a_real_one_is_up_until_it_is_stopped(tmp_path: Path, by_command: bool) 
         else:
             running.send_signal(signal.SIGINT)
         assert running.wait(30) == 0
-        with pytest.raises(psycopg2.OperationalError):
-            psycopg2.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(f"host=127.0.0.1 port={port} user=postgres dbname=postgres")
         assert not (tmp_path / PID_FILE).exists()
     finally:
         if running.poll() is None:

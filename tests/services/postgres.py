@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg2
+import psycopg
 from cdc_views_spark.ivy import fetched
 from cdc_views_spark.session import cache_folder
 
@@ -66,9 +66,10 @@ class Postgres:
 
     def connect(self) -> Any:
         """A connection of its own transaction a statement, in UTC."""
-        connection = psycopg2.connect(host="127.0.0.1", port=self.port, user="postgres", dbname="postgres", connect_timeout=5)
-        connection.autocommit = True
-        return connection
+        return psycopg.connect(
+            host="127.0.0.1", port=self.port, user="postgres", dbname="postgres", connect_timeout=5, autocommit=True,
+            cursor_factory=psycopg.ClientCursor,
+        )  # fmt: skip
 
     def sql(self, text: str, values: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
         """Run statements; return the rows of the last one."""
@@ -76,6 +77,8 @@ class Postgres:
         try:
             with connection.cursor() as cursor:
                 cursor.execute(text, values)
+                while cursor.nextset():
+                    pass
                 return list(cursor.fetchall()) if cursor.description else []
         finally:
             connection.close()
@@ -90,7 +93,7 @@ class Postgres:
             lambda: self.connect().close(),
             log=self.folder / "log",
             within=_READY_WITHIN,
-            failure=psycopg2.OperationalError,
+            failure=psycopg.OperationalError,
             number=signal.SIGINT,  # its children end with it, and leave no shared memory
             **self.account.options(),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import json
 import os
@@ -13,17 +12,19 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
+from queue import Queue
+from threading import Event, Thread
 from typing import Any
 
-from cdc_producers.http.command import listening, make_receiver, make_server
-from cdc_producers.http.options import parsed
-from cdc_producers.http.receiver import Receiver
-from cdc_producers.reports import Reports
+import typer
+from cdc_producers.http import PRODUCER
+from cdc_producers.http.server import receive
 
-from cdc_views.cli.producing import receiving
+from cdc_views.cli.app import app
+from cdc_views.cli.producing import facts_of, targets_of
+from cdc_views.landing.targets import ProducerOrder
 
 DATA = Path(__file__).parents[1] / "data" / "debezium"
 USER, PASSWORD, SECRET = "dbz", "s3cret", "a secret of the tests, long enough"
@@ -95,31 +96,45 @@ class Client:
         return float(found[1]) if found else 0.0
 
 
-class Silent:
-    """A log that nobody reads."""
+@dataclass
+class Said:
+    """A log that is kept."""
+
+    messages: list[str] = field(default_factory=list)
 
     def info(self, message: str, **facts: Any) -> None:
-        """Say nothing."""
+        """Keep a message."""
+        self.messages.append(message)
 
     warning = info
 
 
 @contextmanager
-def in_thread(project: Path, *options: str) -> Iterator[tuple[Client, Receiver]]:
+def in_thread(project: Path, *options: str) -> Iterator[tuple[Client, Said]]:
     """A receiver in a thread of this process, stopped as by a signal."""
-    chosen = parsed(["--port", "0", *options])
-    receiver, door = make_receiver(chosen, receiving(project, options, Silent()), Reports("http"))
-    with listening(chosen.host, 0) as listener:
-        server = make_server(receiver, door, options=chosen)
-        thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
-        thread.start()
-        wait_for(lambda: server.started)
+    log, stop, ports, failures = Said(), Event(), Queue[int](), list[BaseException]()
+    targets = targets_of(project, (), format_name=None, log=log)
+    order = ProducerOrder(targets, log, stop, project=facts_of(project))
+    given = typer.main.get_command(app).commands["produce"].get_command(None, "http").make_context("http", list(options))  # type: ignore[attr-defined]
+    chosen = PRODUCER.chosen(order.project, {**given.params, "port": 0})
+
+    def run() -> None:
         try:
-            yield Client(listener.getsockname()[1]), receiver
-        finally:
-            server.stop()
-            thread.join(timeout=20)
-            assert not thread.is_alive()
+            receive(order, chosen, listens=ports.put)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    wait_for(lambda: failures or not ports.empty())
+    assert not failures, failures
+    try:
+        client = Client(ports.get())
+        yield client, log
+    finally:
+        stop.set()
+        thread.join(timeout=20)
+        assert not thread.is_alive()
 
 
 @contextmanager

@@ -134,10 +134,10 @@ def what_is_wrong(command: str) -> str:
     if words[0] not in known:
         return f"no command {words[0]!r}"
     named = known[words[0]]
-    if (inner := getattr(named, "commands", None)) is not None:
-        if words[1:2] and words[1] not in inner:
+    if getattr(named, "commands", None) is not None:
+        if words[1:2] and named.get_command(None, words[1]) is None:
             return f"{words[0]} has no command {words[1]!r}"
-        named = inner[words[1]] if words[1:2] else named
+        named = named.get_command(None, words[1]) if words[1:2] else named
     if named.context_settings.get("ignore_unknown_options"):
         return ""
     options = {name for parameter in named.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}

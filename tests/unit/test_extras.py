@@ -137,7 +137,7 @@ def test_a_module_of_our_own_that_is_missing_stays_a_bug() -> None:
 
 def test_a_package_that_is_there_and_does_not_load_says_why() -> None:
     with pytest.raises(MissingExtraError, match=r"which cannot be imported \(libpq\.so\.5"), needs("it", extra="producers"):
-        raise ImportError("libpq.so.5: cannot open shared object file", name="psycopg2")
+        raise ImportError("libpq.so.5: cannot open shared object file", name="psycopg")
 
 
 def test_the_error_is_an_import_error_and_a_usage_error() -> None:

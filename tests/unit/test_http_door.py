@@ -15,12 +15,13 @@ from typing import Any
 
 import jwt
 import pytest
-from cdc_producers.http.options import parser
+from cdc_producers.http.options import HttpOptions
 from strategies.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
 from tiny_project import CQL, event, landed_ids
 
 from cdc_views import Project
 from cdc_views.cli import main
+from cdc_views.landing.producers import options_of
 
 TABLE = "shop.orders"
 Claims = dict[str, Any]
@@ -239,13 +240,13 @@ class TestRequests:
     def test_nothing_secret_and_nothing_posted_is_logged_or_counted(
         self, project: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with caplog.at_level(logging.DEBUG), in_thread(project) as (client, _):
+        with caplog.at_level(logging.DEBUG), in_thread(project) as (client, log):
             client("/auth/authenticate", {"username": USER, "password": "a wrong one"})
             client.sign_in()
             client("/events", event(1, state="personal"))
             client("/events", '{"personal": 1')
             client(f"/station/{TABLE}/produce/single", event(1, state=["personal"]))  # type: ignore[arg-type]
-            said = caplog.text + client.get("/metrics").body + client.get("/healthz").body
+            said = caplog.text + "\n".join(log.messages) + client.get("/metrics").body + client.get("/healthz").body
             assert "a sign-in from 127.0.0.1 failed" in said
             for text in (PASSWORD, SECRET, client.token, "a wrong one", "personal"):
                 assert text not in said
@@ -259,7 +260,7 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
-            (["--port", "x"], "whole number"),
+            (["--port", "x"], "valid integer"),
             (["--prt", "1"], "--prt"),
             (["--hold-seconds", "0"], "number of seconds"),
             (["--no-auth", "--host", "0.0.0.0"], "others could post"),
@@ -305,9 +306,8 @@ class TestOptions:
             return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
 
         told = named((Path(__file__).parents[2] / "docs" / "http.md").read_text(encoding="utf-8"))
-        of_land = {"--table"}
-        mine = named(parser().format_help()) - {"--help"}
-        assert told - of_land == mine | {"--project"}
+        mine = {one.flag for one in options_of(HttpOptions).values()}
+        assert told == mine | {"--table", "--project", "--log-format"}
         assert named("`--prt 1`") - mine
 
     def test_an_unknown_producer_exits_2(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,3 @@ class Orders(ABC):
     def place(self) -> tuple[str, str]:
         """Street and postal code."""
         return f"{self.chance.randrange(99)} Main St", str(self.chance.randrange(10_000, 99_999))
-
-
-__all__ = ["Order", "Orders"]

@@ -149,6 +149,3 @@ def open_workload(address: str, chance: random.Random) -> CassandraOrders:
     if not hosts or not port.isdecimal():
         raise UsageError("--cassandra: HOST:PORT or HOST,HOST:PORT was expected, as 127.0.0.1:9042")
     return CassandraOrders([host.strip() for host in hosts.split(",")], int(port), chance)
-
-
-__all__ = ["DDL", "CassandraOrders", "open_workload"]

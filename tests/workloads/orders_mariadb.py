@@ -172,6 +172,3 @@ def open_workload(address: str, chance: random.Random) -> MariaDbOrders:
         raise UsageError(f"--mariadb is no such URL; mariadb://USER@HOST:PORT was expected, the password in {_PASSWORD}")
     password = url.password if url.password is not None else os.environ.get(_PASSWORD, "")
     return MariaDbOrders(Access(((host, port),), unquote(url.username or "root"), unquote(password)), chance)
-
-
-__all__ = ["DDL", "MariaDbOrders", "open_workload"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import psycopg2
-import psycopg2.extensions
+import psycopg
 from cdc_producers.postgres.connections import postgres_errors
+from psycopg import conninfo
 
 from cdc_views.errors import UsageError
 
@@ -103,12 +103,13 @@ class TodoList:
         with postgres_errors("making a change"):
             try:
                 if self._connection is None:
-                    self._connection = psycopg2.connect(self._address, application_name="cdc-views workload", connect_timeout=10)
-                    self._connection.autocommit = True
+                    self._connection = psycopg.connect(
+                        self._address, autocommit=True, application_name="cdc-views workload", connect_timeout=10
+                    )
                 with self._connection.cursor() as cursor:
                     cursor.execute(text, values)
                     return list(cursor.fetchall()) if cursor.description else []
-            except psycopg2.Error:
+            except psycopg.Error:
                 self.close()
                 raise
 
@@ -122,11 +123,8 @@ class TodoList:
 def open_workload(address: str, chance: random.Random) -> TodoList:
     """Return the workload; an empty address means libpq's variables."""
     try:
-        psycopg2.extensions.parse_dsn(address)
-    except psycopg2.ProgrammingError:
+        conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
         # its message would quote the DSN
         raise UsageError("--postgres is no connection string; postgresql://user@host/database was expected") from None
     return TodoList(address, chance)
-
-
-__all__ = ["DDL", "TodoList", "open_workload"]

@@ -117,6 +117,3 @@ def known_workloads() -> set[tuple[str, str]]:
     """Return (name, system) of each workload there is: the modules beside this one named so."""
     names = [module.name for module in pkgutil.iter_modules(import_module(_PACKAGE).__path__)]
     return {(name.partition("_")[0], name.partition("_")[2]) for name in names if "_" in name}
-
-
-__all__ = ["OpenWorkload", "Workload", "WorkloadOrder", "ddl_of", "known_workloads", "run_workload"]

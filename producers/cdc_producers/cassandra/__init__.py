@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
+from cdc_views.landing.producers import Producer
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.model.extras import needs
 
 
-def produce(order: ProducerOrder) -> None:
-    """Land the changes of a node's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
+def _run(order: ProducerOrder, options: CassandraOptions) -> None:
     with needs("`produce cassandra`", extra="producers"):
         from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
         from cdc_producers.cassandra.gaps import Gaps, Watched
@@ -17,17 +18,26 @@ def produce(order: ProducerOrder) -> None:
         from cdc_producers.metrics import Health, Metrics
         from cdc_producers.runtime import Runtime
         from cdc_producers.source import Source
-    from cdc_producers.cassandra.options import Options, Snapshot
 
     metrics, health = Metrics("cassandra"), Health()
     targets = {target.name: target for target in order.targets}
-    options = Options.of(order.options)
-    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is Snapshot.INITIAL)
+    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is SnapshotMode.INITIAL)
     watched = Watched(gaps, lists=OldLists(options.work_folder))
     snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress, watched=watched)
     source: Source = CassandraSource(targets, options, order.log, metrics, health, watched)
-    if options.snapshot is Snapshot.ONLY:
+    if options.snapshot is SnapshotMode.ONLY:
         source = SnapshotOnly(snapshot)
-    elif options.snapshot is Snapshot.INITIAL:
+    elif options.snapshot is SnapshotMode.INITIAL:
         source = SnapshotAndLog(snapshot, source, order.log, health)
     Runtime(source, order, metrics, health=health).run()
+
+
+PRODUCER = Producer(
+    _run,
+    CassandraOptions,
+    """Cassandra by its commit log (CDC): what one node was told, mutation by mutation, with every write time and deletion.
+
+    Run one beside each node. User and password come from CDC_VIEWS_CASSANDRA_USER and CDC_VIEWS_CASSANDRA_PASSWORD.
+    """,
+    raw_format="cassandra-mutation",
+)

@@ -8,8 +8,8 @@ from threading import Event, Thread
 
 from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.metrics import Health
-from cdc_producers.runtime import pauses
-from cdc_producers.source import Emit, LostError, Source, Standing, StoppedError
+from cdc_producers.retrying import pauses
+from cdc_producers.source import Emit, LostError, Source, SourceStatus, StoppedError
 from cdc_views.errors import EngineError
 from cdc_views.landing.targets import ProducerLog
 
@@ -89,9 +89,9 @@ class SnapshotAndLog:
         """See `Source.landed`."""
         self.log_source.landed(token)
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
-        return self.log_source.standing()
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
+        return self.log_source.status()
 
     def close(self) -> None:
         """See `Source.close`."""
@@ -115,13 +115,10 @@ class SnapshotOnly:
     def landed(self, token: object) -> None:
         """See `Source.landed`."""
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
-        return self.snapshot.standing()
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
+        return self.snapshot.status()
 
     def close(self) -> None:
         """See `Source.close`; what was read has landed by now."""
         self.snapshot.look()
-
-
-__all__ = ["SnapshotAndLog", "SnapshotOnly"]

@@ -78,8 +78,8 @@ class ColumnPlan:
         return {"struct": parts + [_column(column.type) for column in self._columns]}
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What Java is told: the layout and which column is where."""
+    def description(self) -> dict[str, Any]:
+        """What Java reads by: the layout, and which column is where."""
         columns = [
             {"name": c.name, "fields": [name for name, _ in c.type.fields] if isinstance(c.type, Udt) else []}
             for c in self._columns
@@ -125,10 +125,6 @@ class ColumnPlan:
         origin = [_constant(self.node, len(found)), _constant(str(segment), len(found)), positions.cast(pa.int64())]
         made["_origin"] = pa.StructArray.from_arrays(origin, ["node", "segment", "position"])
         return made
-
-
-def _field_names(kind: LogicalType) -> list[str]:
-    return [name for name, _ in kind.fields] if isinstance(kind, Udt) and kind.is_multicell else []
 
 
 def _leaf(kind: LogicalType) -> Layout:

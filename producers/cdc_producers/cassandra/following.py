@@ -12,7 +12,7 @@ from uuid import UUID
 
 from cdc_producers.cassandra.after import set_aside
 from cdc_producers.cassandra.node_schema import NodeTable
-from cdc_producers.cassandra.reader import Bad, Ended, Read, Reader
+from cdc_producers.cassandra.reader import Bad, CommitLogReader, Ended, ReadEvents
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
 from cdc_producers.source import Emit, Emitted, LostError
@@ -65,7 +65,7 @@ class Follower:
     names: Sequence[str]
     landed: Mapping[str, Position | None]
     stream: str
-    reader: Reader
+    reader: CommitLogReader
     schemas: Schemas
     push: Callable[[], None]
     restart: Callable[[], None]
@@ -147,10 +147,10 @@ class Follower:
         if ends and reached >= WHOLE:
             self._done.add(segment.id)
             self._tell_idle(segment, emit)
-            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, True)))
+            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, is_done=True)))
             return True
         if reached > start:
-            emit(Emitted(token=Landmark(segment.log, segment.id, reached, False)))
+            emit(Emitted(token=Landmark(segment.log, segment.id, reached, is_done=False)))
         return reached > start
 
     def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
@@ -188,7 +188,7 @@ class Follower:
     def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, as_lines: bool, emit: Emit) -> Ended:
         synced, names, stream, number = segment.synced, self.names, self.stream, segment.id
         for item in self.reader.read(segment.log, number, start=start, limit=limit, passes_over=passes_over, as_lines=as_lines):
-            if isinstance(item, Read):
+            if isinstance(item, ReadEvents):
                 name = names[item.table]
                 emit(Emitted(name, stream, Position(number, item.position), item.content, synced))
                 self._emitted[name] = number
@@ -284,9 +284,13 @@ class Follower:
         kept = set_aside(segment.log, self.aside)
         reason = f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; a copy is kept: {kept}"
         self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)
-        told = Ended(ended.position, reason=reason, at=WHOLE - 1)
+        skipped = Ended(ended.position, reason=reason, at=WHOLE - 1)
         for name in self.names:
-            emit(Emitted(name, self.stream, Position(segment.id, told.at), self._unreadable(name, segment, told), segment.synced))
+            emit(
+                Emitted(
+                    name, self.stream, Position(segment.id, skipped.at), self._unreadable(name, segment, skipped), segment.synced
+                )
+            )
         self._reached[segment.id] = WHOLE
 
     def _tell_idle(self, segment: Segment, emit: Emit) -> None:

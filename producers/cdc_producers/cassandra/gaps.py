@@ -76,7 +76,7 @@ class Gaps:
             found = json.loads((self.folder / _FILE).read_text("utf-8"))
         except (OSError, ValueError):
             found = {}
-        self._known = {name: _Known(**{**told, "logged": Logged(*told["logged"])}) for name, told in found.items()}
+        self._known = {name: _Known(**{**fields, "logged": Logged(*fields["logged"])}) for name, fields in found.items()}
         for name, known in self._known.items():
             if known.is_due:
                 self.health.set(_part(name), known.why)
@@ -88,12 +88,12 @@ class Gaps:
         like; in any other case nobody can tell whether CDC was off in between, and the snapshot is due.
         """
         with self._lock:
-            before = json.dumps(self._told)
+            before = json.dumps(self._stored)
             for name in names:
                 table = schema.table(name)
                 if table is not None and table.logged is not None:
                     self._look(name, table, table.logged, unseen)
-            if json.dumps(self._told) != before:
+            if json.dumps(self._stored) != before:
                 self._write()
 
     def _look(self, name: str, table: NodeTable, now: Logged, unseen: float) -> None:
@@ -184,12 +184,12 @@ class Gaps:
         return [name for name, known in list(self._known.items()) if known.is_due and name not in self._off]
 
     @property
-    def _told(self) -> dict[str, object]:
+    def _stored(self) -> dict[str, object]:
         return {name: asdict(known) for name, known in self._known.items()}
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / _FILE, json.dumps(self._told))
+        write_whole(self.folder / _FILE, json.dumps(self._stored))
 
 
 @dataclass
@@ -199,7 +199,7 @@ class Watched:
     Attributes:
         gaps: None: nothing is remembered, as without a node.
         aside: Tables that are set aside: their snapshot waits.
-        lists: What snapshots told of lists; None: nothing is remembered.
+        lists: What snapshots read of lists; None: nothing is remembered.
     """
 
     gaps: Gaps | None = None
@@ -225,6 +225,3 @@ class Watched:
 
 def _part(name: str) -> str:
     return f"log of {name}"
-
-
-__all__ = ["Gaps", "Watched"]

@@ -12,7 +12,7 @@ from cassandra.query import SimpleStatement
 from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
 from cdc_producers.cassandra.snapshot_events import Moment, replaced_list
 from cdc_producers.cassandra.snapshot_query import RawRow, Selected, quoted
-from cdc_producers.cassandra.snapshot_reading import SnapshotReader, asking
+from cdc_producers.cassandra.snapshot_reading import SnapshotReader, cassandra_errors
 from cdc_views.model.schema import Role, TableSchema
 from cdc_views.rules.codec.jsontext import quote
 
@@ -31,7 +31,7 @@ class ListReader:
         wanted = Role.REGULAR if key.row else Role.STATIC
         names = set(lists_of(self.table))
         columns = [column for column in self.table.columns if column.name in names and column.role is wanted]
-        chosen = [Selected(column, 1 + 3 * number, True) for number, column in enumerate(columns)]
+        chosen = [Selected(column, 1 + 3 * number, has_times=True) for number, column in enumerate(columns)]
         row, moment = self._read(key, chosen)
         until = moment.seconds * 1_000_000 - int(SETTLES_AFTER * 1_000_000)
         cells = [text for selected in chosen for text in replaced_list(selected, row, until, moment)]
@@ -45,7 +45,7 @@ class ListReader:
         text = self._select(key, chosen)
         for attempt in range(_REREADS):
             begun = time.time()
-            with asking(self.reader.options, f"reading lists of {self.table.full_name} again"):
+            with cassandra_errors(self.reader.options, f"reading lists of {self.table.full_name} again"):
                 rows = list(self.reader.session.execute(SimpleStatement(text)))
             took = (time.time() - begun) * 1000
             if not rows:
@@ -58,14 +58,11 @@ class ListReader:
     def _select(self, key: ListRow, chosen: Sequence[Selected]) -> str:
         names = [quoted(selected.column.name) for selected in chosen]
         parts = ["toUnixTimestamp(now())", *(f"{name}, WRITETIME({name}), TTL({name})" for name in names)]
-        told = json.loads(key.part) | (json.loads(key.row) if key.row else {})
-        where = " AND ".join(f"{quoted(name)} = fromJson({_literal(value)})" for name, value in told.items())
+        values = json.loads(key.part) | (json.loads(key.row) if key.row else {})
+        where = " AND ".join(f"{quoted(name)} = fromJson({_literal(value)})" for name, value in values.items())
         place = f"{quoted(self.table.keyspace)}.{quoted(self.table.name)}"
         return f"SELECT {', '.join(parts)} FROM {place} WHERE {where} LIMIT 1"
 
 
 def _literal(value: object) -> str:
     return "'" + json.dumps(value, ensure_ascii=False).replace("'", "''") + "'"
-
-
-__all__ = ["ListReader"]

@@ -75,7 +75,7 @@ class OldLists:
             self._since[name] = since
             self.version += 1
 
-    def is_told(self, name: str) -> bool:
+    def is_known(self, name: str) -> bool:
         """Whether it is known up to when snapshots told the table's lists."""
         self.since(name)
         return name in self._since
@@ -123,7 +123,7 @@ class OldLists:
                     found |= _older(name, part, until, row["deletion"])
                     continue
                 key = _text(row["clustering"]) if row["kind"] == "row" else ""
-                if _says_old(row, frozenset(lists), until.get(key, self._since.get(name, 0)), key in until):
+                if _says_old(row, frozenset(lists), until.get(key, self._since.get(name, 0)), was_replaced=key in until):
                     found.add(ListRow(name, part, key))
             had = base.execute("SELECT 1 FROM waiting LIMIT 1").fetchone()
             base.executemany("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?)", [(*key, time.time()) for key in found])
@@ -187,7 +187,7 @@ def _older(name: str, part: str, until: Mapping[str, int], deletion: Mapping[str
     return {ListRow(name, part, row) for row, limit in until.items() if deletion["written"] < limit}
 
 
-def _says_old(row: Mapping[str, object], lists: frozenset[str], limit: int, was_replaced: bool) -> bool:
+def _says_old(row: Mapping[str, object], lists: frozenset[str], limit: int, *, was_replaced: bool) -> bool:
     deletion = row.get("deletion")
     if was_replaced and isinstance(deletion, dict) and deletion["written"] < limit:
         return True
@@ -202,6 +202,3 @@ def _is_old(cell: Mapping[str, object], limit: int) -> bool:
         return bool(deletion["written"] < limit)
     written, path = cell["written"], cell["path"]
     return isinstance(written, int) and (written < limit or created(str(path)) < limit)
-
-
-__all__ = ["SETTLES_AFTER", "ListRow", "OldLists", "created", "lists_of"]

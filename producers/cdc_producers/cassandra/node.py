@@ -76,7 +76,7 @@ class Node:
 
     def facts(self) -> NodeFacts:
         """Return what the node says of itself; raises `TransientError` where it does not answer."""
-        with self._asking():
+        with self._errors():
             local = self._rows("SELECT host_id, broadcast_address, rpc_address, release_version FROM system.local")[0]
             found = {row["name"]: row["value"] or "" for row in self._settings()}
         return NodeFacts(
@@ -98,12 +98,12 @@ class Node:
 
     def schema_version(self) -> str:
         """Return what differs once anything in the schema has changed."""
-        with self._asking():
+        with self._errors():
             return str(self._rows("SELECT schema_version FROM system.local")[0]["schema_version"])
 
     def truncated(self) -> dict[UUID, Truncation]:
         """Return the last TRUNCATE of tables on this node, by table id."""
-        with self._asking():
+        with self._errors():
             found = self._rows("SELECT truncated_at FROM system.local")[0]["truncated_at"] or {}
         return {number: Truncation(*_TRUNCATION.unpack(record)) for number, record in found.items()}
 
@@ -112,7 +112,7 @@ class Node:
         wanted = sorted(set(keyspaces))
         while True:
             version = self.schema_version()
-            with self._asking():
+            with self._errors():
                 found = self._schema(version, wanted)
             if self.schema_version() == version:
                 return found
@@ -190,23 +190,25 @@ class Node:
         return self._session
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
             self.close()
             raise TransientError(
-                f"the node at {self.host}:{self.port} does not answer: {_told(error)}; is it up, are --host, --port, "
+                f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are --host, --port, "
                 f"{USER} right?"
             ) from error
 
 
-def _told(error: Exception) -> str:
-    if isinstance(error, OperationTimedOut) and not error.errors:
-        return "no answer in time"
+def message_of(error: Exception) -> str:
+    """Return what the driver says of the first host that it asked."""
+    first = error
     if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:
-        return str(next(iter(error.errors.values())))
-    return str(error) or type(error).__name__
+        first = next(iter(error.errors.values()))
+    if isinstance(first, OperationTimedOut) and not first.errors:
+        return "no answer in time"
+    return str(first) or type(first).__name__
 
 
 def _column(row: dict[str, Any]) -> NodeColumn:

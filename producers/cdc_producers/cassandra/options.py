@@ -1,4 +1,4 @@
-"""What the command line says of the Cassandra agent."""
+"""The options of `cdc-views produce cassandra`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from cdc_producers.cassandra.segments import has_let_go
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_views.errors import UsageError
+from cdc_views.landing.producers import option
+from cdc_views.landing.targets import ProducerProject
 
 
 class After(str, Enum):
@@ -28,7 +30,7 @@ class FollowSchema(str, Enum):
     WARN = "warn"
 
 
-class Snapshot(str, Enum):
+class SnapshotMode(str, Enum):
     """Whether rows from before the commit log are read."""
 
     INITIAL = "initial"
@@ -36,29 +38,48 @@ class Snapshot(str, Enum):
     NEVER = "never"
 
 
-_CHOICES: dict[str, type[Enum]] = {"after": After, "follow_schema": FollowSchema, "snapshot": Snapshot}
+def _work_folder(project: ProducerProject, given: Mapping[str, Any]) -> Path:
+    return project.folder / ".cdc-views" / f"cassandra-{given['host'].replace(':', '_')}-{given['port']}"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """See `cdc-views produce cassandra --help`."""
+class CassandraOptions:
+    """What is chosen of an agent."""
 
-    host: str = "127.0.0.1"
-    port: int = 9042
-    cdc_folder: Path | None = None
-    cassandra_lib: Path | None = None
-    cassandra_version: str = "5.0.9"
-    schema_file: Path | None = None
-    work_folder: Path = Path(".cdc-views/cassandra")
-    after: After = After.DELETE
-    archive: str = ""
-    follow_schema: FollowSchema = FollowSchema.APPEND
-    poll_seconds: float = 0.1
-    heap: str = "256m"
-    warns_at: float = 0.7
-    snapshot: Snapshot = Snapshot.INITIAL
-    snapshot_consistency: str = "LOCAL_QUORUM"
-    snapshot_rate: int = 0
+    host: str = option("--host", "127.0.0.1", "HOST", help="The node this agent stands beside.")
+    port: int = option("--port", 9042, "PORT", help="Its CQL port.")
+    cdc_folder: Path | None = option("--cdc-folder", None, "DIR", help="Its cdc_raw folder; default: as the node says.")
+    cassandra_lib: Path | None = option(
+        "--cassandra-lib", None, "DIR", help="Its lib folder; default: jars of --cassandra-version, fetched once."
+    )
+    cassandra_version: str = option(
+        "--cassandra-version", "5.0.9", "VERSION", help="Of the jars to fetch, without --cassandra-lib."
+    )
+    schema_file: Path | None = option(
+        "--schema-file", None, "FILE", help="CQL of DESCRIBE … WITH INTERNALS, in place of asking the node."
+    )
+    work_folder: Path = option(
+        "--work-folder", Path(".cdc-views/cassandra"), "DIR", computed=_work_folder,
+        help="The remembered schema, and what could not be read; default: beside the project.",
+    )  # fmt: skip
+    after: After = option("--after", After.DELETE, help="What becomes of a segment that has landed.")
+    archive: str = option("--archive", "", "URL", help="Where --after archive puts segments: a folder, or a URL of fsspec.")
+    follow_schema: FollowSchema = option(
+        "--follow-schema", FollowSchema.APPEND, help="Write ALTERs to the project's CQL file when the node's schema changes."
+    )
+    poll_seconds: float = option("--poll", 0.1, "SECONDS", help="How often an idle cdc_raw is looked at.")
+    heap: str = option("--heap", "256m", "SIZE", help="Memory of the Java part.")
+    warns_at: float = option(
+        "--warn-at", 0.7, "PART", help="Part of cdc_total_space that is held when it is said to be nearly full."
+    )
+    snapshot: SnapshotMode = option(
+        "--snapshot", SnapshotMode.INITIAL,
+        help="Read rows from before the log: where a table needs it, alone and of every table, or never.",
+    )  # fmt: skip
+    snapshot_consistency: str = option(
+        "--snapshot-consistency", "LOCAL_QUORUM", "LEVEL", help="The consistency level a snapshot reads at."
+    )
+    snapshot_rate: int = option("--snapshot-rate", 0, "ROWS", help="Rows a second a snapshot reads at most; 0: no limit.")
 
     def __post_init__(self) -> None:
         if self.poll_seconds <= 0:
@@ -74,7 +95,7 @@ class Options:
     @property
     def of_snapshot(self) -> SnapshotOptions:
         """How the snapshot reads: beside the log only this node's part, alone everything."""
-        is_beside = self.snapshot is Snapshot.INITIAL
+        is_beside = self.snapshot is SnapshotMode.INITIAL
         return SnapshotOptions(
             hosts=(self.host,),
             port=self.port,
@@ -83,19 +104,6 @@ class Options:
             own_ranges=is_beside,
             passes_over_logged=is_beside and not has_let_go(self.work_folder),
         )
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """Return the options that a producer was given by name; raises `UsageError` for a value nobody knows."""
-        told = dict(given)
-        for name, kind in _CHOICES.items():
-            try:
-                if name in told:
-                    told[name] = kind(told[name])
-            except ValueError as error:
-                known = ", ".join(member.value for member in kind)
-                raise UsageError(f"--{name.replace('_', '-')} is {told[name]!r}; one of {known} was expected") from error
-        return cls(**told)
 
 
 def _has_cassandra(lib: Path) -> bool:

@@ -19,7 +19,7 @@ from uuid import UUID
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
 from cdc_producers.cassandra.node_schema import NodeSchema
-from cdc_producers.cassandra.options import Options
+from cdc_producers.cassandra.options import CassandraOptions
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing.rows import DecodedRows
 from cdc_views.landing.targets import ProducerLog
@@ -64,7 +64,7 @@ _OPENED = (
 """What Cassandra's own `jvm11-server.options` open of it, as far as reading needs it."""
 
 
-class Read(NamedTuple):
+class ReadEvents(NamedTuple):
     """An event: the wanted table's number, where it ends in the segment, and its JSON; or many, as rows."""
 
     table: int
@@ -103,10 +103,10 @@ class Bad:
 
 
 @dataclass
-class Reader:
+class CommitLogReader:
     """The process; a method that raises leaves it ended, and `start` starts another."""
 
-    options: Options
+    options: CassandraOptions
     node: str
     log: ProducerLog
     version: str = ""
@@ -156,13 +156,13 @@ class Reader:
         """
         self._plans = [*plans, *[None] * (len(wanted) - len(plans))]
         definitions = [{"name": part.name, "cql": part.cql} for part in schema.definitions]
-        told = {
+        described = {
             "wanted": [str(i) for i in wanted],
             "known": [str(i) for i in [*schema.ids, *passed_over]],
             "definitions": definitions,
         }
-        told |= {"plans": [None if plan is None else plan.told for plan in self._plans]}
-        self._tell({"do": "schema", **told})
+        described |= {"plans": [None if plan is None else plan.description for plan in self._plans]}
+        self._send({"do": "schema", **described})
         names = [schema.ids[number].full_name for number in wanted if number in schema.ids]
         for name, reason in self._ready().get("failed", {}).items():
             message = f"{name}: the reader cannot take its definition: {reason}"
@@ -172,7 +172,7 @@ class Reader:
 
     def read(
         self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
-    ) -> Iterator[Read | Bad | Ended]:
+    ) -> Iterator[ReadEvents | Bad | Ended]:
         """Yield the events of mutations that end after `start` and not after `limit`; `Ended` is the last.
 
         `passes_over` a mutation whose checksum is wrong, rather than to end at it. `as_lines`: no rows, whatever plans there are.
@@ -181,7 +181,7 @@ class Reader:
             MalformedEventError: A value of rows is not of its type; read on as lines to learn of which event.
         """
         command = {"path": str(log.resolve()), "segment": segment, "from": start, "limit": limit}
-        self._tell({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
+        self._send({"do": "read", **command, "passes_over": passes_over, "as_lines": as_lines})
         while True:
             kind, payload = self._frame()
             if kind == b"E":
@@ -194,13 +194,13 @@ class Reader:
                 yield _ended(json.loads(payload))
                 return
 
-    def _rows(self, payload: bytes, segment: int) -> Read:
+    def _rows(self, payload: bytes, segment: int) -> ReadEvents:
         number = int.from_bytes(payload[:4], "big")
         plan = self._plans[number]
         if plan is None:
             raise EngineError("the reader sent rows where lines were asked for")
         rows, last = plan.rows(payload, segment)
-        return Read(number, last, rows)
+        return ReadEvents(number, last, rows)
 
     def close(self) -> None:
         """End it."""
@@ -248,7 +248,7 @@ class Reader:
                     self._said.append(said)
                     self.log.warning(f"reader: {said}", part="reader")
 
-    def _tell(self, command: dict[str, Any]) -> None:
+    def _send(self, command: dict[str, Any]) -> None:
         process = self._process
         if process is None or process.stdin is None:
             raise TransientError("the reader is not running")
@@ -292,23 +292,23 @@ class Reader:
         return TransientError(f"the reader (Java) ended with code {code} and is started again" + (f": {said}" if said else ""))
 
 
-def _events(payload: bytes) -> Iterator[Read]:
+def _events(payload: bytes) -> Iterator[ReadEvents]:
     at, end = 0, len(payload)
     while at < end:
         table, position, size = _EVENT.unpack_from(payload, at)
         at += _EVENT.size
-        yield Read(table, position, payload[at : at + size])
+        yield ReadEvents(table, position, payload[at : at + size])
         at += size
 
 
-def _ended(told: dict[str, Any]) -> Ended:
-    table_id = told.get("table_id")
+def _ended(message: dict[str, Any]) -> Ended:
+    table_id = message.get("table_id")
     return Ended(
-        told["position"],
-        told["mutations"],
-        told.get("why", ""),
-        told.get("reason", ""),
-        told.get("at", 0),
+        message["position"],
+        message["mutations"],
+        message.get("why", ""),
+        message.get("reason", ""),
+        message.get("at", 0),
         UUID(table_id) if table_id else None,
-        base64.b64decode(told.get("bytes", "")),
+        base64.b64decode(message.get("bytes", "")),
     )

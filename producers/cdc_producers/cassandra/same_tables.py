@@ -35,7 +35,7 @@ class SameTables:
     _ids: dict[str, str] = field(default_factory=dict)
     _truncated: dict[str, int] = field(default_factory=dict)
     _raws: dict[str, str] = field(default_factory=dict)
-    _told: dict[str, int] = field(default_factory=dict)
+    _warned_at: dict[str, int] = field(default_factory=dict)
     _followed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -45,9 +45,9 @@ class SameTables:
             found = {}
         known = {name: found[name] for name in self.landed if name in found}
         self._followed = frozenset(self.landed) | frozenset(found)
-        self._ids = {name: str(told["id"]) for name, told in known.items()}
-        self._truncated = {name: int(told["truncated"]) for name, told in known.items()}
-        self._raws = {name: str(told.get("raw", "")) for name, told in known.items()}
+        self._ids = {name: str(fields["id"]) for name, fields in known.items()}
+        self._truncated = {name: int(fields["truncated"]) for name, fields in known.items()}
+        self._raws = {name: str(fields.get("raw", "")) for name, fields in known.items()}
 
     def was_followed(self, name: str) -> bool:
         """Whether an agent with this work folder followed a table of that name before."""
@@ -77,22 +77,22 @@ class SameTables:
             # a node that is away says nothing
             known = self._truncated.get(name, 0) if is_same_raw else 0
             at = truncated[table.id].at if table.id in truncated else known
-            is_told = at > (self._truncated.get(name, at) if is_same_raw else at)
-            self._tell(name, at if is_told else 0)
-            # one that was told is told again after a restart, until there is another raw table
-            self._truncated[name] = known if is_told else at
+            is_warned = at > (self._truncated.get(name, at) if is_same_raw else at)
+            self._warn(name, at if is_warned else 0)
+            # a warning is repeated after a restart, until there is another raw table
+            self._truncated[name] = known if is_warned else at
             self._ids[name], self._raws[name] = str(table.id), raw
         self._followed |= frozenset(self._ids)
         if (self._ids, self._truncated, self._raws) != before:
             self._write()
         return troubles
 
-    def _tell(self, name: str, at: int) -> None:
+    def _warn(self, name: str, at: int) -> None:
         """Say when the table was truncated, once; 0: what was said is over."""
         part = f"truncated {name}"
-        if self._told.get(name, 0) == at:
+        if self._warned_at.get(name, 0) == at:
             return
-        self._told[name] = at
+        self._warned_at[name] = at
         if not at:
             self.health.set(part, "")
             return
@@ -106,11 +106,8 @@ class SameTables:
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = {
+        fields = {
             name: {"id": number, "truncated": self._truncated.get(name, 0), "raw": self._raws.get(name, "")}
             for name, number in self._ids.items()
         }
-        write_whole(self.folder / _TABLES, json.dumps(told))
-
-
-__all__ = ["SameTables"]
+        write_whole(self.folder / _TABLES, json.dumps(fields))

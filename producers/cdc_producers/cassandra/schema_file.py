@@ -91,14 +91,14 @@ def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> N
     wanted = read_cql(text, where="the node's schema").table(node.full_name)
     for here, there in zip(project.row_key, wanted.row_key, strict=False):
         if here != there:
-            raise UsageError(f"{project.full_name}: key column {_told(here)} in the schema file is {_told(there)} in the node")
+            raise UsageError(f"{project.full_name}: key column {_shown(here)} in the schema file is {_shown(there)} in the node")
     if len(project.row_key) != len(wanted.row_key):
         sizes = f"{len(project.row_key)} columns in the schema file and {len(wanted.row_key)} in the node"
         raise UsageError(f"{project.full_name}: the key has {sizes}; correct the file")
     for column in project.columns:
         if wanted.has(column.name) and (found := wanted.column(column.name)) != column:
             inside = next(_inside(column.type, found.type), "")
-            differs = f"{_told(column)} in the schema file is {_told(found)} in the node; correct the file"
+            differs = f"{_shown(column)} in the schema file is {_shown(found)} in the node; correct the file"
             raise UsageError(f"{project.full_name}: {f'column {column.name!r}: {inside}' if inside else differs}")
 
 
@@ -132,7 +132,7 @@ def _field(field: tuple[str, LogicalType] | None) -> str:
     return "missing" if field is None else f"{field[0]!r} {field[1]}"
 
 
-def _told(column: Column) -> str:
+def _shown(column: Column) -> str:
     return f"{column.name!r}, {column.role.value} {column.type}{' DESC' * column.descending},"
 
 

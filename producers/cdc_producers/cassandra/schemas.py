@@ -31,7 +31,7 @@ class Schemas:
         file: CQL with table ids, in place of the node's.
         log: Where it says that the node is away.
         truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
-        unseen: Seconds between the last two times that the node told of its schema; infinite before the second.
+        unseen: Seconds between the last two times that the node described its schema; infinite before the second.
     """
 
     node: Node
@@ -62,7 +62,7 @@ class Schemas:
             TransientError: The node is away, and was never seen.
         """
         if self.file is not None:
-            self.facts = NodeFacts("file", self.node.host, "", 0, True, True)
+            self.facts = NodeFacts("file", self.node.host, "", 0, has_cdc=True, blocks_writes=True)
             self.refresh()
             return self.facts
         try:
@@ -126,22 +126,22 @@ class Schemas:
         if self.facts is None or self._known is None or self.file is not None:
             return
         known = self._known
-        told = {
+        stored = {
             "facts": {name: getattr(self.facts, name) for name in NodeFacts.__slots__},
             "version": known.version,
             "ids": {str(table.id): [table.keyspace, table.name, table.has_cdc] for table in known.ids.values()},
             "definitions": [[part.name, part.cql] for part in known.definitions],
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / _REMEMBERED, json.dumps(told))
+        write_whole(self.folder / _REMEMBERED, json.dumps(stored))
 
     def _recall(self) -> bool:
-        told = remembered(self.folder)
-        if told is None:
+        stored = remembered(self.folder)
+        if stored is None:
             return False
-        ids = {UUID(i): NodeTable(keyspace, name, UUID(i), has_cdc) for i, (keyspace, name, has_cdc) in told["ids"].items()}
-        definitions = tuple(Definition(name, tuple(cql)) for name, cql in told["definitions"])
-        self.facts = NodeFacts(**told["facts"])
+        ids = {UUID(i): NodeTable(keyspace, name, UUID(i), has_cdc) for i, (keyspace, name, has_cdc) in stored["ids"].items()}
+        definitions = tuple(Definition(name, tuple(cql)) for name, cql in stored["definitions"])
+        self.facts = NodeFacts(**stored["facts"])
         # another version than the node's, so that the first look at it takes its schema
         self._known = NodeSchema("remembered", ids, (), definitions)
         return True

@@ -14,13 +14,13 @@ from threading import Event
 from cdc_producers.cassandra.gaps import Watched
 from cdc_producers.cassandra.list_rereading import ListReader
 from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
-from cdc_producers.cassandra.snapshot_events import EventWriter
+from cdc_producers.cassandra.snapshot_events import SnapshotEventWriter
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import (
     FIRST_TOKEN,
     WHOLE,
-    Place,
+    RingPosition,
     place_of,
     position_of,
     remaining,
@@ -28,7 +28,7 @@ from cdc_producers.cassandra.snapshot_ranges import (
 )
 from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader
 from cdc_producers.metrics import Metrics
-from cdc_producers.source import Emit, Emitted, Standing
+from cdc_producers.source import Emit, Emitted, SourceStatus
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 from cdc_views.model.schema import TableSchema
@@ -59,7 +59,7 @@ class SnapshotSource:
     _host_id: str = ""
     _since: dict[str, int] = field(default_factory=dict)
     _rereading: list[tuple[ListRow, float, Position]] = field(default_factory=list)
-    _standing: Standing = field(default_factory=Standing)
+    _standing: SourceStatus = field(default_factory=SourceStatus)
 
     def run(self, emit: Emit, stop: Event) -> None:
         """See `Source.run`."""
@@ -82,7 +82,7 @@ class SnapshotSource:
             if lists is not None and reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):
                     lists.tell(name, self.log_since(name))
-                elif not lists.is_told(name):  # by an agent that did not note it
+                elif not lists.is_known(name):  # by an agent that did not note it
                     lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:
@@ -171,8 +171,8 @@ class SnapshotSource:
     def landed(self, token: object) -> None:
         """See `Source.landed`."""
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
         return self._standing
 
     def close(self) -> None:
@@ -180,9 +180,9 @@ class SnapshotSource:
 
     def stands(self, name: str, token: int) -> None:
         """Note how far a table's snapshot has come."""
-        self._standing = Standing(f"{name} at token {token}", heard=time.time())
+        self._standing = SourceStatus(f"{name} at token {token}", heard=time.time())
 
-    def next_reading(self, name: str) -> tuple[Place | None, int]:
+    def next_reading(self, name: str) -> tuple[RingPosition | None, int]:
         """Return where a table's snapshot goes on, and a number above those of its earlier readings."""
         landed = self._landed(name)
         place = None if landed is None else place_of(landed)
@@ -196,7 +196,7 @@ class SnapshotSource:
         return self.options.stream_of(self._host_id) + (f":{retake}" if retake else "")
 
     def log_since(self, name: str) -> int:
-        """Return from when on (µs) the log has everything of a table; see `EventWriter`."""
+        """Return from when on (µs) the log has everything of a table; see `SnapshotEventWriter`."""
         if self.options.log_since or not self.watched.retake(name):
             return self.options.log_since or self.begun
         return self._since.setdefault(self.stream_of(name) + name, time.time_ns() // 1000)
@@ -226,7 +226,7 @@ class _TableSnapshot:
         place, reading = source.next_reading(self.name)
         now, stream = time.time_ns(), source.stream_of(self.name)
         selection = Selection.of(table, tells_elements=self.reader.tells_elements)
-        writer = EventWriter(
+        writer = SnapshotEventWriter(
             selection,
             node=stream,
             segment=now // 1_000_000,
@@ -240,13 +240,13 @@ class _TableSnapshot:
         done, total = _covered(whole, place), sum(through - after for after, through in whole)
         for page in self.reader.pages(selection, remaining(split(whole, options.ranges), place), self.stop):
             self._emit_page(page, writer, reading)
-            done = _covered(whole, Place(page.tokens.through)) if page.is_last else done
+            done = _covered(whole, RingPosition(page.tokens.through)) if page.is_last else done
             self._tell_progress(len(page.rows), done / total)
         if not self.stop.is_set():
             source.progress(self.name, done=self.rows, total=self.rows, is_over=True)
             source.log.info(f"{self.name}: snapshot: read all {self.rows:,} rows", table=self.name, rows=self.rows)
 
-    def _emit_page(self, page: Page, writer: EventWriter, reading: int) -> None:
+    def _emit_page(self, page: Page, writer: SnapshotEventWriter, reading: int) -> None:
         """Emit a page's rows, those of one partition together; a partition may go on in the next page."""
         for rows in _by_partition(page.rows, writer):
             partition, token = writer.partition_of(rows[0]), int.from_bytes(rows[0][0] or b"", "big", signed=True)
@@ -258,7 +258,7 @@ class _TableSnapshot:
             content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
             if writer.lacks_from is not None and self.source.watched.lists is not None:
                 self.source.watched.lists.told_again(self.name, writer.selection.table, content, writer.log_since)
-            position = position_of(Place(token, reading, self._ordinal))
+            position = position_of(RingPosition(token, reading, self._ordinal))
             self.emit(Emitted(self.name, writer.node, position, content))
 
     def _tell_progress(self, rows: int, part: float) -> None:
@@ -267,7 +267,7 @@ class _TableSnapshot:
         self.source.stands(self.name, self._token)
         self.source.progress(self.name, done=self.rows, total=int(self.rows / part) if part else None)
 
-    def _tell_limits(self, table: TableSchema, place: Place | None) -> None:
+    def _tell_limits(self, table: TableSchema, place: RingPosition | None) -> None:
         log, name = self.source.log, self.name
         log.info(f"{name}: snapshot {'begins' if place is None else 'goes on'} at {self.source.options.consistency}", table=name)
         several = [column for column in (*table.statics, *table.regulars) if column.type.is_multicell]
@@ -285,7 +285,7 @@ class _TableSnapshot:
             )
 
 
-def _by_partition(rows: list[RawRow], writer: EventWriter) -> Iterator[list[RawRow]]:
+def _by_partition(rows: list[RawRow], writer: SnapshotEventWriter) -> Iterator[list[RawRow]]:
     part: list[RawRow] = []
     for row in rows:
         if part and (len(part) == _EVENT_ROWS or writer.partition_of(row) != writer.partition_of(part[0])):
@@ -296,11 +296,8 @@ def _by_partition(rows: list[RawRow], writer: EventWriter) -> Iterator[list[RawR
         yield part
 
 
-def _covered(ranges: Iterable[tuple[int, int]], place: Place | None) -> int:
+def _covered(ranges: Iterable[tuple[int, int]], place: RingPosition | None) -> int:
     """How many tokens of the ranges are at or below a place."""
     if place is None:
         return 0
     return sum(max(0, min(through, place.token) - after) for after, through in ranges)
-
-
-__all__ = ["SnapshotSource"]

@@ -47,7 +47,7 @@ class _Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class EventWriter:
+class SnapshotEventWriter:
     """Writes events of one table.
 
     Attributes:
@@ -147,7 +147,7 @@ class EventWriter:
         if not old:
             return
         newest = self.log_since - 2 if self.lacks_from is not None else max(cells[i].written for i in old)
-        if selected.is_told:
+        if selected.has_times:
             deletion = f'{{"written":{newest},"deleted_at":{moment.seconds}}}'
             yield f'{{"column":{quote(name)},"deletion":{deletion}}}'
             newest += 1
@@ -231,7 +231,7 @@ def _parts(data: bytes) -> Iterator[bytes | None]:
 
 
 def _element_cells(selected: Selected, row: RawRow, count: int) -> list[_Cell]:
-    if not selected.is_told:
+    if not selected.has_times:
         return [_Cell(UNTOLD, None)] * count
     written, left = deserialize(_WRITTEN, row[selected.written] or b""), deserialize(_LEFT, row[selected.ttl] or b"")
     if len(written) > count or len(written) != len(left):
@@ -253,6 +253,3 @@ def _left(data: bytes | None) -> int | None:
 
 def _time_fields(moment: int) -> tuple[int, int, int]:
     return moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF, moment >> 48 & 0x0FFF | 0x1000
-
-
-__all__ = ["UNTOLD", "EventWriter", "Moment", "replaced_list"]

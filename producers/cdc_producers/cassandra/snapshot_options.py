@@ -59,6 +59,3 @@ class SnapshotOptions:
     def stream_of(self, host_id: str) -> str:
         """Return the stream of a table that positions are kept under; `host_id` is the node's whose ranges are read."""
         return f"{self.name}:{host_id}" if self.own_ranges else self.name
-
-
-__all__ = ["CONSISTENCIES", "SnapshotOptions"]

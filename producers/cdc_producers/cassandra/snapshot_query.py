@@ -15,11 +15,11 @@ _NO_ELEMENT = b"\xff\xff\xff\xff"
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Where a column's value is in a row; `written` and `ttl` follow it where the server tells them (`is_told`)."""
+    """Where a column's value is in a row; `written` and `ttl` follow it where the server tells them (`has_times`)."""
 
     column: Column
     place: int
-    is_told: bool
+    has_times: bool
 
     @property
     def written(self) -> int:
@@ -55,10 +55,10 @@ class Selection:
         parts = [token, "toUnixTimestamp(now())", *(quoted(column.name) for column in keys)]
         chosen: dict[Role, list[Selected]] = {Role.STATIC: [], Role.REGULAR: []}
         for column in (*table.statics, *table.regulars):
-            is_told = tells_elements or not column.type.is_multicell
-            chosen[column.role].append(Selected(column, len(parts), is_told))
+            has_times = tells_elements or not column.type.is_multicell
+            chosen[column.role].append(Selected(column, len(parts), has_times))
             name = quoted(column.name)
-            parts += [name, f"WRITETIME({name})", f"TTL({name})"] if is_told else [name]
+            parts += [name, f"WRITETIME({name})", f"TTL({name})"] if has_times else [name]
         select = f"SELECT {', '.join(parts)} FROM {quoted(table.keyspace)}.{quoted(table.name)}"
         return cls(table, keys, tuple(chosen[Role.STATIC]), tuple(chosen[Role.REGULAR]), select, token)
 
@@ -74,14 +74,14 @@ class Selection:
     def has_expiring(self, rows: Sequence[RawRow]) -> bool:
         """Whether any cell of these rows expires."""
         return any(
-            _is_expiring(row[found.ttl], found.column.type.is_multicell)
+            _is_expiring(row[found.ttl], is_multicell=found.column.type.is_multicell)
             for found in self.columns
-            if found.is_told
+            if found.has_times
             for row in rows
         )
 
 
-def _is_expiring(ttl: bytes | None, is_multicell: bool) -> bool:
+def _is_expiring(ttl: bytes | None, *, is_multicell: bool) -> bool:
     if ttl is None or not is_multicell:
         return ttl is not None
     return ttl[4:] != _NO_ELEMENT * ((len(ttl) - 4) // 4)
@@ -90,6 +90,3 @@ def _is_expiring(ttl: bytes | None, is_multicell: bool) -> bool:
 def quoted(name: str) -> str:
     """Return a name as CQL takes it whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-__all__ = ["RawRow", "Selected", "Selection", "quoted"]

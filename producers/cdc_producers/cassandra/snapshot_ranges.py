@@ -28,7 +28,7 @@ class TokenRange(NamedTuple):
     through: int
 
 
-class Place(NamedTuple):
+class RingPosition(NamedTuple):
     """Where a snapshot stands: the token, which reading of it, and the event's number in that reading."""
 
     token: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     ordinal: int = 0
 
 
-def position_of(place: Place) -> Position:
+def position_of(place: RingPosition) -> Position:
     """Return a place as the two numbers that a commit records; ascending as places do."""
     above = place.token - FIRST_TOKEN
     # a token has 64 bits, a number of a commit 63: the last bit leads the second one
@@ -44,12 +44,12 @@ def position_of(place: Place) -> Position:
     return Position(above >> 1, nth)
 
 
-def place_of(position: Position) -> Place:
+def place_of(position: Position) -> RingPosition:
     """Return the place that a position records."""
     nth = position.nth
     above = position.at << 1 | nth >> (_ORDINAL_BITS + _READING_BITS)
     reading = nth >> _ORDINAL_BITS & ((1 << _READING_BITS) - 1)
-    return Place(above + FIRST_TOKEN, reading, nth & ((1 << _ORDINAL_BITS) - 1))
+    return RingPosition(above + FIRST_TOKEN, reading, nth & ((1 << _ORDINAL_BITS) - 1))
 
 
 def whole_ring() -> list[TokenRange]:
@@ -78,14 +78,9 @@ def split(ranges: Iterable[TokenRange], parts: int) -> Iterator[TokenRange]:
         yield TokenRange(after, through)
 
 
-def remaining(ranges: Iterable[TokenRange], place: Place | None) -> list[TokenRange]:
+def remaining(ranges: Iterable[TokenRange], place: RingPosition | None) -> list[TokenRange]:
     """Return what is left to read, the partition of `place` itself included."""
     if place is None:
         return list(ranges)
     after = max(place.token - 1, FIRST_TOKEN)
     return [TokenRange(max(found.after, after), found.through) for found in ranges if found.through > after]
-
-
-__all__ = [
-    "WHOLE", "Place", "TokenRange", "place_of", "position_of", "primary_ranges", "remaining", "split", "whole_ring",
-]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event
@@ -15,7 +15,6 @@ from cassandra import (
     ConsistencyLevel,
     DriverException,
     InvalidRequest,
-    OperationTimedOut,
     ProtocolVersion,
     Unauthorized,
 )
@@ -26,6 +25,7 @@ from cassandra.policies import DCAwareRoundRobinPolicy
 from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
 from cassandra.query import SimpleStatement, tuple_factory
 
+from cdc_producers.cassandra.node import PASSWORD, USER, message_of
 from cdc_producers.cassandra.snapshot_events import Moment
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
@@ -33,7 +33,6 @@ from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, 
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.model.schema import TableSchema
 
-USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _REREADS = 5
 _NEVER = Moment(0)
 _TELLS_ELEMENTS = 5
@@ -92,7 +91,7 @@ class SnapshotReader:
             connect_timeout=options.timeout_seconds,
             schema_metadata_enabled=False,
         )
-        with asking(options, "connecting"):
+        with cassandra_errors(options, "connecting"):
             try:
                 session = cluster.connect()
                 version = str(session.execute("SELECT release_version FROM system.local").one()[0])
@@ -129,7 +128,7 @@ class SnapshotReader:
         if not self._blocks_writes():
             return False
         where, place = "WHERE keyspace_name = %s AND table_name = %s", (table.keyspace, table.name)
-        with asking(self.options, f"looking at {table.full_name}"):
+        with cassandra_errors(self.options, f"looking at {table.full_name}"):
             found = self.session.execute(f"SELECT WRITETIME(cdc), cdc FROM system_schema.tables {where}", place).one()
             columns = self.session.execute(f"SELECT kind, WRITETIME(kind) FROM system_schema.columns {where}", place)
             created = [written for kind, written in columns if kind == b"partition_key"]
@@ -142,7 +141,7 @@ class SnapshotReader:
     def _blocks_writes(self) -> bool:
         """`cdc_block_writes` of the node; 4.0 has no such setting and always blocks."""
         text = "SELECT value FROM system_views.settings WHERE name = 'cdc_block_writes'"
-        with asking(self.options, "looking at settings"):
+        with cassandra_errors(self.options, "looking at settings"):
             try:
                 found = self.session.execute(text).one()
             except InvalidRequest:
@@ -211,7 +210,7 @@ class _Request:
         statement = SimpleStatement(selection.over(tokens), fetch_size=reader.options.page_rows)
         begins = after.paging_state if after is not None else state
         begun = time.monotonic()
-        with asking(reader.options, f"reading {selection.table.full_name}"):
+        with cassandra_errors(reader.options, f"reading {selection.table.full_name}"):
             future = reader.session.execute_async(statement, paging_state=begins)
         made = cls(reader.options, tokens, begins, future, begun)
         future.add_callbacks(made._note, made._note)
@@ -219,7 +218,7 @@ class _Request:
 
     def rows(self) -> list[RawRow]:
         """Wait for the rows, and note when they were read."""
-        with asking(self.options, "reading the snapshot"):
+        with cassandra_errors(self.options, "reading the snapshot"):
             found = self.future.result()
         self.paging_state = found.paging_state
         rows: list[RawRow] = list(found.current_rows)
@@ -237,7 +236,7 @@ class _Request:
 
 
 @contextmanager
-def asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
+def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
     """Raise what a server or its absence raises as `UsageError` or `TransientError`, with what was being done."""
     where = f"{', '.join(options.hosts)}:{options.port}"
     try:
@@ -248,15 +247,4 @@ def asking(options: SnapshotOptions, doing: str) -> Iterator[None]:
         # a column that was dropped or added just now is in the project's schema soon
         raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
     except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
-        told = _told(error)
-        raise TransientError(f"{where}: {doing} at {options.consistency}: {told}") from error
-
-
-def _told(error: Exception) -> str:
-    errors: Sequence[object] = list(error.errors.values()) if isinstance(error, NoHostAvailable) and error.errors else [error]
-    if isinstance(errors[0], OperationTimedOut) and not errors[0].errors:
-        return "no answer in time"
-    return str(errors[0]) or type(errors[0]).__name__
-
-
-__all__ = ["PASSWORD", "USER", "Page", "SnapshotReader", "asking"]
+        raise TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}") from error

@@ -13,19 +13,19 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cdc_producers.cassandra import schema_file
 from cdc_producers.cassandra.after import AfterLanding
-from cdc_producers.cassandra.aside import Aside
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
 from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.kept_events import KeptEvents
 from cdc_producers.cassandra.lists import lists_of
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
-from cdc_producers.cassandra.options import Options, Snapshot
-from cdc_producers.cassandra.reader import Reader
+from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
+from cdc_producers.cassandra.reader import CommitLogReader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
 from cdc_producers.metrics import Health, Metrics
-from cdc_producers.source import Emit, Emitted, Standing
+from cdc_producers.source import Emit, Emitted, SourceStatus
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -40,7 +40,7 @@ class CassandraSource:
     """Follows a node's `cdc_raw`; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: CassandraOptions
     log: ProducerLog
     metrics: Metrics
     health: Health
@@ -59,10 +59,10 @@ class CassandraSource:
             same = SameTables(options.work_folder, landed, self.log, self.health)
             self._check(schemas.current, facts, same)
             self._pass_over_truncated(schemas, stream)
-            reader = Reader(options, facts.address, self.log)
+            reader = CommitLogReader(options, facts.address, self.log)
             follower = self._follower(schemas, facts, reader)
             after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health, options.work_folder)
-            aside = Aside(options.work_folder, self.targets, self.log, self.health)
+            aside = KeptEvents(options.work_folder, self.targets, self.log, self.health)
             self._work = work = _Work(
                 self.targets, options, self.log, self.health, schemas, reader, follower, after, same, aside, self.watched
             )
@@ -79,7 +79,7 @@ class CassandraSource:
         keyspaces = frozenset(target.schema.keyspace for target in self.targets.values())
         return Schemas(Node(options.host, options.port), keyspaces, options.work_folder, options.schema_file, self.log)
 
-    def _follower(self, schemas: Schemas, facts: NodeFacts, reader: Reader) -> Follower:
+    def _follower(self, schemas: Schemas, facts: NodeFacts, reader: CommitLogReader) -> Follower:
         stream = f"cassandra:{facts.host_id}"
         return Follower(
             folder=self._folder(facts),
@@ -147,10 +147,10 @@ class CassandraSource:
         if isinstance(token, Landmark) and self._work is not None:
             self._work.landed.append(token)
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
         work = self._work
-        return Standing() if work is None else Standing(work.read_to, work.follower.behind, work.held, work.heard)
+        return SourceStatus() if work is None else SourceStatus(work.read_to, work.follower.behind, work.held, work.heard)
 
     def close(self) -> None:
         """See `Source.close`."""
@@ -164,15 +164,15 @@ class _Work:
     """What one call of `CassandraSource.run` works with."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: CassandraOptions
     log: ProducerLog
     health: Health
     schemas: Schemas
-    reader: Reader
+    reader: CommitLogReader
     follower: Follower
     after: AfterLanding
     same: SameTables
-    aside: Aside
+    aside: KeptEvents
     watched: Watched
     landed: deque[Landmark] = field(default_factory=deque)
     read_to: str = ""
@@ -277,7 +277,7 @@ class _Work:
         lists = self.watched.lists
         assert lists is not None
         lists.note(name, self._lists[name], content)
-        if self.options.snapshot is not Snapshot.INITIAL and lists.waiting():
+        if self.options.snapshot is not SnapshotMode.INITIAL and lists.waiting():
             self.health.set(
                 f"lists of {name}",
                 f"{name}: the log has old elements of lists that a snapshot told; these rows have to be read again: start "

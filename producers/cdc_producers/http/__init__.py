@@ -3,10 +3,10 @@
 ====================  =============================================================================
 module                does
 ====================  =============================================================================
-`command`             reads the options, opens the tables, runs the server
+`server`              opens the tables, runs the server
 `app`                 the routes: who may post, what is posted, what is answered
 `routing`             which table an event belongs to
-`intake`              holds requests until their events have landed: group commit, back-pressure
+`table_queue`         holds requests until their events have landed: group commit, back-pressure
 `writing`             lands a batch into one table
 `dead_letters`        keeps events that belong to no table
 `tokens`, `limits`    JWT as Debezium Server's client asks for it; rates
@@ -15,12 +15,26 @@ module                does
 
 from __future__ import annotations
 
+from cdc_producers.http.options import HttpOptions
+from cdc_views.landing.producers import Producer
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.model.extras import needs
 
 
-def produce(order: ProducerOrder) -> None:
-    """Receive events until told to stop; see `cdc_producers.http.command.produce`."""
+def _run(order: ProducerOrder, options: HttpOptions) -> None:
     with needs("`produce http`", extra="producers"):
-        from cdc_producers.http.command import produce as receive
-    receive(order)
+        from cdc_producers.http.server import receive
+    receive(order, options)
+
+
+PRODUCER = Producer(
+    _run,
+    HttpOptions,
+    """Events by HTTP, as Debezium Server posts them: answered once they have landed.
+
+    Clients of Memphis' REST gateway may post, too. CDC_VIEWS_HTTP_USER, CDC_VIEWS_HTTP_PASSWORD and CDC_VIEWS_HTTP_SECRET
+    (32 bytes or more) come from the environment.
+    """,
+    raw_format=None,
+    serves=True,
+)

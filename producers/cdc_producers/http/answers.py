@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+_SHOWN = 20
+
 
 class RefusedError(Exception):
     """A request that is answered with an error; `message` is for the sender and holds nothing of what was sent."""
@@ -45,22 +47,19 @@ def refused(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": error.message}, error.status, error.headers)
 
 
-def done(*, landed: int) -> Response:
-    """Answer that everything has landed; `success` and `error` are what clients of Memphis' gateway look at."""
-    return JSONResponse({"success": True, "error": None, "landed": landed})
+def answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
+    """Answer what became of `count` events; `reasons`: why some were kept aside, by their index in the request.
 
-
-def kept(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
-    """Answer that some of `count` events were kept aside, by their index in the request and the first reasons."""
+    `success` and `error` are what clients of Memphis' gateway look at.
+    """
+    if not reasons:
+        return JSONResponse({"success": True, "error": None, "landed": landed})
     first = next(iter(reasons.values()))
-    told = f"{len(reasons)} of {count} events" if count > 1 else "the event"
+    which = f"{len(reasons)} of {count} events" if count > 1 else "the event"
     body = {
         "success": False,
-        "error": f"{told} cannot land as sent and went to {where}: {first}",
+        "error": f"{which} cannot land as sent and went to {where}: {first}",
         "kept": [{"index": index, "reason": reason} for index, reason in list(reasons.items())[:_SHOWN]],
         "landed": landed,
     }
     return JSONResponse(body, 202)
-
-
-_SHOWN = 20

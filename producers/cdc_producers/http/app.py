@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,13 +18,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cdc_producers.http.answers import RefusedError, refused, try_later
-from cdc_producers.http.intake import Room
 from cdc_producers.http.limits import Rate
 from cdc_producers.http.options import LOOPBACK
 from cdc_producers.http.receiver import Receiver
+from cdc_producers.http.table_queue import RequestRoom
 from cdc_producers.http.tokens import Tokens
 
-_log = logging.getLogger("cdc_producers.http")
 _LONGEST_SIGN_IN = 16 << 10
 _DRAINED = 8
 """A body that is too large is read up to so many times the limit, so that its sender reads the answer."""
@@ -35,7 +34,7 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class RequestGuard:
     """Who and what is let in.
 
     Attributes:
@@ -50,7 +49,7 @@ class Door:
     tokens: Tokens | None
     rate: Rate | None
     failures: Rate
-    room: Room
+    room: RequestRoom
     longest: int
     patience: float = 30.0
 
@@ -60,7 +59,7 @@ class Routes:
     """Answers requests; a handler a route."""
 
     receiver: Receiver
-    door: Door
+    guard: RequestGuard
 
     async def authenticate(self, request: Request) -> Response:
         """`POST /auth/authenticate`."""
@@ -76,21 +75,11 @@ class Routes:
 
     async def single(self, request: Request) -> Response:
         """`POST /station/{name}/produce/single`."""
-        station = request.path_params["name"]
-
-        async def single(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-            return await self.receiver.single(station, content, path=path, headers=headers)
-
-        return await self._take(request, single)
+        return await self._take(request, partial(self.receiver.single, request.path_params["name"]))
 
     async def batch(self, request: Request) -> Response:
         """`POST /station/{name}/produce/batch`: an array of events, landed in one commit a table."""
-        station = request.path_params["name"]
-
-        async def batch(content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-            return await self.receiver.batch(station, content, path=path, headers=headers)
-
-        return await self._take(request, batch)
+        return await self._take(request, partial(self.receiver.batch, request.path_params["name"]))
 
     async def health(self, _: Request) -> Response:
         """`GET /healthz`: 503 while a table cannot be landed into."""
@@ -103,23 +92,23 @@ class Routes:
 
     async def _take(self, request: Request, take: Callable[..., Awaitable[Response]]) -> Response:
         user = _NOBODY
-        if self.door.tokens is not None:
-            user = self.door.tokens.check_header(request.headers.get("authorization"))
+        if self.guard.tokens is not None:
+            user = self.guard.tokens.check_header(request.headers.get("authorization"))
         else:
             _check_is_no_web_page(request)
-        if self.door.rate is not None and (wait := self.door.rate.wait(user)):
-            raise try_later(429, f"more than {self.door.rate.per_second:g} requests a second; send it again later", seconds=wait)
+        if self.guard.rate is not None and (wait := self.guard.rate.wait(user)):
+            raise try_later(429, f"more than {self.guard.rate.per_second:g} requests a second; send it again later", seconds=wait)
         _check_type(request)
-        with self.door.room.taken(_declared(request, self.door.longest)):
-            content = await _body(request, longest=self.door.longest, patience=self.door.patience)
+        with self.guard.room.taken(_declared(request, self.guard.longest)):
+            content = await _body(request, longest=self.guard.longest, patience=self.guard.patience)
             return await take(content, path=request.url.path, headers=request.headers)
 
     async def _sign_in(self, request: Request, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
-        tokens, failures = self.door.tokens, self.door.failures
+        tokens = self.guard.tokens
         if tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
         try:
-            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.door.patience))
+            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.guard.patience))
         except (ValueError, RecursionError):
             raise RefusedError(400, "JSON was expected") from None
         if not isinstance(asked, dict):
@@ -128,25 +117,24 @@ class Routes:
             return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
         except RefusedError as error:
             if error.status == 401:
-                self._count_failure(request, failures)
+                self._count_failure(request)
             raise
 
-    @staticmethod
-    def _count_failure(request: Request, failures: Rate) -> None:
+    def _count_failure(self, request: Request) -> None:
         """Note a failed sign-in; raises `RefusedError` 429 where there were many from its address.
 
         Only those that fail: many clients may have one address, and one of them must not lock the others out.
         """
-        address = request.client.host if request.client else _NOBODY
+        address, failures = request.client.host if request.client else _NOBODY, self.guard.failures
         if wait := failures.is_empty(address):
             raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
         failures.take(address)
-        _log.warning("a sign-in from %s failed", address)
+        self.receiver.log.warning(f"a sign-in from {address} failed")
 
 
-def make_app(receiver: Receiver, door: Door) -> Starlette:
+def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
     """Return the ASGI application; its lifespan runs the receiver."""
-    routes = Routes(receiver, door)
+    routes = Routes(receiver, guard)
     counted = receiver.metrics.requests
 
     def route(path: str, handler: _Handler, *, method: str = "POST") -> Route:

@@ -137,6 +137,3 @@ class BoundedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-__all__ = ["BODY_SECONDS", "HEAD_SECONDS", "BoundedProtocol", "StrictConnection", "most_connections"]

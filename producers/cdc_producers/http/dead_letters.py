@@ -47,14 +47,14 @@ class DeadLetters:
             EngineError: It could not be written.
         """
         identity = hashlib.sha256(f"{path}\0{table}\0".encode() + content).digest()
-        told = {"received_at": now.astimezone(timezone.utc).isoformat(), "path": path, "table": table, "reason": reason}
+        fields = {"received_at": now.astimezone(timezone.utc).isoformat(), "path": path, "table": table, "reason": reason}
         with self._lock:
             if not self.file.exists():
                 self._known.clear()  # its owner has taken it away
             if identity in self._known:
                 return False
             try:
-                self._append(json.dumps(told)[:-1] + ", " + _as_member(content) + "}\n")
+                self._append(json.dumps(fields)[:-1] + ", " + _as_member(content) + "}\n")
             except OSError as error:
                 raise EngineError(f"{self.file}: {error.strerror}; check the path, its permissions and the free space") from error
             self._known[identity] = None

@@ -2,88 +2,69 @@
 
 from __future__ import annotations
 
-import argparse
+import re
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from enum import Enum
 
 from cdc_views.errors import UsageError
+from cdc_views.landing.producers import option, switch
 
-HELP = """\
-Receives events by HTTP, as Debezium Server and clients of Memphis' REST gateway post them, and answers once they have landed.
-CDC_VIEWS_HTTP_USER, CDC_VIEWS_HTTP_PASSWORD and CDC_VIEWS_HTTP_SECRET (32 bytes or more) come from the environment."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names of this machine that others cannot reach."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+_LONGEST_HOLD = 3600
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Raise this project's error, so that the command line ends as with any other slip."""
-        raise UsageError(f"produce http: {message} (see `cdc-views produce http --help`)")
+class UnknownTable(str, Enum):
+    """What an event of a table is answered that the project lacks."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return what reads the options."""
-    made = _Parser(prog="cdc-views produce http [--project FILE]", description=HELP, allow_abbrev=False)
-    add = made.add_argument
-    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    add("--port", type=_whole(0), default=4444, help="port; 0: any that is free (default: %(default)s)")
-    add("--name", default="receiver", help="of this receiver: its streams are http:NAME (default: %(default)s)")
-    add("--station", action="append", default=[], metavar="NAME[=TABLE]",
-        help="a station and its table; without TABLE its events say themselves; may be repeated")  # fmt: skip
-    add("--unknown-table", choices=("refuse", "keep"), default="refuse",
-        help="answer 422 to events of tables that the project lacks, or 202; both keep them (default: %(default)s)")  # fmt: skip
-    add("--no-auth", action="store_true", help="take events of anybody; on a loopback address only")
-    add("--tls-cert", metavar="FILE", help="certificate chain, PEM")
-    add("--tls-key", metavar="FILE", help="its key, PEM")
-    add("--max-bytes", type=_whole(1), default=8 << 20, metavar="N", help="of a request (default: %(default)s)")
-    add("--rate", type=_whole(1), metavar="N", help="requests a second and user; default: no limit")
-    add("--waiting", type=_whole(1), default=1_000, metavar="N", help="requests that may wait at once (default: %(default)s)")
-    add("--waiting-bytes", type=_whole(1), default=128 << 20, metavar="N", help="their bytes (default: %(default)s)")
-    add("--linger-ms", type=_whole(0), default=5, metavar="N", help="wait so long for more to commit (default: %(default)s)")
-    add("--hold-seconds", type=_seconds, default=20.0, metavar="S",
-        help="try so long before 503 where events cannot land (default: %(default)s)")  # fmt: skip
-    add("--log-format", choices=("text", "json"), default="text", help=argparse.SUPPRESS)
-    return made
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """What is chosen of a receiver; `rate` None: no limit; without `tls_cert` and `tls_key` it speaks plain HTTP."""
 
+    host: str = option("--host", "127.0.0.1", "HOST", help="Address to listen on.")
+    port: int = option("--port", 4444, "PORT", at_least=0, help="Port; 0: any that is free.")
+    name: str = option("--name", "receiver", "NAME", help="Of this receiver: its streams are http:NAME.")
+    station: tuple[str, ...] = option(
+        "--station", (), "NAME[=TABLE]",
+        help="A station and its table; without TABLE its events say themselves; may be repeated.",
+    )  # fmt: skip
+    unknown_table: UnknownTable = option(
+        "--unknown-table", UnknownTable.REFUSE,
+        help="Answer 422 to events of tables that the project lacks, or 202; both keep them.",
+    )  # fmt: skip
+    no_auth: bool = switch("--no-auth", help="Take events of anybody; on a loopback address only.")
+    tls_cert: str | None = option("--tls-cert", None, "FILE", help="Certificate chain, PEM.")
+    tls_key: str | None = option("--tls-key", None, "FILE", help="Its key, PEM.")
+    max_bytes: int = option("--max-bytes", 8 << 20, "N", at_least=1, help="Of a request.")
+    rate: int | None = option("--rate", None, "N", at_least=1, help="Requests a second and user; default: no limit.")
+    waiting: int = option("--waiting", 1_000, "N", at_least=1, help="Requests that may wait at once.")
+    waiting_bytes: int = option("--waiting-bytes", 128 << 20, "N", at_least=1, help="Their bytes.")
+    linger_ms: int = option("--linger-ms", 5, "N", at_least=0, help="Wait so long for more to commit.")
+    hold_seconds: float = option("--hold-seconds", 20.0, "S", help="Try so long before 503 where events cannot land.")
 
-def parsed(arguments: Sequence[str]) -> Any:
-    """Return the options; raises `UsageError` for what cannot be."""
-    options = parser().parse_args(arguments)
-    if options.no_auth and options.host not in LOOPBACK:
-        raise UsageError(f"--no-auth with --host {options.host}: others could post; leave one of them out")
-    if (options.tls_cert is None) != (options.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together; give both")
-    return options
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise UsageError(f"--name {self.name!r}: letters, digits, '.', '-' and '_' were expected, at most 64")
+        if self.no_auth and self.host not in LOOPBACK:
+            raise UsageError(f"--no-auth with --host {self.host}: others could post; leave one of them out")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise UsageError("--tls-cert and --tls-key go together; give both")
+        if not 0 < self.hold_seconds < _LONGEST_HOLD:
+            raise UsageError(f"--hold-seconds is {self.hold_seconds:g}; a number of seconds below {_LONGEST_HOLD} was expected")
 
-
-def stations(given: Sequence[str], tables: Sequence[str]) -> dict[str, str | None]:
-    """Return the table of each station; raises `UsageError` for a table that the project does not have."""
-    found: dict[str, str | None] = {}
-    for text in given:
-        name, equals, table = text.partition("=")
-        if not name or (equals and table not in tables):
-            what = f"no table {table!r} that can be landed into" if name else "no name"
-            raise UsageError(f"--station {text}: {what}; it has {', '.join(tables)}")
-        found[name] = table if equals else None
-    return found
-
-
-def _whole(least: int) -> Any:
-    def number(text: str) -> int:
-        value = int(text)
-        if value < least:
-            raise ValueError
-        return value
-
-    number.__name__ = f"whole number, at least {least},"
-    return number
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 3600:
-        raise ValueError
-    return value
-
-
-_seconds.__name__ = "number of seconds"
+    def stations(self, tables: Sequence[str]) -> dict[str, str | None]:
+        """Return the table of each station; raises `UsageError` for a table that the project does not have."""
+        found: dict[str, str | None] = {}
+        for text in self.station:
+            name, equals, table = text.partition("=")
+            if not name or (equals and table not in tables):
+                what = f"no table {table!r} that can be landed into" if name else "no name"
+                raise UsageError(f"--station {text}: {what}; it has {', '.join(tables)}")
+            found[name] = table if equals else None
+        return found

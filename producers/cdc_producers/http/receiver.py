@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,31 +10,32 @@ from functools import partial
 
 from starlette.responses import Response
 
-from cdc_producers.http.answers import RefusedError, done, kept, try_later
+from cdc_producers.http.answers import RefusedError, answer, try_later
 from cdc_producers.http.dead_letters import DeadLetters
-from cdc_producers.http.intake import Intake
-from cdc_producers.http.metrics import Metrics
+from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.routing import Route, Router
 from cdc_producers.http.splitting import elements
+from cdc_producers.http.table_queue import TableQueue
 from cdc_views.errors import EngineError
+from cdc_views.landing.targets import ProducerLog
 
-_log = logging.getLogger("cdc_producers.http")
 _NO_TABLE = ""
 """The label of what belongs to no table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Tables, each with its intake, and what keeps the events of none of them.
+    """Tables, each with its queue, and what keeps the events of none of them.
 
     `keeps_unknown`: an event that names a table which the project does not have, or none, is answered 202, not 422; it is
     kept either way.
     """
 
-    intakes: Mapping[str, Intake]
+    queues: Mapping[str, TableQueue]
     router: Router
     dead_letters: DeadLetters
-    metrics: Metrics
+    metrics: HttpMetrics
+    log: ProducerLog
     clock: Callable[[], datetime]
     keeps_unknown: bool
 
@@ -54,29 +54,29 @@ class Receiver:
 
     async def run(self) -> None:
         """Land what comes, until cancelled."""
-        await asyncio.gather(*(intake.run() for intake in self.intakes.values()))
+        await asyncio.gather(*(queue.run() for queue in self.queues.values()))
 
     def stop(self) -> None:
         """Hold nothing back any longer for a target that fails."""
-        for intake in self.intakes.values():
-            intake.stop()
+        for queue in self.queues.values():
+            queue.stop()
 
     def failing(self) -> list[str]:
         """The tables whose last attempt to land failed."""
-        return [name for name, intake in self.intakes.items() if intake.failure]
+        return [name for name, queue in self.queues.items() if queue.failure]
 
     async def _station(self, station: str, contents: Sequence[bytes], *, path: str, headers: Mapping[str, str]) -> Response:
         route = self.router.station(station)
         if route.table is not None:
-            reasons = await self.intakes[route.table].put(contents) if contents else {}
-            return _answer(reasons, count=len(contents), landed=len(contents) - len(reasons), where="quarantine")
+            reasons = await self.queues[route.table].put(contents) if contents else {}
+            return answer(reasons, count=len(contents), landed=len(contents) - len(reasons), where="quarantine")
         if not route.reason:
             return await self._each(contents, path=path, headers=headers)
         for content in contents:
             await self._bury(content, route, path=path)
         if self.keeps_unknown and contents:
             reasons = dict.fromkeys(range(len(contents)), route.reason)
-            return _answer(reasons, count=len(contents), landed=0, where="the dead letters")
+            return answer(reasons, count=len(contents), landed=0, where="the dead letters")
         raise RefusedError(404, f"{route.reason} (the events are in the receiver's dead letters)")
 
     async def _each(self, contents: Sequence[bytes], *, path: str, headers: Mapping[str, str]) -> Response:
@@ -89,16 +89,16 @@ class Receiver:
         reasons = await self._dead(contents, routes, path=path)
         unknown = next((route for route in routes if route.reason and route.is_event), None)
         answers = await asyncio.gather(*(self._put(name, contents, indexes) for name, indexes in of_table.items()))
-        for answer in answers:
-            reasons |= answer
+        for quarantined in answers:
+            reasons |= quarantined
         if unknown is not None and not self.keeps_unknown:
             raise RefusedError(422, f"{unknown.reason} (the event is in the receiver's dead letters)")
         where = "quarantine" if not any(routes[index].reason for index in reasons) else "the dead letters"
         landed = len(contents) - len(reasons) - sum(route.is_notice for route in routes)
-        return _answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
+        return answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
 
     async def _put(self, name: str, contents: Sequence[bytes], indexes: Sequence[int]) -> dict[int, str]:
-        reasons = await self.intakes[name].put([contents[index] for index in indexes])
+        reasons = await self.queues[name].put([contents[index] for index in indexes])
         return {indexes[index]: reason for index, reason in reasons.items()}
 
     async def _dead(self, contents: Sequence[bytes], routes: Sequence[Route], *, path: str) -> dict[int, str]:
@@ -109,7 +109,7 @@ class Receiver:
                 await self._bury(contents[index], route, path=path)
                 reasons[index] = route.reason
             elif route.is_notice:
-                self.metrics.events.labels(_NO_TABLE, "notice").inc()
+                self.metrics.outcomes.labels(_NO_TABLE, "notice").inc()
         return reasons
 
     async def _bury(self, content: bytes, route: Route, *, path: str) -> None:
@@ -117,15 +117,8 @@ class Receiver:
         try:
             is_new = await asyncio.to_thread(keep, content)
         except EngineError as error:
-            _log.error("%s", error)
+            self.log.warning(str(error))
             raise try_later(503, "the event belongs to no table, and could not be kept; send it again", seconds=5) from error
         if is_new:
-            self.metrics.events.labels(_NO_TABLE, "dead_letter").inc()
-            _log.warning("an event posted to %r belongs to no table of the project; it is in %s", path, self.dead_letters.file)
-
-
-def _answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:
-    return kept(reasons, count=count, landed=landed, where=where) if reasons else done(landed=landed)
-
-
-__all__ = ["Receiver"]
+            self.metrics.outcomes.labels(_NO_TABLE, "dead_letter").inc()
+            self.log.warning(f"an event posted to {path!r} belongs to no table of the project; it is in {self.dead_letters.file}")

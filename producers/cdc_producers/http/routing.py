@@ -121,13 +121,13 @@ def _parts(value: Mapping[str, Any]) -> tuple[str, ...]:
         return _named(source)
     if str(value.get("format", "")).startswith("cassandra-mutation") and "partition" in value:
         return _named({"keyspace_name": value.get("keyspace"), "table": value.get("table")})
-    plain = {name.removeprefix("__").removeprefix("source_"): told for name, told in value.items() if name.startswith("__")}
+    plain = {name.removeprefix("__").removeprefix("source_"): one for name, one in value.items() if name.startswith("__")}
     return _named(plain)
 
 
 def _header_parts(headers: Mapping[str, str]) -> tuple[str, ...]:
     found = {name.removeprefix(_HEADER): _header(text) for name, text in headers.items() if name.startswith(_HEADER)}
-    return _named({name.removeprefix("source_"): told for name, told in found.items()})
+    return _named({name.removeprefix("source_"): one for name, one in found.items()})
 
 
 def _header(text: str) -> Any:
@@ -140,10 +140,7 @@ def _header(text: str) -> Any:
         return text
 
 
-def _named(told: Mapping[str, Any]) -> tuple[str, ...]:
-    outer = [told[name] for name in _OUTER if isinstance(told.get(name), str) and told[name]]
-    table = [told[name] for name in _TABLE if isinstance(told.get(name), str) and told[name]]
+def _named(value: Mapping[str, Any]) -> tuple[str, ...]:
+    outer = [value[name] for name in _OUTER if isinstance(value.get(name), str) and value[name]]
+    table = [value[name] for name in _TABLE if isinstance(value.get(name), str) and value[name]]
     return (*outer, table[0]) if table else ()
-
-
-__all__ = ["Route", "Router"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from cdc_producers.table_landing import TableLanding
 from cdc_views.errors import TransientError
-from cdc_views.landing import Position, StreamEvent, StreamLander, exists, gone
+from cdc_views.landing import Position, StreamEvent, StreamLander, exists
 from cdc_views.landing.targets import StreamTarget
 from cdc_views.rules.instants import micros
 
@@ -38,9 +39,12 @@ class TableWriter:
     table: StreamTarget
     stream: str
     clock: Callable[[], datetime]
+    _landing: TableLanding = field(init=False)
     _lander: StreamLander | None = None
-    _version: object = None
     _last: int = 0
+
+    def __post_init__(self) -> None:
+        self._landing = TableLanding(self.table)
 
     def open(self) -> None:
         """Check a raw table that is there; one that is not is created for its first event.
@@ -49,7 +53,7 @@ class TableWriter:
             UsageError: The raw table is another table's, of another format, or of a newer version.
         """
         if self.table.raw is not None and exists(self.table.raw):
-            self._lander = self._opened()
+            self._opened()
 
     def land(self, events: Sequence[Arrival]) -> dict[int, str]:
         """Land events in this order; returns why some went to quarantine, by index.
@@ -57,7 +61,7 @@ class TableWriter:
         Raises:
             EngineError: Nothing is promised to have landed: the target failed, or other writers kept committing first.
         """
-        lander, pending = self._ready(), dict(enumerate(events))
+        lander, pending = self._opened(), dict(enumerate(events))
         reasons: dict[int, str] = {}
         self._number([event for event in events if not event.number])
         for _ in range(_ATTEMPTS):
@@ -73,29 +77,17 @@ class TableWriter:
             self._number(pending.values())
         raise TransientError(f"{self.table.name}: other receivers named as this one keep landing first; give each its own --name")
 
-    def _ready(self) -> StreamLander:
-        if self._lander is not None and not exists(self._lander.raw):
-            raise gone(self._lander.raw)
-        if self._lander is None or self.table.version() != self._version:
-            self._lander = self._opened()
-        forgotten = self._lander.forgotten
-        if forgotten is not None and not forgotten.is_current():
-            self._lander.forgotten = forgotten.reread()
-        return self._lander
-
     def _opened(self) -> StreamLander:
-        self._version = self.table.version()
-        lander = self.table.lander(self.stream)
+        lander = self._landing.lander(self.stream)
         assert isinstance(lander, StreamLander), "the receiver lands in raw tables alone"
-        lander.shown = sys.maxsize
-        known = lander.position()
-        self._last = max(self._last, known.at if known else 0)
+        if lander is not self._lander:
+            lander.shown = sys.maxsize
+            known = lander.position()
+            self._last = max(self._last, known.at if known else 0)
+            self._lander = lander
         return lander
 
     def _number(self, events: Iterable[Arrival]) -> None:
         now = micros(self.clock())
         for event in events:
             self._last = event.number = max(self._last + 1, now)
-
-
-__all__ = ["BATCH_BYTES", "BATCH_EVENTS", "Arrival", "TableWriter"]

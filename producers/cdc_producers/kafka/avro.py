@@ -158,36 +158,36 @@ class _Compiler:
         # it may contain itself: what that says is left out
         self.named[name] = write, None
         for part in schema.get("fields") or ():
-            written, told = self.compile(part.get("type"), namespace=inner)
+            written, described = self.compile(part.get("type"), namespace=inner)
             writers.append((part["name"], quoted(part["name"]), written))
-            if told is not None:
-                said.append({**told, "field": part["name"]})
+            if described is not None:
+                said.append({**described, "field": part["name"]})
         has_more = said or "name" in connect
         return self._remember(schema, namespace, write, {**connect, "fields": said} if has_more else None)
 
     def _array(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
-        written, told = self.compile(schema.get("items"), namespace=namespace)
+        written, described = self.compile(schema.get("items"), namespace=namespace)
 
         def write(value: Any) -> str:
             return "[" + ",".join(map(written, value)) + "]"
 
-        return write, {"type": "array", "items": told} if told else None
+        return write, {"type": "array", "items": described} if described else None
 
     def _map(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
-        written, told = self.compile(schema.get("values"), namespace=namespace)
+        written, described = self.compile(schema.get("values"), namespace=namespace)
 
         def write(value: Any) -> str:
             return "{" + ",".join(f"{quoted(key)}:{written(item)}" for key, item in value.items()) + "}"
 
-        return write, {"type": "map", "values": told} if told else None
+        return write, {"type": "map", "values": described} if described else None
 
     def _union(self, branches: list[Json], namespace: str) -> tuple[Write, Connect | None]:
         """Of null and one more: that one. Of several: whichever the value's own type tells."""
         rest = [branch for branch in branches if branch not in ("null", {"type": "null"})]
         compiled = [self.compile(branch, namespace=namespace) for branch in rest]
         if len(compiled) == 1:
-            written, told = compiled[0]
-            return (lambda value: "null" if value is None else written(value)), told
+            written, described = compiled[0]
+            return (lambda value: "null" if value is None else written(value)), described
         by_type: dict[type, Write] = {}
         for branch, (written, _) in zip(rest, compiled, strict=True):
             kind = _python_type(branch)

@@ -43,7 +43,7 @@ Registered = Callable[[bytes], Text]
 """What a schema registry makes of a message's part; raises `MalformedEventError`."""
 
 
-class Read(NamedTuple):
+class ReadBlock(NamedTuple):
     """What messages of a partition say.
 
     Attributes:
@@ -83,7 +83,7 @@ class LineWriter:
         epoch = f'"epoch":{self.epoch},' if self.epoch else ""
         self._place = f'{{{named}"partition":{self.partition},{epoch}'
 
-    def block(self, messages: Iterable[Message]) -> tuple[Read, CdcViewsError | None]:
+    def block(self, messages: Iterable[Message]) -> tuple[ReadBlock, CdcViewsError | None]:
         """Return the events of messages, and what was wrong with the one behind them: a registry that is away."""
         offsets: list[int] = []
         contents: list[bytes] = []
@@ -103,7 +103,7 @@ class LineWriter:
                 offsets.append(through)
                 contents.append(content)
                 size += len(content)
-        return Read(EventBlock(offsets, contents, size), through, happened), trouble
+        return ReadBlock(EventBlock(offsets, contents, size), through, happened), trouble
 
     def content(self, message: Message) -> bytes | None:
         """Return the event; None for what says nothing about rows: a tombstone among mutations."""

@@ -1,53 +1,51 @@
-"""What the command line says of the Kafka source."""
+"""The options of `cdc-views produce kafka`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
 
 from cdc_views.errors import UsageError
+from cdc_views.landing.producers import option, switch
 
-KEY_FORMATS = ("auto", "text")
-BEGINNINGS = ("earliest", "latest")
+
+class Beginning(str, Enum):
+    """Where a topic begins of which nothing has landed."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class KeyFormat(str, Enum):
+    """How the keys of messages are read."""
+
+    AUTO = "auto"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """See `cdc-views produce kafka --help`.
+class KafkaOptions:
+    """What is chosen of a source; `topic`: `TOPIC=TABLE`; empty brokers or registry: those of the environment."""
 
-    Attributes:
-        formats: The raw format of each table.
-        topics: The table of each topic that somebody named; a table without one has the topic of its own name.
-        bootstrap: Brokers, as `host:port,host:port`; empty: CDC_VIEWS_KAFKA_BOOTSTRAP_SERVERS.
-        group: The consumer group.
-        begins: Where a topic begins of which nothing has landed: `earliest` or `latest`.
-        key_format: `text` where keys are plain text even if they look like JSON.
-        registry: Address of the schema registry; empty: CDC_VIEWS_SCHEMA_REGISTRY_URL, or none.
-        accepts_gap: Go on where messages are gone, instead of ending.
-    """
-
-    formats: Mapping[str, str] = field(default_factory=dict)
-    topics: Mapping[str, str] = field(default_factory=dict)
-    bootstrap: str = ""
-    group: str = "cdc_views"
-    begins: str = "earliest"
-    key_format: str = "auto"
-    registry: str = ""
-    accepts_gap: bool = False
-    heartbeat_seconds: float = 1.0
+    topic: tuple[str, ...] = option(
+        "--topic", (), "TOPIC=TABLE",
+        help="The topic of a table; may be repeated. Default: `raw: {topics: …}`, else the topic that ends in its name.",
+    )  # fmt: skip
+    bootstrap: str = option("--bootstrap", "", "HOST:PORT", help="Brokers; default: CDC_VIEWS_KAFKA_BOOTSTRAP_SERVERS.")
+    group: str = option(
+        "--group", "cdc_views", "NAME", computed=lambda project, _: project.name,
+        help="Consumer group; default: cdc_views_ and the project's name.",
+    )  # fmt: skip
+    begins: Beginning = option("--from", Beginning.EARLIEST, help="Where a topic begins that has not landed yet.")
+    registry: str = option("--registry", "", "URL", help="Schema registry; default: CDC_VIEWS_SCHEMA_REGISTRY_URL, or none.")
+    key_format: KeyFormat = option(
+        "--key-format", KeyFormat.AUTO, help="text: keys are plain text even where they look like JSON."
+    )
+    accepts_gap: bool = switch("--accept-gap", help="Go on where Kafka has deleted what had not landed. Give it once.")
+    heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often lag is measured.")
 
     def __post_init__(self) -> None:
         if not self.group:
             raise UsageError("--group is empty; a name was expected")
-        if self.begins not in BEGINNINGS:
-            raise UsageError(f"--from is {self.begins!r}; {' or '.join(BEGINNINGS)} was expected")
-        if self.key_format not in KEY_FORMATS:
-            raise UsageError(f"--key-format is {self.key_format!r}; {' or '.join(KEY_FORMATS)} was expected")
         if self.heartbeat_seconds <= 0:
             raise UsageError("--heartbeat: more than 0 seconds were expected")
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """Return the options that a producer was given by name."""
-        return cls(**given)

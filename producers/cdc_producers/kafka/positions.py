@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from confluent_kafka import Consumer, TopicPartition
 
-from cdc_producers.kafka.options import Options
+from cdc_producers.kafka.options import Beginning, KafkaOptions
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, kafka_errors
 from cdc_producers.kafka.topics import Topic, begin_epoch, known_epoch, partition_stream
 from cdc_producers.source import LostError
@@ -21,7 +21,7 @@ class Positions:
     """Knows, for the topics that are read, the epoch of each and where each partition goes on."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: KafkaOptions
     log: ProducerLog
     epochs: dict[str, int] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class Positions:
             self.epochs[topic.name] = begin_epoch(topic, target)
             return
         if epoch is None:
-            if self.options.begins == "latest":
+            if self.options.begins is Beginning.LATEST:
                 self._note_ends(topic, target, consumer)
             epoch = begin_epoch(topic, target)
         self.epochs[topic.name] = epoch

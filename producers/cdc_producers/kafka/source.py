@@ -12,15 +12,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.messages import LineWriter
-from cdc_producers.kafka.options import Options
+from cdc_producers.kafka.options import KafkaOptions, KeyFormat
 from cdc_producers.kafka.positions import Positions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
-from cdc_producers.kafka.standing import Heard
+from cdc_producers.kafka.statistics import ConsumerStatistics
 from cdc_producers.kafka.topics import Topic, describe, matched
-from cdc_producers.source import Emit, Emitted, Standing
+from cdc_producers.source import Emit, Emitted, SourceStatus
 from cdc_views.errors import CdcViewsError, TransientError
-from cdc_views.formats.registry import raw_format
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -40,13 +39,14 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 @dataclass
 class KafkaSource:
-    """Follows topics; see `cdc_producers.source.Source`."""
+    """Follows topics; see `cdc_producers.source.Source`. `topics`: the table of each topic that somebody named."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: KafkaOptions
+    topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
-    _heard: Heard = field(default_factory=Heard)
+    _statistics: ConsumerStatistics = field(default_factory=ConsumerStatistics)
     _consumer: Any = None
     _admin: Any = None
     _positions: Positions = field(init=False)
@@ -104,7 +104,7 @@ class KafkaSource:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "queued.max.messages.kbytes": 32 << 10,
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
-                "stats_cb": self._heard.note,
+                "stats_cb": self._statistics.note,
                 "error_cb": self._note_error,
                 "on_commit": self._note_commit,
             },
@@ -128,8 +128,7 @@ class KafkaSource:
         with kafka_errors("asking for the topics"):
             existing = self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics
         self._looked = time.monotonic()
-        named = {topic: table for topic, table in self.options.topics.items() if table in self.targets}
-        tables = matched(self.targets, named, existing)
+        tables = matched(self.targets, self.topics, existing)
         found = describe(self._admin, tables)
         self._note_missing(tables, found)
         for name, topic in found.items():
@@ -184,7 +183,7 @@ class KafkaSource:
     def _note_growth(self, known: Topic, topic: Topic, table: str) -> None:
         self._topics[topic.name] = topic
         said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
-        if raw_format(self.options.formats.get(table, "debezium")).is_positioned:
+        if self.targets[table].format.is_positioned:
             self.log.info(said, topic=topic.name)
             return
         self.log.warning(
@@ -284,9 +283,9 @@ class KafkaSource:
             named,
             partition,
             self._positions.epochs[topic],
-            self.options.formats.get(table, "debezium"),
+            self.targets[table].format.name,
             None if self._registry is None else self._registry.read,
-            self.options.key_format == "text",
+            self.options.key_format is KeyFormat.TEXT,
         )
         self._writers[topic, partition] = table, self._positions.stream(topic, partition), writer
         self._read[topic, partition] = offset
@@ -341,9 +340,9 @@ class KafkaSource:
             if error is not None or part.error is not None:
                 self._confirmed.pop((part.topic, part.partition), None)
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
-        return self._heard.standing(dict(self._read))
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
+        return self._statistics.status(dict(self._read))
 
     def close(self) -> None:
         """See `Source.close`."""

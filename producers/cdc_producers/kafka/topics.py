@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of
 from cdc_producers.source import LostError
-from cdc_views.errors import TransientError, UsageError
+from cdc_views.errors import TransientError, UsageError, did_you_mean
 from cdc_views.landing import Position
 from cdc_views.landing.targets import StreamTarget
 
@@ -61,6 +61,26 @@ def matched(tables: Iterable[str], named: Mapping[str, str], existing: Iterable[
     return found
 
 
+def topics_named(
+    given: Iterable[str], of_project: Mapping[str, Iterable[str]], tables: Mapping[str, StreamTarget]
+) -> dict[str, str]:
+    """Return the table of each topic that `--topic` or the project file names.
+
+    Raises:
+        UsageError: A text given is not TOPIC=TABLE, of one of the tables.
+    """
+    topics: dict[str, str] = {}
+    for text in given:
+        topic, _, name = text.partition("=")
+        if not topic or name not in tables:
+            raise UsageError(f"--topic is {text!r}; TOPIC=TABLE was expected{did_you_mean(name, tables)}")
+        topics[topic] = name
+    for name in tables:
+        if name not in topics.values():
+            topics.update(dict.fromkeys(of_project.get(name, ()), name))
+    return topics
+
+
 def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
     """Return the topics that exist, by name."""
     wanted = sorted(names)
@@ -70,14 +90,14 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
     asked = admin.describe_topics(TopicCollection(wanted), request_timeout=ANSWERS_WITHIN)
     for name, answer in asked.items():
         try:
-            told: Any = answer.result(ANSWERS_WITHIN + 5)
+            description: Any = answer.result(ANSWERS_WITHIN + 5)
         except KafkaException as error:
             if error.args[0].code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
                 raise error_of(error.args[0], doing=f"asking for topic {name}") from error
             continue
-        identity = told.topic_id
+        identity = description.topic_id
         mixed = identity.get_most_significant_bits() ^ identity.get_least_significant_bits()
-        found[name] = Topic(name, mixed & _BITS_63, len(told.partitions))
+        found[name] = Topic(name, mixed & _BITS_63, len(description.partitions))
     return found
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from cdc_producers.mariadb.options import MariaDbOptions
+from cdc_views.landing.producers import Producer
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.model.extras import needs
 
 
-def produce(order: ProducerOrder) -> None:
-    """Land the changes of MariaDB's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
+def _run(order: ProducerOrder, options: MariaDbOptions) -> None:
     with needs("`produce mariadb`", extra="producers"):
         from cdc_producers.mariadb.source import MariaDbSource
         from cdc_producers.metrics import Metrics
         from cdc_producers.runtime import Runtime
-    from cdc_producers.mariadb.options import Options
 
     metrics = Metrics("mariadb")
     targets = {target.name: target for target in order.targets}
-    source = MariaDbSource(targets, Options.of(order.options), order.log, metrics)
-    Runtime(source, order, metrics).run()
+    Runtime(MariaDbSource(targets, options, order.log, metrics), order, metrics).run()
+
+
+PRODUCER = Producer(
+    _run,
+    MariaDbOptions,
+    """MariaDB by its row binlog: a snapshot without a lock, then every change, each once.
+
+    The connection comes from CDC_VIEWS_MARIADB_HOST (several, by commas: the first that answers), _PORT, _USER, _PASSWORD
+    and _TLS (off, on, verify) with _TLS_CA, _TLS_CERT and _TLS_KEY.
+    """,
+)

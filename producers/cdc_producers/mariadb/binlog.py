@@ -58,7 +58,7 @@ def read_event(packet: bytes, *, has_checksum: bool) -> Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class GtidBegin:
     """A transaction begins. `is_single`: it is one statement, and has no end of its own; `prepared` names an XA one."""
 
     gtid: Gtid
@@ -67,7 +67,7 @@ class Begin:
     completed: bytes = b""
 
 
-def read_begin(event: Event) -> Begin:
+def read_begin(event: Event) -> GtidBegin:
     """Read a GTID event."""
     sequence, domain, flags = struct.unpack_from("<QIB", event.body)
     position = 13
@@ -78,7 +78,7 @@ def read_begin(event: Event) -> Begin:
         position = 13 + (8 if flags & _GROUP_COMMIT else 0)
         first, second = event.body[position + 4], event.body[position + 5]
         name = event.body[position : position + 6 + first + second]
-    return Begin(
+    return GtidBegin(
         Gtid(domain, event.server, sequence),
         bool(flags & _STANDALONE),
         prepared=name if flags & _PREPARED else b"",

@@ -82,7 +82,7 @@ def check_filters(connection: Any, databases: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceColumn:
+class MariaDbColumn:
     """A column as the catalog has it now: `type` is `varchar`, `full_type` is `varchar(20)`."""
 
     name: str
@@ -91,13 +91,13 @@ class SourceColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTable:
+class MariaDbTable:
     """A table as it is now; `unique` are the keys that name one row each, the primary one first."""
 
     database: str
     name: str
     engine: str
-    columns: tuple[SourceColumn, ...]
+    columns: tuple[MariaDbColumn, ...]
     primary_key: tuple[str, ...]
     unique: tuple[frozenset[str], ...]
     about_rows: int
@@ -121,7 +121,7 @@ def source_name(table: str) -> tuple[str, str]:
     return database, name
 
 
-def read_table(connection: Any, table: str) -> SourceTable:
+def read_table(connection: Any, table: str) -> MariaDbTable:
     """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
     database, name = source_name(table)
     of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
@@ -132,8 +132,8 @@ def read_table(connection: Any, table: str) -> SourceTable:
     asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
     columns = rows(connection, f"{asked}{of_table} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
     primary, unique = _keys(connection, of_table, table)
-    described = tuple(SourceColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in columns)
-    return SourceTable(database, name, str(found[0][0]), described, primary, unique, int(found[0][1]))
+    described = tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in columns)
+    return MariaDbTable(database, name, str(found[0][0]), described, primary, unique, int(found[0][1]))
 
 
 def read_types(connection: Any, table: str) -> dict[str, str]:
@@ -167,7 +167,7 @@ def _keys(connection: Any, of_table: str, table: str) -> tuple[tuple[str, ...], 
     return tuple(parts.get("PRIMARY", ())), fitting
 
 
-def check_table(table: SourceTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
+def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, allows_unkeyed: bool) -> None:
     """Refuse a table whose changes would not name the rows of the view."""
     wanted = {column.name for column in schema.row_key}
     if missing := sorted(wanted - table.types.keys()):
@@ -192,7 +192,7 @@ _CASCADING = re.compile(
 )
 
 
-def warn_of_cascades(connection: Any, table: SourceTable, *, log: ProducerLog) -> None:
+def warn_of_cascades(connection: Any, table: MariaDbTable, *, log: ProducerLog) -> None:
     """Say where rows of a table change without a trace in the binlog: by foreign keys of InnoDB."""
     # information_schema hides constraints from who may only SELECT
     asked = f"SHOW CREATE TABLE {identifier(table.database)}.{identifier(table.name)}"

@@ -20,7 +20,7 @@ from cdc_producers.mariadb.rowreading import Row
 VERSION = "cdc-views"
 
 
-class Place(NamedTuple):
+class BinlogPosition(NamedTuple):
     """Where a change stands: its transaction, its number there from 1, file and position, the server's second."""
 
     gtid: Gtid
@@ -39,7 +39,7 @@ class EventSource:
     table: str
     epoch: int
 
-    def block(self, place: Place, *, snapshot: str) -> str:
+    def block(self, place: BinlogPosition, *, snapshot: str) -> str:
         """Return the member `source`."""
         gtid, when = place.gtid, f'"ts_ms":{place.seconds * 1000},"ts_us":{place.seconds * 1_000_000}'
         return (
@@ -49,13 +49,13 @@ class EventSource:
             f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
         )
 
-    def truncated(self, place: Place) -> bytes:
+    def truncated(self, place: BinlogPosition) -> bytes:
         """Return the event of a table that was emptied."""
         return _event("t", before="null", after="null", source=self.block(place, snapshot="false"))
 
 
 @dataclass
-class EventWriter:
+class MariaDbEventWriter:
     """Writes the events of one table, as its columns are in `columns`; made anew when those change.
 
     `keys` are the columns of the view's key.
@@ -73,19 +73,19 @@ class EventWriter:
         self._places = [self.columns.index(name) for name in self.keys if name in self.columns]
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
-    def read(self, row: Row, place: Place) -> bytes:
+    def read(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of a row that a snapshot found."""
         return _event("r", before="null", after=self._image(row), source=self.source.block(place, snapshot="true"))
 
-    def inserted(self, row: Row, place: Place) -> bytes:
+    def inserted(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of an inserted row."""
         return self._streamed("c", place, after=self._image(row))
 
-    def updated(self, old: Row, new: Row, place: Place) -> bytes:
+    def updated(self, old: Row, new: Row, place: BinlogPosition) -> bytes:
         """Return the event of an updated row whose key stayed; what neither image has is absent."""
         return self._streamed("u", place, after=self._image(self.filled(new, old)))
 
-    def deleted(self, row: Row, place: Place) -> bytes:
+    def deleted(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of a deleted row: nothing but its key says which."""
         return self._streamed("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
 
@@ -103,7 +103,7 @@ class EventWriter:
         parts = [prefix + text for prefix, text in zip(names, row, strict=True) if text is not None]
         return f"{{{','.join(parts)}}}"
 
-    def _streamed(self, op: str, place: Place, *, before: str = "null", after: str = "null") -> bytes:
+    def _streamed(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
         return _event(op, before=before, after=after, source=self.source.block(place, snapshot="false"))
 
 

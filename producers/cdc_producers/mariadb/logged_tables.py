@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_producers.mariadb.binlog import Event
-from cdc_producers.mariadb.events import EventSource, EventWriter
+from cdc_producers.mariadb.events import EventSource, MariaDbEventWriter
 from cdc_producers.mariadb.rowreading import Row, RowReader, Wanted, named
 from cdc_producers.mariadb.tablemaps import TableMap, read_name, read_table_map
 from cdc_producers.source import LostError
@@ -24,19 +24,19 @@ class LoggedTable:
     map: TableMap
     reader: RowReader
     version: object
-    _writer: tuple[object, EventWriter] | None = None
+    _writer: tuple[object, MariaDbEventWriter] | None = None
 
     @property
     def names(self) -> list[str]:
         """Its columns."""
         return [column.name for column in self.map.columns]
 
-    def writer(self, stream: str, epoch: int) -> EventWriter:
+    def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
         """What writes its events."""
         if self._writer is None or self._writer[0] != (stream, epoch):
             source = EventSource(stream, self.map.database, self.map.table, epoch)
             keys = [column.name for column in self.target.schema.row_key]
-            self._writer = (stream, epoch), EventWriter(source, self.names, keys)
+            self._writer = (stream, epoch), MariaDbEventWriter(source, self.names, keys)
         return self._writer[1]
 
 

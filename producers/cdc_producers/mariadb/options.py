@@ -1,13 +1,12 @@
-"""What the command line says of the MariaDB source."""
+"""The options of `cdc-views produce mariadb`."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cdc_views.errors import UsageError
+from cdc_views.landing.producers import option, switch
 
 _SERVER_IDS = range(1, 1 << 32)
 _DOMAINS = range(1 << 32)
@@ -16,17 +15,26 @@ _OURS = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """See `cdc-views produce mariadb --help`; `server_id` 0: one made of the name; `gtid_domain` None: the server's own."""
+class MariaDbOptions:
+    """What is chosen of a source; `server_id` 0: one made of the name; `gtid_domain` None: the server's own."""
 
-    name: str = "cdc_views"
-    server_id: int = 0
-    gtid_domain: int | None = None
-    skips_snapshot: bool = False
-    snapshots_again: bool = False
-    allows_unkeyed: bool = False
-    nulls_zero_dates: bool = False
-    heartbeat_seconds: float = 1.0
+    name: str = option(
+        "--name", "cdc_views", "NAME", computed=lambda project, _: project.name,
+        help="Of the positions; default: cdc_views_ and the project's name.",
+    )  # fmt: skip
+    server_id: int = option("--server-id", 0, "N", help="Server id it reads as, one of its own; default: made of the name.")
+    gtid_domain: int | None = option(
+        "--gtid-domain", None, "N", help="GTID domain of the tables' changes; default: the server's."
+    )
+    skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
+    snapshots_again: bool = switch(
+        "--snapshot-again", help="Empty the views and read the tables anew: after a purge. Give it once."
+    )
+    allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose key names several rows; they show as one.")
+    nulls_zero_dates: bool = switch(
+        "--null-zero-dates", help="Land 0000-00-00 and dates like it as null; else they go to quarantine."
+    )
+    heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server gives a sign of life.")
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -39,11 +47,6 @@ class Options:
             raise UsageError("--skip-snapshot and --snapshot-again exclude each other; give one")
         if not 0.001 <= self.heartbeat_seconds <= 60:
             raise UsageError(f"--heartbeat is {self.heartbeat_seconds:g}; 0.001 to 60 seconds were expected")
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """Return the options that a producer was given by name."""
-        return cls(**given)
 
     @property
     def replica_number(self) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cdc_producers.mariadb.catalog import SourceColumn, SourceTable
+from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.connections import identifier, literal
 from cdc_producers.mariadb.snapshot import selected
 from cdc_views.errors import CdcViewsError
@@ -15,7 +15,7 @@ _WAIT_SECONDS = 10
 """Longer than a server takes from writing a transaction to its log until others see it."""
 
 
-def reread(connection: Any, table: SourceTable, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+def reread(connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
     """Return columns of the row with this key as JSON texts, as they are now; nothing where it has gone on.
 
     A later change of the row comes with an event of its own, so that a value which is newer does no harm. One that is
@@ -32,7 +32,7 @@ def reread(connection: Any, table: SourceTable, key: Mapping[str, str], names: S
         return _found(connection, table, wanted, f"{where} LIMIT 1")
 
 
-def _found(connection: Any, table: SourceTable, wanted: Sequence[SourceColumn], where: str) -> Mapping[str, str]:
+def _found(connection: Any, table: MariaDbTable, wanted: Sequence[MariaDbColumn], where: str) -> Mapping[str, str]:
     for row in selected(connection, table, wanted, f" WHERE {where}"):
         return {column.name: text for column, text in zip(wanted, row, strict=True) if text is not None}
     return {}

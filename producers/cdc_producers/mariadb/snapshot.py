@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
-from cdc_producers.mariadb.catalog import SourceColumn, SourceTable
+from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.connections import Access, connect, fetched, identifier, literal, mariadb_errors, rows
 from cdc_producers.mariadb.gtids import Gtid, read_gtids
 from cdc_producers.mariadb.rowreading import Row
@@ -26,7 +26,7 @@ _GEOMETRIES = (
 
 
 @dataclass
-class Snapshot:
+class ConsistentSnapshot:
     """The database as of one place of the binlog; `connection` sees it so."""
 
     connection: Any
@@ -36,7 +36,7 @@ class Snapshot:
 
 
 @contextmanager
-def reading(access: Access, domain: int) -> Iterator[Snapshot]:
+def reading(access: Access, domain: int) -> Iterator[ConsistentSnapshot]:
     """A connection that sees the database as of one moment, and the domain's last GTID then."""
     connection = connect(access)
     try:
@@ -51,13 +51,13 @@ def reading(access: Access, domain: int) -> Iterator[Snapshot]:
         ((text,),) = rows(connection, asked, doing="asking for the snapshot's GTID")
         if text is None:
             raise EngineError(f"the server does not know the GTID at {file}:{position}")
-        yield Snapshot(connection, file, int(position), read_gtids(str(text)).get(domain, Gtid(domain, 0, 0)))
+        yield ConsistentSnapshot(connection, file, int(position), read_gtids(str(text)).get(domain, Gtid(domain, 0, 0)))
     finally:
         with mariadb_errors("closing"):
             connection.close()
 
 
-def integer_key(table: SourceTable) -> str | None:
+def integer_key(table: MariaDbTable) -> str | None:
     """Return the primary key where it is one integer: then a snapshot that stopped goes on after its last row."""
     types = table.types
     if len(table.primary_key) == 1 and types[table.primary_key[0]] in _INTEGERS:
@@ -66,7 +66,12 @@ def integer_key(table: SourceTable) -> str | None:
 
 
 def read_rows(
-    connection: Any, table: SourceTable, *, after: int | None = None, nulls_zero_dates: bool = False, chunk_rows: int = CHUNK_ROWS
+    connection: Any,
+    table: MariaDbTable,
+    *,
+    after: int | None = None,
+    nulls_zero_dates: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[Row]:
     """Return each row once, texts as in `table.columns`; by an integer key in its order, from `after` on."""
     key = integer_key(table)
@@ -87,7 +92,7 @@ def read_rows(
 
 
 def selected(
-    connection: Any, table: SourceTable, columns: Sequence[SourceColumn], rest: str, *, nulls_zero_dates: bool = False
+    connection: Any, table: MariaDbTable, columns: Sequence[MariaDbColumn], rest: str, *, nulls_zero_dates: bool = False
 ) -> Iterator[Row]:
     """Return some columns of rows, texts in their order; `rest` is what follows FROM."""
     encoders = [_encoder(column, nulls_zero_dates=nulls_zero_dates) for column in columns]
@@ -98,7 +103,7 @@ def selected(
         yield [NULL if value is None else encode(value) for encode, value in zip(encodes, found, strict=True)]
 
 
-def _encoder(column: SourceColumn, *, nulls_zero_dates: bool) -> tuple[str, Encode]:
+def _encoder(column: MariaDbColumn, *, nulls_zero_dates: bool) -> tuple[str, Encode]:
     """How a column is selected, and its printed form as JSON, as `values` has it from the log."""
     name, kind = identifier(column.name), column.type
     if kind in _INTEGERS or kind == "year":

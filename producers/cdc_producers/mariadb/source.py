@@ -9,9 +9,10 @@ from threading import Event
 from typing import Any
 
 from cdc_producers.mariadb import binlog
+from cdc_producers.mariadb.binlog_watcher import BinlogWatcher
 from cdc_producers.mariadb.catalog import (
+    MariaDbTable,
     Server,
-    SourceTable,
     check_filters,
     check_table,
     read_server,
@@ -23,15 +24,14 @@ from cdc_producers.mariadb.charsets import read_collations
 from cdc_producers.mariadb.connections import Access, connect, rows
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.logged_tables import LoggedTables
-from cdc_producers.mariadb.options import Options
+from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.rereading import reread
 from cdc_producers.mariadb.snapshot import reading
-from cdc_producers.mariadb.snapshotting import Snapshots
+from cdc_producers.mariadb.snapshots import MariaDbSnapshots
 from cdc_producers.mariadb.stream import BinlogStream
-from cdc_producers.mariadb.transactions import Transactions
-from cdc_producers.mariadb.watching import Watch
+from cdc_producers.mariadb.transactions import MariaDbTransactions
 from cdc_producers.metrics import Metrics
-from cdc_producers.source import Emit, Emitted, LostError, Standing
+from cdc_producers.source import Emit, Emitted, LostError, SourceStatus
 from cdc_views.errors import TransientError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
@@ -44,15 +44,15 @@ class MariaDbSource:
     """Snapshots the tables that have none yet, then follows the binlog; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
     _access: Access | None = None
-    _tables: dict[str, SourceTable] = field(default_factory=dict)
+    _tables: dict[str, MariaDbTable] = field(default_factory=dict)
     _marks: dict[str, Mark] = field(default_factory=dict)
     _begun_again: set[str] = field(default_factory=set)
     _stream: BinlogStream | None = None
-    _watch: Watch | None = None
+    _watch: BinlogWatcher | None = None
     _lacking_since: float = 0.0
 
     def run(self, emit: Emit, stop: Event) -> None:
@@ -149,7 +149,7 @@ class MariaDbSource:
         return stream
 
     def _snapshot(self, access: Access, name: str, domain: int, *, emit: Emit, stop: Event) -> None:
-        snapshots = Snapshots(self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics)
+        snapshots = MariaDbSnapshots(self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics)
         wanted = [] if self.options.skips_snapshot else snapshots.wanted(self._marks)
         if not wanted:
             return
@@ -169,10 +169,10 @@ class MariaDbSource:
             log=self.log,
             nulls_zero_dates=self.options.nulls_zero_dates,
         )
-        transactions = Transactions(
+        transactions = MariaDbTransactions(
             targets, dict(self._marks), start.domain, start, name, tables, self.log, emit, ignores_case=server.ignores_case
         )
-        watch = self._watch = Watch(stream.access, lambda: (stream.file, stream.position))
+        watch = self._watch = BinlogWatcher(stream.access, lambda: (stream.file, stream.position))
         self.log.info(f"following the binlog from GTID {start}", gtid=str(start), name=name)
         try:
             with watch.running():
@@ -182,7 +182,7 @@ class MariaDbSource:
             self._marks |= {table: Mark.of(position) for table, position in transactions.marked.items()}
 
     @staticmethod
-    def _read_until(stop: Event, stream: BinlogStream, transactions: Transactions) -> None:
+    def _read_until(stop: Event, stream: BinlogStream, transactions: MariaDbTransactions) -> None:
         while not stop.is_set():
             transactions.take(stream.read(), stream.file)
 
@@ -195,12 +195,12 @@ class MariaDbSource:
     def landed(self, token: object) -> None:
         """See `Source.landed`; the server keeps nothing for this reader, so there is nothing to be told."""
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
-            return Standing()
-        return Standing(f"{stream.file}:{stream.position}", watch.behind_bytes, None, stream.heard)
+            return SourceStatus()
+        return SourceStatus(f"{stream.file}:{stream.position}", watch.behind_bytes, None, stream.heard)
 
     def close(self) -> None:
         """See `Source.close`."""

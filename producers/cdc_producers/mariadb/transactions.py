@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_producers.gathering import Gathered
+from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.binlog import Begin, Event, Statement
-from cdc_producers.mariadb.events import EventSource, EventWriter, Place
+from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
+from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
 from cdc_producers.mariadb.rowreading import Row
@@ -27,7 +27,7 @@ _AGAIN = "start once with --snapshot-again"
 
 
 @dataclass
-class Transactions:
+class MariaDbTransactions:
     """Turns the events of one connection into what the runtime lands.
 
     Args:
@@ -50,7 +50,7 @@ class Transactions:
     log: ProducerLog
     emit: Emit
     ignores_case: bool = False
-    _begin: Begin | None = None
+    _begin: GtidBegin | None = None
     _order: int = 0
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
@@ -58,7 +58,7 @@ class Transactions:
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
-    _gathered: Gathered | None = None
+    _block: BlockBuilder | None = None
 
     def __post_init__(self) -> None:
         self._landed = {name: mark.position for name, mark in self.starts.items()}
@@ -95,7 +95,7 @@ class Transactions:
                 f"update cdc-views, or {_AGAIN}"
             )
 
-    def _begins(self, begin: Begin) -> None:
+    def _begins(self, begin: GtidBegin) -> None:
         if self._begin is not None:
             self._breaks_off("another one begins before it ends")
         gtid = begin.gtid
@@ -146,7 +146,7 @@ class Transactions:
         if begin.is_single:
             self._ends()
 
-    def _check_undone(self, begin: Begin) -> None:
+    def _check_undone(self, begin: GtidBegin) -> None:
         if self._has_rows:
             raise LostError(f"transaction {begin.gtid} was rolled back after its rows were in the log; {_AGAIN}")
         if begin.completed and begin.completed not in self._prepared:
@@ -217,7 +217,7 @@ class Transactions:
                 self._add(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
         self._hand_on(table.target)
 
-    def _update(self, table: LoggedTable, writer: EventWriter, old: Row, new: Row, *, place: Place) -> None:
+    def _update(self, table: LoggedTable, writer: MariaDbEventWriter, old: Row, new: Row, *, place: BinlogPosition) -> None:
         if not writer.has_moved(old, new):
             self._add(table.target, place, writer.updated(old, new, place))
             return
@@ -235,28 +235,28 @@ class Transactions:
                 "order among each other; write each table in one domain, and name it with --gtid-domain"
             )
 
-    def _next(self, event: Event, file: str) -> Place:
+    def _next(self, event: Event, file: str) -> BinlogPosition:
         """The place of the next change; one that moves a row has the one after it, too."""
         order = self._order + 1
         self._order += _ORDERS_EACH
         if self._order > MOST_ORDINALS or self._begin is None:
             raise EngineError(f"a transaction after {self.last} has more changes than can be counted")
-        return Place(self._begin.gtid, order, file, event.end, event.timestamp)
+        return BinlogPosition(self._begin.gtid, order, file, event.end, event.timestamp)
 
     def _position(self, target: StreamTarget, order: int) -> Position:
         first = self._first[target.name]
         return Position(first.at, first.nth + order)
 
-    def _add(self, target: StreamTarget, place: Place, content: bytes) -> None:
+    def _add(self, target: StreamTarget, place: BinlogPosition, content: bytes) -> None:
         position = self._position(target, place.order)
         if position > self._landed[target.name]:
-            self._gathered = self._gathered or Gathered(float(place.seconds))
-            self._gathered.add(position, content)
+            self._block = self._block or BlockBuilder(float(place.seconds))
+            self._block.add(position, content)
 
     def _hand_on(self, target: StreamTarget) -> None:
-        gathered, self._gathered = self._gathered, None
-        if gathered is not None:
-            item = gathered.emitted(target.name, self.stream)
+        block, self._block = self._block, None
+        if block is not None:
+            item = block.built(target.name, self.stream)
             self.emit(item)
             self.marked[target.name] = item.position
 

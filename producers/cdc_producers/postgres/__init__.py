@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from cdc_producers.postgres.options import PostgresOptions
+from cdc_views.landing.producers import Producer
 from cdc_views.landing.targets import ProducerOrder
 from cdc_views.model.extras import needs
 
 
-def produce(order: ProducerOrder) -> None:
-    """Land the changes of PostgreSQL's tables until told to stop; see `cdc_views.landing.targets.Produce`."""
+def _run(order: ProducerOrder, options: PostgresOptions) -> None:
     with needs("`produce postgres`", extra="producers"):
         from cdc_producers.metrics import Metrics
         from cdc_producers.postgres.source import PostgresSource
         from cdc_producers.runtime import Runtime
-    from cdc_producers.postgres.options import Options
 
     metrics = Metrics("postgres")
     targets = {target.name: target for target in order.targets}
-    source = PostgresSource(targets, Options.of(order.options), order.log, metrics, order.progress)
-    Runtime(source, order, metrics).run()
+    Runtime(PostgresSource(targets, options, order.log, metrics, order.progress), order, metrics).run()
+
+
+PRODUCER = Producer(
+    _run,
+    PostgresOptions,
+    """PostgreSQL by logical replication: a snapshot, then every change, each once.
+
+    The connection comes from libpq's variables (PGHOST, PGUSER, PGPASSWORD …) or CDC_VIEWS_POSTGRES_DSN.
+    """,
+    publishes=True,
+)

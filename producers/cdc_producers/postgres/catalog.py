@@ -61,7 +61,7 @@ class Types(Mapping[int, TypeFacts]):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceColumn:
+class PostgresColumn:
     """A column of a table as it is now; `number` grows from column to column and is never used again."""
 
     number: int
@@ -96,7 +96,7 @@ class Storage:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTable:
+class PostgresTable:
     """A table as it is now.
 
     Attributes:
@@ -113,7 +113,7 @@ class SourceTable:
     number: int
     namespace: str
     name: str
-    columns: tuple[SourceColumn, ...]
+    columns: tuple[PostgresColumn, ...]
     primary_key: tuple[str, ...]
     identity: frozenset[str]
     about_rows: int
@@ -178,7 +178,7 @@ def source_name(table: str) -> tuple[str, str]:
     return outer[-1], name
 
 
-def read_table(connection: Any, table: str) -> SourceTable:
+def read_table(connection: Any, table: str) -> PostgresTable:
     """Return the table of that name of the project file.
 
     Raises:
@@ -194,11 +194,11 @@ def read_table(connection: Any, table: str) -> SourceTable:
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
     named = {attribute: column for _, attribute, column, *_ in attributes}
     storages, identity = _read_storages(connection, table, number)
-    return SourceTable(
+    return PostgresTable(
         number,
         namespace,
         name,
-        tuple(SourceColumn(*column) for is_generated, *column in attributes if not is_generated),
+        tuple(PostgresColumn(*column) for is_generated, *column in attributes if not is_generated),
         tuple(named[attribute] for attribute in primary),
         identity,
         about,
@@ -246,7 +246,7 @@ def _check_logged(table: str, name: str, sql_name: str, kind: str, persistence: 
         raise LeftOutError(f"{what} is {problem}", [".".join(source_name(table))])
 
 
-def check_key(table: SourceTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:
+def check_key(table: PostgresTable, schema: TableSchema, *, allows_unkeyed: bool) -> None:
     """Refuse a table whose deletions would not name the rows of the view, or that refuses them once it is published."""
     wanted = [column.name for column in schema.row_key]
     missing = [name for name in wanted if name not in table.identity]
@@ -267,7 +267,7 @@ def check_key(table: SourceTable, schema: TableSchema, *, allows_unkeyed: bool) 
     )
 
 
-def _unnamed(table: SourceTable) -> str:
+def _unnamed(table: PostgresTable) -> str:
     if not table.primary_key:
         return "has no primary key"
     return "has a DEFERRABLE primary key" if table.has_deferred_key else "has REPLICA IDENTITY NOTHING, or an index that is gone"

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from getpass import getuser
 from typing import Any
 
-import psycopg2
-import psycopg2.extensions
-from psycopg2.extras import LogicalReplicationConnection
+import psycopg
+from psycopg import conninfo
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
@@ -45,24 +44,23 @@ _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 """Stopping, starting or recovering, no connection left, an object in use: it passes."""
 
 
-def connect(*, is_replication: bool = False) -> Any:
+def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
     """Return a connection of `CDC_VIEWS_POSTGRES_DSN`, else of libpq's `PG…` variables; each statement commits.
+
+    Values are put into statements here, as literals without a type: they take that of their column.
 
     Raises:
         UsageError: The DSN is none, or the server refuses the credentials.
         TransientError: The server cannot be reached now.
     """
-    dsn = check_dsn()
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
-        options["connection_factory"] = LogicalReplicationConnection
+        options["replication"] = "database"
+    dsn = check_dsn()
     with postgres_errors("connecting"):
-        connection = psycopg2.connect(dsn, **options)
-        if not is_replication:
-            connection.autocommit = True
-        with connection.cursor() as cursor:
-            for name, value in SETTINGS.items():
-                cursor.execute(f"SET {name} = '{value}'")
+        connection = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.ClientCursor, **options)
+        for name, value in SETTINGS.items():
+            connection.execute(f"SET {name} = '{value}'")
     return connection
 
 
@@ -70,8 +68,8 @@ def check_dsn() -> str:
     """Return the DSN of the environment, empty where there is none; raises `UsageError` for one that is none."""
     dsn = os.environ.get(DSN_VARIABLE) or ""
     try:
-        psycopg2.extensions.parse_dsn(dsn)
-    except psycopg2.ProgrammingError:
+        conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
         # its message would quote the DSN
         raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
     return dsn
@@ -79,12 +77,12 @@ def check_dsn() -> str:
 
 @contextmanager
 def postgres_errors(doing: str) -> Iterator[None]:
-    """Turn what psycopg2 raises into this project's errors; what may pass is a `TransientError`."""
+    """Turn what psycopg raises into this project's errors; what may pass is a `TransientError`."""
     try:
         yield
     except CdcViewsError:
         raise
-    except psycopg2.Error as error:
+    except psycopg.Error as error:
         raise _translated(doing, error) from error
 
 
@@ -103,33 +101,35 @@ def refusal(doing: str, said: str, code: str) -> UsageError | None:
     return None
 
 
-def _translated(doing: str, error: psycopg2.Error) -> CdcViewsError:
+def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
     said = _said(error)
-    code = error.pgcode or ""
+    code = error.sqlstate or ""
     if (refused := refusal(doing, said, code)) is not None:
         return refused
-    is_away = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError) or code[:2] in ("08", "57", "53")
-    if is_away or code in _SHUTTING_DOWN or type(error) is psycopg2.DatabaseError:
+    is_away = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) or code[:2] in ("08", "57", "53")
+    if is_away or code in _SHUTTING_DOWN or type(error) is psycopg.DatabaseError:
         return TransientError(f"PostgreSQL is away, {doing}: {said}")
     return EngineError(f"PostgreSQL, {doing}: {said}")
 
 
 def _user() -> str:
     """Return the user's name as SQL writes it, for what is to be granted."""
-    given = psycopg2.extensions.parse_dsn(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser()
+    given = str(conninfo.conninfo_to_dict(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
     return given if given.isidentifier() and given == given.lower() else identifier(given)
 
 
-def _said(error: psycopg2.Error) -> str:
+def _said(error: psycopg.Error) -> str:
     text = error.diag.message_primary or str(error)
     return " ".join(text.split()) or type(error).__name__
 
 
-def rows(connection: Any, text: str, values: tuple[Any, ...] | None = None, *, doing: str) -> list[tuple[Any, ...]]:
+def rows(
+    connection: psycopg.Connection[Any], text: str, values: tuple[Any, ...] | None = None, *, doing: str
+) -> list[tuple[Any, ...]]:
     """Run one statement and return its rows, none for a statement that has none."""
     with postgres_errors(doing), connection.cursor() as cursor:
         cursor.execute(text, values)
-        return list(cursor.fetchall()) if cursor.description else []
+        return cursor.fetchall() if cursor.description else []
 
 
 def current_lsn(connection: Any) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from cdc_producers.postgres.catalog import SourceTable
+from cdc_producers.postgres.catalog import PostgresTable
 from cdc_views.landing import Position
 
 _COLUMN_BITS = 16
@@ -31,7 +31,7 @@ class Covered:
         return cls(position.nth >> _COLUMN_BITS, position.nth & ((1 << _COLUMN_BITS) - 1))
 
     @classmethod
-    def by(cls, table: SourceTable) -> Covered:
+    def by(cls, table: PostgresTable) -> Covered:
         """Return what a snapshot of the table as it is now covers."""
         return cls(table.number, max((column.number for column in table.columns), default=0))
 
@@ -74,7 +74,7 @@ class Reading:
     partitions: tuple[str, ...] = ()
 
 
-def needed(table: SourceTable, landed: Landed, known: Collection[str]) -> Reading | None:
+def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Reading | None:
     """Return what is to be read of a table, None where nothing is.
 
     `known` are the columns of the schema file. New columns are read once it has all of them; until then what is
@@ -94,6 +94,3 @@ def needed(table: SourceTable, landed: Landed, known: Collection[str]) -> Readin
         return None
     # a column may have the name of one that was dropped, and rows that show its values have none now
     return Reading(f"new columns {', '.join(new)}", columns=new, only_set=not table.has_dropped)
-
-
-__all__ = ["WHOLE", "Covered", "Landed", "Reading", "needed"]

@@ -22,7 +22,7 @@ _UNAVAILABLE = '"__debezium_unavailable_value"'
 VERSION = "cdc-views"
 
 
-class Place(NamedTuple):
+class ChangePosition(NamedTuple):
     """Where a change stands: its transaction, and its number there from 1."""
 
     begin: Begin
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 @dataclass
-class EventWriter:
+class PostgresEventWriter:
     """Writes the events of one table, as its columns are in `columns`; made anew when those change."""
 
     schema: TableSchema
@@ -61,20 +61,20 @@ class EventWriter:
         source = self._source(lsn=lsn, micros=micros, snapshot="true", transaction=None)
         return self._event("r", before="null", after=self._image(row), source=source, transaction="null")
 
-    def inserted(self, new: Sequence[Field], place: Place) -> bytes:
+    def inserted(self, new: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of an inserted row."""
         return self._streamed("c", place, after=self._image(new))
 
-    def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: Place) -> bytes:
+    def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of an updated row whose key stayed; what `old` has stands for what `new` leaves out."""
         before = "null" if old is None else self._image(old)
         return self._streamed("u", place, before=before, after=self._image(self.filled(new, old)))
 
-    def deleted(self, old: Sequence[Field], place: Place) -> bytes:
+    def deleted(self, old: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of a deleted row."""
         return self._streamed("d", place, before=self._image(old))
 
-    def truncated(self, place: Place) -> bytes:
+    def truncated(self, place: ChangePosition) -> bytes:
         """Return the event of a table that was emptied."""
         return self._streamed("t", place)
 
@@ -112,7 +112,7 @@ class EventWriter:
             # the adapter refuses it, and so it waits in quarantine as it came
             return quoted(value)
 
-    def _streamed(self, op: str, place: Place, *, before: str = "null", after: str = "null") -> bytes:
+    def _streamed(self, op: str, place: ChangePosition, *, before: str = "null", after: str = "null") -> bytes:
         begin, order = place
         source = self._source(lsn=begin.lsn, micros=begin.committed_at, snapshot="false", transaction=begin.transaction)
         transaction = f'{{"id":"{begin.transaction}:{begin.lsn}","total_order":{order}}}'

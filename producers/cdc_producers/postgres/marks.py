@@ -140,6 +140,3 @@ class Marking:
         for name in names:
             self._each[name] = lsn
             self.emit(self.marks.emitted(name, lsn))
-
-
-__all__ = ["Marking", "Marks", "Reached"]

@@ -1,32 +1,45 @@
-"""What the command line says of the PostgreSQL source."""
+"""The options of `cdc-views produce postgres`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.landing.producers import option, switch
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """See `cdc-views produce postgres --help`."""
+class PostgresOptions:
+    """What is chosen of a source; `held_bytes_warning`: how much the server may keep before it is warned of."""
 
-    slot: str = "cdc_views"
-    publication: str = "cdc_views"
-    skips_snapshot: bool = False
-    snapshots_again: bool = False
-    allows_unkeyed: bool = False
-    heartbeat_seconds: float = 1.0
-    echo_seconds: float | None = None
-    plugin: str = "pgoutput"
+    slot: str = option(
+        "--slot", "cdc_views", "NAME", computed=lambda project, _: project.name,
+        help="Replication slot; default: cdc_views_ and the project's name.",
+    )  # fmt: skip
+    publication: str = option(
+        "--publication", "cdc_views", "NAME", computed=lambda _, given: given["slot"],
+        help="Publication; default: named as the slot.",
+    )  # fmt: skip
+    skips_snapshot: bool = switch("--skip-snapshot", help="Land only what changes from now on.")
+    snapshots_again: bool = switch(
+        "--snapshot-again", help="Empty the views and read the tables anew: after a lost slot. Give it once."
+    )
+    allows_unkeyed: bool = switch("--allow-unkeyed", help="Take tables whose deletions do not name their row; those do not land.")
+    heartbeat_seconds: float = option("--heartbeat", 1.0, "SECONDS", help="How often an idle server is asked.")
+    echo_seconds: float | None = option(
+        "--echo", None, "SECONDS", help="Write a message into the log so often, and take lag by what comes back."
+    )
+    confirm_seconds: float = option(
+        "--confirm", 30.0, "SECONDS", help="How often tables without changes let log go; a commit each."
+    )
+    keeps_dropped_partitions: bool = switch(
+        "--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."
+    )
+    plugin: str = option("--plugin", "pgoutput", "NAME", help="Output plugin of the slot; pgoutput.")
     held_bytes_warning: int = 1 << 30
-    confirm_seconds: float = 30.0
-    keeps_dropped_partitions: bool = False
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):
@@ -46,8 +59,3 @@ class Options:
             raise UsageError("--confirm: more than 0 seconds were expected")
         if self.echo_seconds is not None and self.echo_seconds <= 0:
             raise UsageError("--echo: more than 0 seconds were expected")
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Options:
-        """Return the options that a producer was given by name."""
-        return cls(**given)

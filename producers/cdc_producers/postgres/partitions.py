@@ -75,6 +75,3 @@ class Partitions:
         if self.troubles.get(name) != trouble:
             self.troubles[name] = trouble
             self.log.warning(trouble, table=name)
-
-
-__all__ = ["Partitions"]

@@ -103,17 +103,17 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class LogicalMessage:
     """What somebody wrote into the log by `pg_logical_emit_message`; `prefix` is whose it is."""
 
     prefix: str
     content: bytes
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | Said
+Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | LogicalMessage
 
 
-class Reader:
+class PgOutputReader:
     """Reads messages of one connection in order: rows come after the description of their table."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Reader:
                 return Truncate(tuple(self._relations[number] for number in body.take(f">{count}I")))
             case b"M":
                 _, _, prefix, size = *body.take(">BQ"), body.text(), body.take(">I")[0]
-                return Said(prefix, body.take(f">{size}s")[0])
+                return LogicalMessage(prefix, body.take(f">{size}s")[0])
             case b"I" | b"U" | b"D":
                 return self._row(tag, body, self._relations[body.take(">I")[0]])
         return None
@@ -217,20 +217,3 @@ class _Bytes:
                     raise ValueError("a value goes past the end")
                 return self._data[start : self._at].decode()
         raise ValueError(f"a value of kind {kind:#x}")
-
-
-__all__ = [
-    "UNCHANGED",
-    "Begin",
-    "Commit",
-    "Delete",
-    "Field",
-    "Insert",
-    "Message",
-    "Reader",
-    "Relation",
-    "RelationColumn",
-    "Said",
-    "Truncate",
-    "Update",
-]

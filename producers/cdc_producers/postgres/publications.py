@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_producers.postgres.catalog import LeftOutError, SourceTable
+from cdc_producers.postgres.catalog import LeftOutError, PostgresTable
 from cdc_producers.postgres.connections import identifier, rows
 from cdc_views.landing.targets import ProducerLog
 
@@ -41,7 +41,7 @@ class Publication:
     is_via_root: bool
     limited: dict[str, tuple[bool, bool]]
 
-    def check(self, tables: Sequence[SourceTable]) -> None:
+    def check(self, tables: Sequence[PostgresTable]) -> None:
         """Raise `LeftOutError` where it publishes less of a table than all its changes, under the table's name."""
         for table in tables:
             if table.is_partitioned and not self.is_via_root:
@@ -59,11 +59,11 @@ class Publication:
                     [table.full_name],
                 )
 
-    def missing(self, tables: Sequence[SourceTable]) -> list[SourceTable]:
+    def missing(self, tables: Sequence[PostgresTable]) -> list[PostgresTable]:
         """Return the tables that it publishes nothing of under their own names."""
         return [table for table in tables if table.full_name not in self.limited]
 
-    def check_reaches(self, tables: Sequence[SourceTable]) -> None:
+    def check_reaches(self, tables: Sequence[PostgresTable]) -> None:
         """Raise `LeftOutError` where it has a table, and yet not under its name."""
         for table in self.missing(tables):
             raise LeftOutError(
@@ -77,7 +77,7 @@ class Publication:
         return f"ALTER PUBLICATION {identifier(self.name)}"
 
 
-def read_publication(connection: Any, name: str, tables: Sequence[SourceTable], *, inserts_alone: bool) -> Publication | None:
+def read_publication(connection: Any, name: str, tables: Sequence[PostgresTable], *, inserts_alone: bool) -> Publication | None:
     """Return the publication of some tables, None where there is none.
 
     Raises:
@@ -93,14 +93,14 @@ def read_publication(connection: Any, name: str, tables: Sequence[SourceTable], 
             f"ALTER PUBLICATION {identifier(name)} SET (publish = '{_INSERT_KINDS if inserts_alone else _KINDS}')",
             [table.full_name for table in tables],
         )
-    has_limits = connection.server_version >= _LIMITS_SINCE
+    has_limits = connection.info.server_version >= _LIMITS_SINCE
     limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
     listed = rows(connection, _TABLES.format(limits=limits), (name,), doing="reading the publication")
     limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
     return Publication(name, is_for_all, is_via_root, limited)
 
 
-def publications(name: str, tables: Sequence[SourceTable]) -> dict[str, list[SourceTable]]:
+def publications(name: str, tables: Sequence[PostgresTable]) -> dict[str, list[PostgresTable]]:
     """Return which tables are of which publication: of `name`, but for those whose changes name no row.
 
     A table without a replica identity refuses UPDATE and DELETE from the moment that these are published.
@@ -111,7 +111,7 @@ def publications(name: str, tables: Sequence[SourceTable]) -> dict[str, list[Sou
     return found | ({name[: _LONGEST - len(_INSERTS)] + _INSERTS: unnamed} if unnamed else {})
 
 
-def check_publications(connection: Any, name: str, tables: Sequence[SourceTable]) -> None:
+def check_publications(connection: Any, name: str, tables: Sequence[PostgresTable]) -> None:
     """Raise `LeftOutError` where less is published by now than has to be."""
     for each, members in publications(name, tables).items():
         found = read_publication(connection, each, members, inserts_alone=each != name)
@@ -119,8 +119,8 @@ def check_publications(connection: Any, name: str, tables: Sequence[SourceTable]
 
 
 def _check_published(
-    name: str, found: Publication | None, tables: Sequence[SourceTable], published: Collection[str]
-) -> list[SourceTable]:
+    name: str, found: Publication | None, tables: Sequence[PostgresTable], published: Collection[str]
+) -> list[PostgresTable]:
     """Return the tables to be added; raises where one is missing that was published."""
     missing = list(tables) if found is None else found.missing(tables)
     if found is not None:
@@ -132,7 +132,7 @@ def _check_published(
 
 
 def ensure_publications(
-    connection: Any, name: str, tables: Sequence[SourceTable], *, published: Collection[str] = (), log: ProducerLog
+    connection: Any, name: str, tables: Sequence[PostgresTable], *, published: Collection[str] = (), log: ProducerLog
 ) -> list[str]:
     """Create what publishes the tables, or add what is missing; returns the publications' names.
 
@@ -157,7 +157,7 @@ def ensure_publications(
 def _ensure(
     connection: Any,
     name: str,
-    tables: Sequence[SourceTable],
+    tables: Sequence[PostgresTable],
     *,
     inserts_alone: bool,
     published: Collection[str],
@@ -181,6 +181,3 @@ def _ensure(
     if made is not None:
         made.check(tables)
         made.check_reaches(tables)
-
-
-__all__ = ["Publication", "check_publications", "ensure_publications", "publications", "read_publication"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg2.extensions
+from psycopg.types.string import TextLoader
 
 from cdc_producers.postgres.connections import identifier, postgres_errors, rows
 from cdc_producers.postgres.pgoutput import Field, Relation
@@ -29,11 +29,10 @@ def reread(
     columns = ", ".join(identifier(name) for name in names).replace("%", "%%")
     where = " AND ".join(f"{identifier(name)} = %s" for name in key).replace("%", "%%").replace("%%s", "%s")
     table = f"{identifier(relation.namespace)}.{identifier(relation.name)}".replace("%", "%%")
-    numbers = tuple({column.type_id for column in relation.columns})
-    printed = psycopg2.extensions.new_type(numbers, "PRINTED", lambda value, _: value)
     try:
         with postgres_errors("reading a row again"), connection.cursor() as cursor:
-            psycopg2.extensions.register_type(printed, cursor)
+            for number in {column.type_id for column in relation.columns}:
+                cursor.adapters.register_loader(number, TextLoader)  # as printed
             cursor.execute(f"SELECT {columns} FROM {table} WHERE {where}", tuple(key.values()))
             found = cursor.fetchone()
     except TransientError:

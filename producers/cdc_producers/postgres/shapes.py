@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cdc_producers.postgres.catalog import SourceColumn, SourceTable, Storage
+from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
 from cdc_producers.source import Emit, Emitted
 from cdc_views.landing import Position, StreamLander
 from cdc_views.landing.targets import EventLander, StreamTarget
@@ -67,7 +67,7 @@ class Shapes:
     _known: dict[str, Known] = field(default_factory=dict)
     _landers: dict[str, EventLander] = field(default_factory=dict)
 
-    def known(self, name: str, table: SourceTable) -> Known:
+    def known(self, name: str, table: PostgresTable) -> Known:
         """Return what was noted of the columns and partitions that the table has."""
         found = self._known.get(name, Known({}, {}, self._read(name, "partitions")))
         new = [column.number for column in table.columns if column.number not in found.columns]
@@ -77,7 +77,7 @@ class Shapes:
         self._known[name] = Known(columns, files, found.partitions)
         return self._known[name]
 
-    def difference(self, name: str, table: SourceTable) -> Difference:
+    def difference(self, name: str, table: PostgresTable) -> Difference:
         """Return what differs; nothing where nothing was noted."""
         known = self.known(name, table)
         if known.partitions is None:
@@ -99,10 +99,10 @@ class Shapes:
         return Difference(columns, came, emptied, rewritten, gone, is_noted)
 
     @staticmethod
-    def _has_noted(known: Known, table: SourceTable) -> bool:
+    def _has_noted(known: Known, table: PostgresTable) -> bool:
         return all(known.columns.get(column.number) == _number(column) for column in table.columns)
 
-    def note(self, name: str, table: SourceTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
+    def note(self, name: str, table: PostgresTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
         """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
         known = self._known.get(name, Known({}, {}, None))
         columns = {column.number: _number(column) for column in table.columns}
@@ -142,7 +142,7 @@ def _streams(known: Known) -> Iterator[tuple[str, int]]:
     yield "partitions", known.partitions or 0
 
 
-def _has_changed(column: SourceColumn, noted: int | None, *, is_rewritten: bool) -> bool:
+def _has_changed(column: PostgresColumn, noted: int | None, *, is_rewritten: bool) -> bool:
     """Whether values may be others: the column has another name or type, or it was written and the rows with it."""
     now = _number(column)
     if noted is None or noted == now:
@@ -150,7 +150,7 @@ def _has_changed(column: SourceColumn, noted: int | None, *, is_rewritten: bool)
     return is_rewritten or noted >> _WRITTEN_BITS != now >> _WRITTEN_BITS
 
 
-def _number(column: SourceColumn) -> int:
+def _number(column: PostgresColumn) -> int:
     digest = _digest(f"{column.type_id} {column.name}") & ((1 << 31) - 1)
     return digest << _WRITTEN_BITS | column.written & ((1 << _WRITTEN_BITS) - 1)
 
@@ -165,6 +165,3 @@ def _folded(parts: Iterable[Storage]) -> int:
 
 def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
-
-
-__all__ = ["Difference", "Known", "Shapes"]

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import time
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psycopg2.extensions
+from psycopg import IsolationLevel
 
-from cdc_producers.postgres.catalog import SourceTable
+from cdc_producers.postgres.catalog import PostgresTable
 from cdc_producers.postgres.connections import connect, identifier, postgres_errors, rows
 from cdc_producers.postgres.slots import ExportedSnapshot
 
 CHUNK_ROWS = 20_000
-_FETCHED_ROWS = 200
-"""Rows in memory at once, beside the queue: a row may be large."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+"""Source: PostgreSQL 17, COPY, "Text Format"."""
 
 
 @contextmanager
 def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
-    """A connection that sees the database as of the snapshot, and every value as the server prints it."""
+    """A connection that sees the database as of the snapshot."""
     connection = connect()
     try:
-        numbers = tuple(number for (number,) in rows(connection, "SELECT oid::bigint FROM pg_type", doing="reading its types"))
-        printed = psycopg2.extensions.new_type(numbers, "PRINTED", lambda value, _: value)
-        psycopg2.extensions.register_type(printed, connection)
-        connection.autocommit = False
-        connection.set_session(isolation_level="REPEATABLE READ", readonly=True)
+        connection.autocommit, connection.read_only = False, True
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
         rows(connection, "SET TRANSACTION SNAPSHOT %s", (snapshot.name,), doing="taking the snapshot")
         yield connection
     finally:
@@ -47,7 +45,7 @@ class Part:
         any_set: Only rows where one of these columns is not null; none: all.
     """
 
-    table: SourceTable
+    table: PostgresTable
     names: tuple[str, ...]
     after: tuple[str | None, ...] | None = None
     any_set: tuple[str, ...] = ()
@@ -59,20 +57,20 @@ def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> I
     """Return each row once, as printed; in the order of the primary key, of a table without one in any order."""
     key = part.table.primary_key
     if not key:
-        yield from _fetched(connection, _select(part), ())
+        yield from _printed(connection, _select(part), ())
         return
     places = [part.names.index(name) for name in key]
     last = part.after
     while True:
         count = 0
-        for row in _fetched(connection, _chunk(part, is_first=last is None, size=chunk_rows), last or ()):
+        for row in _printed(connection, _chunk(part, is_first=last is None, size=chunk_rows), last or ()):
             count, last = count + 1, tuple(row[i] for i in places)
             yield row
         if count < chunk_rows:
             return
 
 
-def greatest(connection: Any, table: SourceTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
+def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
     """Return the last of these keys, in the order of the primary key, that the table has; None where it has none of them."""
     if not keys:
         return None
@@ -80,8 +78,7 @@ def greatest(connection: Any, table: SourceTable, keys: Sequence[tuple[str, ...]
     rows_of = ", ".join(f"({', '.join(['%s'] * len(table.primary_key))})" for _ in keys)
     name = table.sql_rows.replace("%", "%%")
     text = f"SELECT {key} FROM {name} WHERE ({key}) IN ({rows_of}) ORDER BY {_descending(table.primary_key)} LIMIT 1"
-    found = rows(connection, text, tuple(value for one in keys for value in one), doing="looking where the snapshot stopped")
-    return tuple(found[0]) if found else None
+    return next(_printed(connection, text, [value for one in keys for value in one]), None)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -110,8 +107,18 @@ def _chunk(part: Part, *, is_first: bool, size: int) -> str:
     return f"{text} ORDER BY {key} LIMIT {size}"
 
 
-def _fetched(connection: Any, text: str, values: Sequence[str | None]) -> Iterator[tuple[str | None, ...]]:
-    with postgres_errors("reading the snapshot"), connection.cursor(name=f"cdc_views_{time.monotonic_ns()}") as cursor:
-        cursor.itersize = _FETCHED_ROWS
-        cursor.execute(text, tuple(values))
-        yield from cursor
+def _printed(connection: Any, text: str, values: Sequence[str | None]) -> Iterator[tuple[str | None, ...]]:
+    """Return the rows of a query, every value as the server prints it; in memory is what libpq has received."""
+    copied = f"COPY ({text if values else text.replace('%%', '%')}) TO STDOUT"  # without values nothing is put in for a %
+    with postgres_errors("reading the snapshot"), connection.cursor() as cursor, cursor.copy(copied, tuple(values)) as lines:
+        for line in lines:
+            yield _values(bytes(line).decode())
+
+
+def _values(line: str) -> tuple[str | None, ...]:
+    found = line[:-1].split("\t")
+    return tuple([_unescaped(value) for value in found] if "\\" in line else found)
+
+
+def _unescaped(value: str) -> str | None:
+    return None if value == "\\N" else _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value)

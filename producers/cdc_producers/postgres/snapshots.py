@@ -10,10 +10,10 @@ from threading import Event
 from typing import Any
 
 from cdc_producers.metrics import Metrics
-from cdc_producers.postgres.catalog import SourceTable
+from cdc_producers.postgres.catalog import PostgresTable
 from cdc_producers.postgres.connections import lsn_text
 from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, Reading
-from cdc_producers.postgres.events import EventWriter, Place
+from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.pgoutput import Begin, RelationColumn
 from cdc_producers.postgres.shapes import Shapes
@@ -33,7 +33,7 @@ _INTEGERS, _TEXTS = frozenset({INT2, INT4, INT8}), frozenset({TEXT, VARCHAR, BPC
 
 
 @dataclass
-class Snapshots:
+class PostgresSnapshots:
     """Reads the tables of one slot; what it knows of them outlives a connection.
 
     Positions of snapshots are kept under the stream `SLOT:snapshot`, an LSN and a row's number there, `WHOLE` once all
@@ -61,29 +61,28 @@ class Snapshots:
             self._emitted[name] = found
         return found
 
-    def cover(self, table: SourceTable, name: str, *, lsn: int, emit: Emit) -> None:
+    def cover(self, table: PostgresTable, name: str, *, lsn: int, emit: Emit) -> None:
         """Take the table as it is for what its whole snapshot covered: one that an earlier version made did not say."""
         covered = Covered.by(table)
         emit(Emitted(name, f"{self.slot}:columns", covered.position(lsn)))
         self._emitted[name] = Landed(self.landed(name).snapshot, covered)
 
     def read(
-        self, table: SourceTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
+        self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
         database: str, confirmed: int, emit: Emit, stop: Event,
-    ) -> bool:  # fmt: skip
-        """Emit what is wanted of a table as it was at the snapshot; returns whether all of it was.
+    ) -> None:  # fmt: skip
+        """Emit what is wanted of a table as it was at the snapshot.
 
         `confirmed` is where the slot is: from there on the table's changes come.
         """
         landed, target = self.landed(name), self.targets[name]
         names = _columns(table, target, wanted)
-        writer = EventWriter(target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types)
-        about = f", {wanted.why}" if wanted.why else ""
-        self.log.info(
-            f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{about}",
-            table=name,
-            rows=table.about_rows,
+        writer = PostgresEventWriter(
+            target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types
         )
+        why = f", {wanted.why}" if wanted.why else ""
+        about = f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{why}"
+        self.log.info(about, table=name, rows=table.about_rows)
         if wanted.empties:
             self._empty(name, writer, snapshot, emit)
         if wanted.empties or landed.snapshot is None:
@@ -100,29 +99,28 @@ class Snapshots:
             rows = chain.from_iterable(read_rows(connection, part) for part in parts)
             count = self._emit_rows(name, rows, writer, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
         if stop.is_set():
-            return False
+            return
         covered = Covered.by(table)
         emit(Emitted(name, self._stream, Position(snapshot.lsn, WHOLE)))
         emit(Emitted(name, f"{self.slot}:columns", covered.position(snapshot.lsn)))
         self._emitted[name] = Landed(Position(snapshot.lsn, WHOLE), covered)
         rest = " that were left" if after is not None else ""
         self.log.info(f"{name}: snapshot: read all {count:,} rows{rest}", table=name, rows=count)
-        return True
 
     @property
     def _stream(self) -> str:
         return f"{self.slot}:snapshot"
 
-    def _empty(self, name: str, writer: EventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
+    def _empty(self, name: str, writer: PostgresEventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
         """What the source lost meanwhile must not stay: just below the snapshot's rows everything goes."""
-        place = Place(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
+        place = ChangePosition(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
         emit(Emitted(name, self._stream, Position(snapshot.lsn, 0), writer.truncated(place)))
 
     def _emit_rows(
         self,
         name: str,
         rows: Iterator[Sequence[str | None]],
-        writer: EventWriter,
+        writer: PostgresEventWriter,
         *,
         about: int,
         lsn: int,
@@ -144,7 +142,9 @@ class Snapshots:
             self.progress(name, done=count, total=about or None, is_over=True)
         return count
 
-    def _after(self, connection: Any, table: SourceTable, target: StreamTarget, landed: Landed) -> tuple[str | None, ...] | None:
+    def _after(
+        self, connection: Any, table: PostgresTable, target: StreamTarget, landed: Landed
+    ) -> tuple[str | None, ...] | None:
         """Return the key that rows are left after, None where no raw table can tell.
 
         Rows landed in the order of the key, so whatever comes before one that landed has landed, too, as it was then;
@@ -157,20 +157,20 @@ class Snapshots:
         return greatest(connection, table, [tuple(map(str, key)) for key in keys])
 
 
-def _begun(table: SourceTable, wanted: Reading, landed: Landed) -> Covered:
+def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
     """What is covered while the snapshot runs: of a table that is read whole no column yet, as it may never end."""
     if (wanted.columns or wanted.partitions) and landed.covered is not None:
         return landed.covered
     return Covered(table.number, 0)
 
 
-def _can_resume(table: SourceTable, target: StreamTarget) -> bool:
+def _can_resume(table: PostgresTable, target: StreamTarget) -> bool:
     types = {column.name: column.type_id for column in table.columns}
     keys = {column.name for column in target.schema.row_key}
     return bool(table.primary_key) and all(name in keys and types[name] in _INTEGERS | _TEXTS for name in table.primary_key)
 
 
-def _columns(table: SourceTable, target: StreamTarget, wanted: Reading) -> tuple[str, ...]:
+def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> tuple[str, ...]:
     if not wanted.columns:
         return tuple(column.name for column in table.columns)
     keys = [column.name for column in target.schema.row_key]
@@ -178,9 +178,6 @@ def _columns(table: SourceTable, target: StreamTarget, wanted: Reading) -> tuple
     return tuple(name for name in dict.fromkeys([*table.primary_key, *keys, *wanted.columns]) if name in there)
 
 
-def _described(table: SourceTable, names: Sequence[str]) -> list[RelationColumn]:
+def _described(table: PostgresTable, names: Sequence[str]) -> list[RelationColumn]:
     columns = {column.name: column for column in table.columns}
-    return [RelationColumn(name, columns[name].type_id, columns[name].modifier, False) for name in names]
-
-
-__all__ = ["Snapshots"]
+    return [RelationColumn(name, columns[name].type_id, columns[name].modifier, is_identity=False) for name in names]

@@ -12,17 +12,17 @@ from cdc_producers.metrics import Metrics
 from cdc_producers.postgres.catalog import Types
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.marks import Marking, Marks, Reached
-from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.replication import NoPublicationError
 from cdc_producers.postgres.rereading import reread
 from cdc_producers.postgres.shapes import Shapes
+from cdc_producers.postgres.slot_watcher import SlotWatcher
 from cdc_producers.postgres.slots import Slot, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
-from cdc_producers.postgres.snapshots import Snapshots
+from cdc_producers.postgres.snapshots import PostgresSnapshots
 from cdc_producers.postgres.stream import Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
-from cdc_producers.postgres.transactions import Transactions
-from cdc_producers.postgres.watching import Watch
-from cdc_producers.source import Emit, LostError, Standing
+from cdc_producers.postgres.transactions import PostgresTransactions
+from cdc_producers.source import Emit, LostError, SourceStatus
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
@@ -34,25 +34,25 @@ class PostgresSource:
     """Snapshots the tables that have none yet, then follows the slot; see `cdc_producers.source.Source`."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: PostgresOptions
     log: ProducerLog
     metrics: Metrics
     progress: SnapshotProgress = shown_nowhere
     _database: str = ""
     _progress: Progress = field(default_factory=Progress)
     _stream: SlotStream | None = None
-    _watch: Watch | None = None
+    _watch: SlotWatcher | None = None
     _has_followed: bool = False
     _confirmed: int = 0
     _marks: Marks = field(init=False)
-    _snapshots: Snapshots = field(init=False)
+    _snapshots: PostgresSnapshots = field(init=False)
     _tables: Tables = field(init=False)
 
     def __post_init__(self) -> None:
         slot = self.options.slot
         self._marks = Marks(slot, self.targets)
         shapes = Shapes(slot, self.targets)
-        self._snapshots = Snapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks, shapes)
+        self._snapshots = PostgresSnapshots(slot, self.targets, self.log, self.metrics, self.progress, self._marks, shapes)
         self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
     def run(self, emit: Emit, stop: Event) -> None:
@@ -170,26 +170,9 @@ class PostgresSource:
         stream = SlotStream(
             options.slot, self._tables.publications, options.heartbeat_seconds, self._progress, options.echo_seconds is not None
         )
-        self._watch = Watch(
-            options.slot,
-            options.held_bytes_warning,
-            self.log,
-            has_changed=self._tables.has_changed,
-            done_to=lambda: stream.done_to,
-            echo_seconds=options.echo_seconds,
-        )
+        self._watch = self._watcher(stream)
         marking = Marking(self._marks, list(self.targets), options.confirm_seconds, emit)
-        transactions = Transactions(
-            targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
-            database=self._database,
-            stream=options.slot,
-            types=types,
-            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
-            log=self.log,
-            emit=emit,
-            ended=marking.ended,
-            truncated=self._tables.partitions.truncated,
-        )
+        transactions = self._transactions(connection, types, marking, emit)
         self._tables.partitions.read_to = lambda: stream.read_to
         stream.open()
         self._stream, self._has_followed = stream, True
@@ -215,6 +198,29 @@ class PostgresSource:
                 check_alive(slot, options.slot)
             raise
 
+    def _watcher(self, stream: SlotStream) -> SlotWatcher:
+        return SlotWatcher(
+            self.options.slot,
+            self.options.held_bytes_warning,
+            self.log,
+            has_changed=self._tables.has_changed,
+            done_to=lambda: stream.done_to,
+            echo_seconds=self.options.echo_seconds,
+        )
+
+    def _transactions(self, connection: Any, types: Types, marking: Marking, emit: Emit) -> PostgresTransactions:
+        return PostgresTransactions(
+            targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
+            database=self._database,
+            stream=self.options.slot,
+            types=types,
+            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
+            log=self.log,
+            emit=emit,
+            ended=marking.ended,
+            truncated=self._tables.partitions.truncated,
+        )
+
     def _is_over(self, stop: Event) -> Callable[[], bool]:
         return lambda: stop.is_set() or (self._watch is not None and self._watch.saw_change.is_set())
 
@@ -228,13 +234,13 @@ class PostgresSource:
         if isinstance(token, Reached):
             self._progress.land(token)
 
-    def standing(self) -> Standing:
-        """See `Source.standing`."""
+    def status(self) -> SourceStatus:
+        """See `Source.status`."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
-            return Standing()
+            return SourceStatus()
         trouble = "; ".join(self._tables.partitions.troubles.values())
-        return Standing(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
+        return SourceStatus(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
 
     def close(self) -> None:
         """See `Source.close`."""

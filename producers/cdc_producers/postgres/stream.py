@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from cdc_producers.postgres.connections import identifier
 from cdc_producers.postgres.marks import Reached
-from cdc_producers.postgres.pgoutput import Begin, Commit, Message, Reader, Said
+from cdc_producers.postgres.pgoutput import Begin, Commit, LogicalMessage, Message, PgOutputReader
 from cdc_producers.postgres.replication import ReplicationStream
 from cdc_views.errors import EngineError, TransientError
 
@@ -51,7 +51,7 @@ class SlotStream:
     _confirmed: int = 0
     _confirmed_at: float = 0.0
     _asked_at: float = 0.0
-    _reader: Reader = field(default_factory=Reader)
+    _reader: PgOutputReader = field(default_factory=PgOutputReader)
 
     @property
     def heard(self) -> float:
@@ -108,7 +108,7 @@ class SlotStream:
         elif isinstance(message, Commit):
             self._is_inside = False
             self.progress.read = max(self.progress.read, message.end)
-        elif isinstance(message, Said) and message.prefix == self.slot:
+        elif isinstance(message, LogicalMessage) and message.prefix == self.slot:
             with suppress(ValueError):
                 self._echoed = float(message.content)
 

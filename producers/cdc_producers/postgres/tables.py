@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, SourceTable, check_key, read_table
+from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, PostgresTable, check_key, read_table
 from cdc_producers.postgres.connections import current_lsn
 from cdc_producers.postgres.coverage import Reading, needed
 from cdc_producers.postgres.marks import Marks
-from cdc_producers.postgres.options import Options
+from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.shapes import Difference, Shapes
-from cdc_producers.postgres.snapshots import Snapshots
+from cdc_producers.postgres.snapshots import PostgresSnapshots
 from cdc_producers.postgres.values import TypeCatalog, has_bytes
 from cdc_producers.source import Emit, LostError
 from cdc_views.errors import UsageError
@@ -27,12 +27,12 @@ class Tables:
     """Knows the source's tables by their names in the project file, as they were when they were prepared."""
 
     targets: Mapping[str, StreamTarget]
-    options: Options
+    options: PostgresOptions
     log: ProducerLog
     marks: Marks
-    snapshots: Snapshots
+    snapshots: PostgresSnapshots
     shapes: Shapes
-    found: dict[str, SourceTable] = field(default_factory=dict)
+    found: dict[str, PostgresTable] = field(default_factory=dict)
     publications: list[str] = field(default_factory=list)
     begun_again: set[str] = field(default_factory=set)
     """Those that `--snapshot-again` has been heeded for."""
@@ -113,7 +113,7 @@ class Tables:
                 )
             self._tell_lacking(name, table, set(schema) - {column.name for column in table.columns})
 
-    def _tell_lacking(self, name: str, table: SourceTable, lacking: set[str]) -> None:
+    def _tell_lacking(self, name: str, table: PostgresTable, lacking: set[str]) -> None:
         if lacking and lacking != self._told_lacking.get(name):
             self._told_lacking[name] = lacking
             generated, others = sorted(lacking & table.generated), sorted(lacking - table.generated)
@@ -121,7 +121,7 @@ class Tables:
             said += [f"the source has no column {', '.join(others)}"] * bool(others)
             self.log.warning(f"{name}: {'; '.join(said)}", table=name, columns=sorted(lacking))
 
-    def _tell_of_heirs(self, name: str, table: SourceTable) -> None:
+    def _tell_of_heirs(self, name: str, table: PostgresTable) -> None:
         if table.heirs and name not in self._told_heirs:
             self._told_heirs.add(name)
             self.log.warning(
@@ -138,7 +138,7 @@ class Tables:
         found = {name: again if self.is_read_again(name) else self._needed(name, table) for name, table in self.found.items()}
         return {name: reading for name, reading in found.items() if reading is not None}
 
-    def _needed(self, name: str, table: SourceTable) -> Reading | None:
+    def _needed(self, name: str, table: PostgresTable) -> Reading | None:
         """Return what is to be read: by what has landed, and by what differs of the table without a trace in its log."""
         landed, known = self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns}
         reading = needed(table, landed, known)
@@ -174,7 +174,7 @@ class Tables:
 
     def has_changed(self, connection: Any) -> bool:
         """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
-        now: dict[str, SourceTable] = {}
+        now: dict[str, PostgresTable] = {}
         for name in self.found:
             try:
                 now[name] = read_table(connection, name)
@@ -195,13 +195,10 @@ class Tables:
             return True
         return False
 
-    def _is_to_be_read(self, name: str, table: SourceTable) -> bool:
+    def _is_to_be_read(self, name: str, table: PostgresTable) -> bool:
         return not self.options.skips_snapshot and self._needed(name, table) is not None
 
     def _tell_gone(self, name: str) -> None:
         if name not in self._gone:
             self.log.warning(f"{name}: the table is gone at the source; what it had stays shown", table=name)
         self._gone.add(name)
-
-
-__all__ = ["Tables"]

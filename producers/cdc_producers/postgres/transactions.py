@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc_producers.gathering import Gathered
-from cdc_producers.postgres.events import EventWriter, Place, Reread
+from cdc_producers.block_builder import BlockBuilder
+from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
 from cdc_producers.source import Emit
@@ -20,7 +20,7 @@ _BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
 
 
 @dataclass
-class Transactions:
+class PostgresTransactions:
     """Turns the messages of one connection into what the runtime lands.
 
     Args:
@@ -46,11 +46,11 @@ class Transactions:
     truncated: Callable[[str], None]
     _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
     _order: int = 0
-    _writers: dict[int, tuple[object, EventWriter]] = field(default_factory=dict)
-    _checked: dict[int, tuple[Relation, EventWriter]] = field(default_factory=dict)
+    _writers: dict[int, tuple[object, PostgresEventWriter]] = field(default_factory=dict)
+    _checked: dict[int, tuple[Relation, PostgresEventWriter]] = field(default_factory=dict)
     """Those of the transaction: files are not looked at for each change."""
     _columns: dict[str, set[str]] = field(default_factory=dict)
-    _pending: dict[str, Gathered] = field(default_factory=dict)
+    _pending: dict[str, BlockBuilder] = field(default_factory=dict)
     _events: int = 0
     _bytes: int = 0
     _ended: int | None = None
@@ -80,7 +80,7 @@ class Transactions:
         pending, ended = self._pending, self._ended
         self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
         for name, events in pending.items():
-            self.emit(events.emitted(name, self.stream))
+            self.emit(events.built(name, self.stream))
         if ended is not None:
             self.ended(pending, ended)
 
@@ -100,13 +100,15 @@ class Transactions:
             case Update():
                 self._add(target, place, writer.updated(message.old, message.new, place))
 
-    def _move(self, target: StreamTarget, writer: EventWriter, old: Sequence[Field], message: Update, *, place: Place) -> None:
+    def _move(
+        self, target: StreamTarget, writer: PostgresEventWriter, old: Sequence[Field], message: Update, *, place: ChangePosition
+    ) -> None:
         """An update of the key is a deletion of the old row, then a new one, as Debezium has it."""
         self._add(target, place, writer.deleted(old, place))
         then = place._replace(order=place.order + 1)
         self._add(target, then, writer.inserted(self._whole(writer, old, message), then))
 
-    def _whole(self, writer: EventWriter, old: Sequence[Field], message: Update) -> list[Field]:
+    def _whole(self, writer: PostgresEventWriter, old: Sequence[Field], message: Update) -> list[Field]:
         """The new row with what the log leaves out: from the old one, else asked of the source.
 
         No later event has it, for the values that the key's old row was given are another row's in the view.
@@ -126,19 +128,19 @@ class Transactions:
             self._add(target, place, self._writer(relation, target).truncated(place))
             self.truncated(target.name)
 
-    def _next(self) -> Place:
+    def _next(self) -> ChangePosition:
         self._order += _ORDERS_EACH
-        return Place(self._begin, self._order - 1)
+        return ChangePosition(self._begin, self._order - 1)
 
-    def _add(self, target: StreamTarget, place: Place, content: bytes) -> None:
+    def _add(self, target: StreamTarget, place: ChangePosition, content: bytes) -> None:
         pending = self._pending.get(target.name)
         if pending is None:
-            pending = self._pending[target.name] = Gathered(place.begin.committed_at / 1e6)
+            pending = self._pending[target.name] = BlockBuilder(place.begin.committed_at / 1e6)
         pending.add(Position(place.begin.lsn, place.order), content)
         self._events += 1
         self._bytes += len(content)
 
-    def _writer(self, relation: Relation, target: StreamTarget) -> EventWriter:
+    def _writer(self, relation: Relation, target: StreamTarget) -> PostgresEventWriter:
         """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
         checked = self._checked.get(relation.number)
         if checked is not None and checked[0] is relation:
@@ -146,7 +148,7 @@ class Transactions:
         version = relation, target.version()
         known = self._writers.get(relation.number)
         if known is None or known[0] != version:
-            writer = EventWriter(
+            writer = PostgresEventWriter(
                 target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
             )
             known = self._writers[relation.number] = version, writer

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cdc_producers.log_watcher import EVERY, LogWatcher
 from cdc_producers.mariadb.connections import Access, connect, rows
-from cdc_producers.watching import EVERY, Watching
 
 
 @dataclass
-class Watch(Watching):
+class BinlogWatcher(LogWatcher):
     """How many bytes of the log come after the place that `read_to` returns; None before the first look."""
 
     access: Access
@@ -18,7 +18,7 @@ class Watch(Watching):
     behind_bytes: int | None = None
 
     def look_until_stopped(self) -> None:
-        """See `Watching.look_until_stopped`."""
+        """See `LogWatcher.look_until_stopped`."""
         connection = connect(self.access)
         try:
             while not self._stop.is_set():

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from cdc_producers.log_watcher import EVERY, LogWatcher
 from cdc_producers.postgres.connections import connect, rows
 from cdc_producers.postgres.slots import Slot, find_slot
-from cdc_producers.watching import EVERY, Watching
 from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing.targets import ProducerLog
 
@@ -20,7 +20,7 @@ _WARN_AGAIN_AFTER = 60
 
 
 @dataclass
-class Watch(Watching):
+class SlotWatcher(LogWatcher):
     """What was last seen of a slot; None before the first look. `saw_change` is set once `has_changed` said so."""
 
     slot: str
@@ -35,11 +35,11 @@ class Watch(Watching):
     _quiet_looks: int = 0
 
     def is_over(self) -> bool:
-        """See `Watching.is_over`."""
+        """See `LogWatcher.is_over`."""
         return self._stop.is_set() or self.saw_change.is_set()
 
     def look_until_stopped(self) -> None:
-        """See `Watching.look_until_stopped`."""
+        """See `LogWatcher.look_until_stopped`."""
         connection = connect()
         looked = -EVERY
         try:

@@ -1,4 +1,4 @@
-"""Events gathered into one block: an object for each of them costs a producer more than to read it."""
+"""Builds one block of many events: an object for each event costs a producer more than reading it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdc_views.landing import EventBlock, Position
 
 
 @dataclass(slots=True)
-class Gathered:
+class BlockBuilder:
     """Events of one table and stream that were read and not handed on yet, in the order of their positions.
 
     Attributes:
@@ -30,7 +30,7 @@ class Gathered:
         self._contents.append(content)
         self.size += len(content)
 
-    def emitted(self, table: str, stream: str) -> Emitted:
+    def built(self, table: str, stream: str) -> Emitted:
         """Return them as one thing to be emitted; there is at least one."""
         last = Position(self._offsets[-1], self._numbers[-1])
         alone = self._contents[0] if len(self._contents) == 1 else None

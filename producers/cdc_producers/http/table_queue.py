@@ -8,7 +8,6 @@ Debezium Server sends an event five times within as many seconds and then ends, 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -16,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from cdc_producers.http.answers import try_later
-from cdc_producers.http.metrics import Metrics
+from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.writing import BATCH_BYTES, BATCH_EVENTS, Arrival, TableWriter
 from cdc_producers.reports import Reports
+from cdc_producers.retrying import pauses
+from cdc_views.landing.targets import ProducerLog
 
-_log = logging.getLogger("cdc_producers.http")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
@@ -35,12 +35,12 @@ class _Posted:
 
 
 @dataclass(slots=True)
-class Room:
+class RequestRoom:
     """How many requests, of how many bytes in all, are taken in at once; more are told to come again."""
 
     requests: int
     bytes: int
-    metrics: Metrics
+    metrics: HttpMetrics
     _requests: int = 0
     _bytes: int = 0
 
@@ -63,26 +63,29 @@ class Room:
 
 
 @dataclass(slots=True, eq=False)
-class Intake:
+class TableQueue:
     """One table's requests, in the order they came.
 
     Attributes:
         writer: What lands them, in a thread.
         metrics: What is counted.
+        log: Where it says what it does.
         linger: Seconds to wait for more before a batch is landed.
         hold: Seconds after which a request that could not be landed is given back.
         reports: Where failures are reported.
     """
 
     writer: TableWriter
-    metrics: Metrics
+    metrics: HttpMetrics
+    log: ProducerLog
     linger: float
     hold: float
-    reports: Reports = field(default_factory=lambda: Reports("http"))
+    reports: Reports
     failure: str = ""
     _posted: deque[_Posted] = field(default_factory=deque)
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)
     _is_stopping: bool = False
+    _pauses: Iterator[float] = field(default_factory=lambda: pauses(_FIRST_PAUSE, _LONGEST_PAUSE))
     _pause: float = _FIRST_PAUSE
 
     @property
@@ -146,8 +149,8 @@ class Intake:
 
     def _landed(self, batch: Sequence[_Posted], reasons: dict[int, str]) -> None:
         if self.failure:
-            _log.info("%s: lands again", self.name)
-        self.failure, self._pause = "", _FIRST_PAUSE
+            self.log.info(f"{self.name}: lands again", table=self.name)
+            self.failure, self._pause, self._pauses = "", _FIRST_PAUSE, pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         start, now = 0, time.monotonic()
         for posted in batch:
             mine = {index - start: why for index, why in reasons.items() if start <= index < start + len(posted.events)}
@@ -159,7 +162,7 @@ class Intake:
 
     async def _failed(self, batch: Sequence[_Posted], error: Exception) -> None:
         if not self.failure:
-            _log.error("%s: cannot land, tries again: %s: %s", self.name, type(error).__name__, error)
+            self.log.warning(f"{self.name}: cannot land, tries again: {type(error).__name__}: {error}", table=self.name)
         self.failure = type(error).__name__
         self.reports.error(error, part=self.name)
         self.metrics.failed(self.name)
@@ -169,8 +172,8 @@ class Intake:
             self._has_some.set()
         if self._is_stopping:
             self._give_back()
+        self._pause = next(self._pauses)
         await asyncio.sleep(self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
     def _give_back(self) -> None:
         while self._posted:

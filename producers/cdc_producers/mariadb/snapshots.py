@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Event
 
-from cdc_producers.mariadb.catalog import SourceTable
-from cdc_producers.mariadb.events import EventSource, EventWriter, Place
+from cdc_producers.mariadb.catalog import MariaDbTable
+from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark
-from cdc_producers.mariadb.options import Options
-from cdc_producers.mariadb.snapshot import Snapshot, integer_key, read_rows
+from cdc_producers.mariadb.options import MariaDbOptions
+from cdc_producers.mariadb.snapshot import ConsistentSnapshot, integer_key, read_rows
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted
 from cdc_views.landing import Position
@@ -31,13 +31,13 @@ _REPORT_EVERY = 10.0
 
 
 @dataclass
-class Snapshots:
+class MariaDbSnapshots:
     """The snapshots of a run's tables; `stream` is the name that their positions are kept under."""
 
     targets: Mapping[str, StreamTarget]
-    tables: Mapping[str, SourceTable]
+    tables: Mapping[str, MariaDbTable]
     stream: str
-    options: Options
+    options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
 
@@ -52,7 +52,7 @@ class Snapshots:
     def _is_whole(position: Position | None, epoch: int) -> bool:
         return position is not None and position.nth == _WHOLE and position.at >> SEQUENCE_BITS == epoch
 
-    def read(self, name: str, snapshot: Snapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
+    def read(self, name: str, snapshot: ConsistentSnapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
         """Emit a table's rows as of the snapshot, those that have landed left out where that can be known."""
         table, position = self.tables[name], self._position(name)
         is_begun = position is not None and position.at >> SEQUENCE_BITS == epoch
@@ -61,7 +61,7 @@ class Snapshots:
         if epoch and not is_begun:
             # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
             before = EventSource(source.stream, table.database, table.name, epoch - 1)
-            content = before.truncated(Place(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
+            content = before.truncated(BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
         after = self._last_key(table, position) if is_begun else None
         self._say_begin(table, snapshot, name, after)
@@ -71,13 +71,13 @@ class Snapshots:
             self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
 
     @staticmethod
-    def _last_key(table: SourceTable, position: Position | None) -> int | None:
+    def _last_key(table: MariaDbTable, position: Position | None) -> int | None:
         if position is None or integer_key(table) is None or not 0 < position.nth < _WHOLE:
             return None
         key = position.nth - _KEY_OFFSET
         return key if key in _KEYS else None
 
-    def _say_begin(self, table: SourceTable, snapshot: Snapshot, name: str, after: int | None) -> None:
+    def _say_begin(self, table: MariaDbTable, snapshot: ConsistentSnapshot, name: str, after: int | None) -> None:
         rest = "" if after is None else ", the rest of one that stopped"
         if table.engine.lower() not in ("innodb", "rocksdb"):
             self.log.warning(f"{name}: {table.engine} has no snapshots; the view is right once the log is followed", table=name)
@@ -90,13 +90,13 @@ class Snapshots:
         )
 
     def _rows(
-        self, name: str, snapshot: Snapshot, source: EventSource, after: int | None, *, at: int, emit: Emit, stop: Event
+        self, name: str, snapshot: ConsistentSnapshot, source: EventSource, after: int | None, *, at: int, emit: Emit, stop: Event
     ) -> int | None:
         """Emit the rows; returns how many, None where it was stopped."""
         table = self.tables[name]
         columns, key = [column.name for column in table.columns], integer_key(table)
-        writer = EventWriter(source, columns, [column.name for column in self.targets[name].schema.row_key])
-        place = Place(snapshot.gtid, 0, snapshot.file, snapshot.position, int(time.time()))
+        writer = MariaDbEventWriter(source, columns, [column.name for column in self.targets[name].schema.row_key])
+        place = BinlogPosition(snapshot.gtid, 0, snapshot.file, snapshot.position, int(time.time()))
         key_at = columns.index(key) if key else 0
         count, reported = 0, time.monotonic()
         for row in read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates):

@@ -24,7 +24,7 @@ _FOLDER = "waiting"
 
 
 @dataclass
-class Aside:
+class KeptEvents:
     """Keeps events of tables that are set aside, and emits them again once the table is well.
 
     Attributes:
@@ -71,8 +71,8 @@ class Aside:
             return
         if item.table not in self._files:
             self._files[item.table] = self._opened(self._path(item.table))
-        told = [item.stream, *item.position, item.happened, base64.b64encode(item.content).decode()]
-        self._files[item.table].write(json.dumps(told) + "\n")
+        fields = [item.stream, *item.position, item.happened, base64.b64encode(item.content).decode()]
+        self._files[item.table].write(json.dumps(fields) + "\n")
         self._last[item.table] = item.position
 
     def _opened(self, path: Path) -> IO[str]:

@@ -14,7 +14,7 @@ EVERY = 5.0
 
 
 @dataclass
-class Watching:
+class LogWatcher:
     """Looks in a thread of its own; what is seen is for others to read."""
 
     _stop: Event = field(default_factory=Event, kw_only=True)

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cdc_producers.source import Standing
+from cdc_producers.source import SourceStatus
 
 _UP = "UP"
 
 
 @dataclass
-class Heard:
+class ConsumerStatistics:
     """What the last statistics said; `at` is when a broker was last connected, epoch seconds."""
 
     at: float = 0.0
@@ -28,7 +28,7 @@ class Heard:
         lags = [part["consumer_lag"] for part in parts if part.get("consumer_lag", -1) >= 0]
         self.behind = sum(lags) if lags else None
 
-    def standing(self, offsets: Mapping[tuple[str, int], int]) -> Standing:
+    def status(self, offsets: Mapping[tuple[str, int], int]) -> SourceStatus:
         """Return it as the runtime asks for it; the position is the next offset of each partition."""
         position = ", ".join(f"{topic}/{part}:{offset}" for (topic, part), offset in sorted(offsets.items()))
-        return Standing(position, behind_events=self.behind, heard=self.at)
+        return SourceStatus(position, behind_events=self.behind, heard=self.at)
