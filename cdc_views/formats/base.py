@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdc_views.errors import MalformedEventError
-from cdc_views.formats.row_form import RowForm
 from cdc_views.model.config_part import ConfigPart
 from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
+
+if TYPE_CHECKING:
+    from cdc_views.formats.row_form import RowForm
 
 
 class WriteOrder(Enum):

@@ -327,6 +327,6 @@ def test_spark_reads_what_was_derived(shop: CommandLine, spark_engine: SparkEngi
     from cdc_views.engines.exact import rows_of
 
     target = Project.load().table(ORDERS)
-    target.adapt()
+    ingest.adapted(target)
     exact = spark_engine.read(Read(target.raw, as_of=NOW))
     assert list(rows_of(target.relation, (), exact)) == list(target.query(as_of=NOW).rows())

@@ -234,6 +234,9 @@ def _fill(cell: Any, kind: Any, value: Any) -> None:
             cell.struct_value.SetInParent()
             for field in kind.struct_type.field:
                 _fill(cell.struct_value.field.add(), field.field_type, value.get(field.field_name))
+        case types.TYPE_NUMERIC:
+            scaled = int(Decimal(value).scaleb(9, _EXACT))
+            cell.numeric_value = scaled.to_bytes(scaled.bit_length() // 8 + 1, "little", signed=True)
         case types.TYPE_BIGNUMERIC:
             scaled = int(Decimal(value).scaleb(38, _EXACT))
             cell.bignumeric_value = scaled.to_bytes(scaled.bit_length() // 8 + 1, "little", signed=True)
