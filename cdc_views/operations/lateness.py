@@ -17,7 +17,7 @@ from cdc_views.engines.readable import readable
 from cdc_views.landing.delta import delta_errors
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.plan.parts import Source
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
@@ -105,8 +105,8 @@ def late_of(table: TableContext) -> list[LatePart]:
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
     """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
     purged = purged_through(raw.relation, state)
-    for file in state.of(LATE):
-        yield from _parts_of(raw.relation, _read(file.path), purged)
+    for file in state.of(Source.LATE).paths:
+        yield from _parts_of(raw.relation, _read(file), purged)
 
 
 def _remote_parts(table: TableContext) -> list[LatePart]:
@@ -131,7 +131,7 @@ def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, .
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
     """Return the largest write time that each partition has purged, by the identity of its key (rule K1)."""
-    return {known: at for file in state.of(PURGED) for known, at in _through(relation, _read(file.path))}
+    return {known: at for file in state.of(Source.PURGED).paths for known, at in _through(relation, _read(file))}
 
 
 def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
@@ -141,7 +141,7 @@ def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, 
 
 def sees_purged(sources: Sources, as_of: int) -> bool:
     """Whether a read at the clock `as_of` (epoch seconds) would see alive what the state has purged as expired."""
-    until = latest_expiry(sources.purged)
+    until = latest_expiry(sources.paths(Source.PURGED))
     return until is not None and as_of < until
 
 

@@ -12,11 +12,12 @@ from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, column
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
+from cdc_views.plan.parts import LEVELS, Parts, Source
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
-from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, untouched
+from cdc_views.plan.split import is_touched, untouched
 from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
@@ -30,7 +31,7 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
-    `split` says that the facts are a state's base and others. `tells_expiry` adds when expiry next changes a row
+    `split` has the parts of a state with a base. `tells_expiry` adds when expiry next changes a row
     (`plan.expiry`), and what identifies its partition; `tells_identity` what identifies it, and whether it is a row.
     """
 
@@ -43,7 +44,7 @@ class Ask:
     written_as_of: int | None = None
     is_exact: bool = False
     is_ordered: bool = False
-    split: Split | None = None
+    split: Parts | None = None
     tells_expiry: bool = False
     tells_identity: bool = False
     is_history: bool = False
@@ -96,7 +97,7 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
     showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=ask.tells_expiry)
     if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=ask.joins_fully):
-        without_fresh = replace(reduction, split=replace(reduction.split, has_fresh=False))
+        without_fresh = replace(reduction, split=reduction.split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=ask.joins_fully)
     table = reduce_table(reduction) if shape.has_truncates else None
@@ -107,10 +108,10 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
 
 
 def _partitions(reduction: Reduction) -> Node | None:
-    """What covers more than a row; None where a state and its tail are known to hold no such fact, as most tables' do."""
+    """What covers more than a row; None where the footers of state and tail say that they hold no such fact."""
     split = reduction.split
-    is_known = split is not None and not split.has_scopes and not split.has_old_scopes
-    return None if is_known and not reduction.schema.statics else reduce_partitions(reduction)
+    has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
+    return None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
@@ -121,8 +122,8 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     parts: list[Node] = []
     for level, of_level in LEVELS.items():
         shown: list[Node] = []
-        for place in (place for place in places(reduction.split) if place in of_level):
-            part = replace(settled, is_plain=place in SHOWN_AS_STORED)
+        for place in filter(reduction.split.has, of_level):
+            part = replace(settled, is_plain=place.is_plain)
             # shown before they are joined: Spark reads all of a struct that it takes through a join
             shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
         if shown:

@@ -11,7 +11,8 @@ from enum import Enum
 
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Expr, Fold, Named, col, either, is_null, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
+from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import THROUGH, remembered
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.sieve import After, Every, Sieve, Until, greatest, sifted

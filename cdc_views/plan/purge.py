@@ -15,8 +15,9 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Struct, col, either, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source, UnionAll
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, UnionAll
 from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import display_folds, displayed
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Instant, Others, Uncovered, greatest, sifted

@@ -16,7 +16,8 @@ from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.compact import PART, part_of
 from cdc_views.plan.expr import Call, Expr, Lit, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Select
-from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.parts import Parts
+from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -26,7 +27,7 @@ PREFIX = "s"
 """What a bucket's name begins with: an empty one would be null in a partition column."""
 
 
-def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Split | None) -> Node:
+def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Parts | None) -> Node:
     """Return the plan of the rows in the buckets `parts` (empty: all), in the columns of a serving table.
 
     In place of `_changes_at` there is `names.SOONEST`: see `plan.expiry`.

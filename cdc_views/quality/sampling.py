@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -30,13 +30,14 @@ from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_b
 from cdc_views.operations.comparing import told_apart
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import Source
 from cdc_views.plan.shape import exact_key
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
-from cdc_views.state.buckets import digest, of_whole_table, only
+from cdc_views.state.buckets import digest, of_whole_table
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
@@ -87,7 +88,7 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
-    stored = [_keys_in(path, relation, random) for path in (*chosen.files, *_some_files(sources, random))]
+    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *_some_files(sources, random))]
     found: dict[Identity, dict[str, Any]] = {}
     for keys in stored:
         for record in keys.to_pylist():
@@ -103,9 +104,9 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
 
 def kept_facts(sample: Sample) -> list[Fact]:
     """Return what state and tail have of the sample, and truncates."""
-    if not sample.sources.files:
-        return []
-    return facts_from(sample, from_clause(snapshot_of_files(sample.sources, sample.sources.files), sample.sources.raw))
+    sources = sample.sources
+    files = sources.paths()
+    return facts_from(sample, from_clause(snapshot_of_files(sources, files), sources.raw)) if files else []
 
 
 def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:
@@ -223,7 +224,8 @@ def _named(schema: TableSchema, row: Row) -> str:
 
 def _prefix(sources: Sources, random: Random) -> str:
     """Digits that a bucket of the base begins with."""
-    parts = sorted({part for path in sources.base if (part := _part(path)) is not None}, key=lambda part: (-len(part), part))
+    found = {part for path in sources.paths(Source.BASE) if (part := _part(path)) is not None}
+    parts = sorted(found, key=lambda part: (-len(part), part))
     longest = [part[1:] for part in parts if len(part) == len(parts[0])]
     return random.choice(longest) if longest else ""
 
@@ -236,7 +238,8 @@ def _part(path: str) -> str | None:
 def _of_bucket(sources: Sources, prefix: str) -> Sources:
     """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
     prefixes = [prefix, *(found[: len(prefix)] for found in of_whole_table(sources.raw.relation))]
-    return only(sources, lambda path: (part := _part(path)) is None or _meets(part[1:], prefixes))
+    parts = sources.parts.only(lambda path: (part := _part(path)) is None or _meets(part[1:], prefixes))
+    return replace(sources, parts=parts)
 
 
 def _meets(digits: str, prefixes: Iterable[str]) -> bool:

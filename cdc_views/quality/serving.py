@@ -62,7 +62,7 @@ def compared(engine: Engine, table: ServingTable, state: StateTable, sources: So
     digits = table.note.digits
     part = PREFIX + "".join(Random(seed).choice("01") for _ in range(digits))
     some = of_buckets(sources, state, (part,))
-    plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split)
+    plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split())
     files = [uri for uri in DeltaTable(table.location).file_uris() if f"/{PART}={part}/" in uri]
     return replace(_compared(relation, engine.rows(plan, some), files), note=f"one of {1 << digits:,} buckets compared")
 

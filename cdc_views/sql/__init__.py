@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.choose import choose
-from cdc_views.plan.nodes import Source
-from cdc_views.plan.reduction import Split
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
@@ -56,7 +55,7 @@ def generate(
     table: str,
     note: str = "",
     tables: Mapping[Source, str] | None = None,
-    split: Split | None = None,
+    split: Parts | None = None,
 ) -> str:
     """Return the CREATE VIEW statement of a table's merged view in a dialect, with a header that explains it.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -49,26 +49,8 @@ def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
     if key is None:
         return sources
     wanted = [digest(*key), *of_whole_table(relation)]
-    files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
-    kept = {file.path for file in files}
-    return only(sources, lambda path: path in kept)
-
-
-def only(sources: Sources, keeps: Callable[[str], bool]) -> Sources:
-    """Return `sources` with those files of the state that `keeps` says; the raw table's stay."""
-
-    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(path for path in paths if keeps(path))
-
-    return replace(
-        sources,
-        base=kept(sources.base),
-        plain=kept(sources.plain),
-        overlay=kept(sources.overlay),
-        overlay_plain=kept(sources.overlay_plain),
-        runs=kept(sources.runs),
-        covered="",
-    )
+    kept = {file.path for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)}
+    return replace(sources, parts=sources.parts.only(kept.__contains__))
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:

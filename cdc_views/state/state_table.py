@@ -9,6 +9,7 @@ for the commit of it, that it names; a state that knows another one is never rea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
@@ -19,6 +20,7 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import append, delta_errors, log_settings, recorded, recording
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
 from cdc_views.state.identity import (
     Mark,
     RawMismatchError,
@@ -69,6 +71,7 @@ class StateTable:
         version: Delta's.
         mark: How far it reaches into its raw table; None where nothing says so, as before the first run.
         files: The active ones.
+        parts: The same, part by part.
         columns: All that it ever had.
         settled: What `settled_of` says.
         mismatch: Why it does not belong to the raw table as that is now; empty where it does.
@@ -82,6 +85,7 @@ class StateTable:
     version: int
     mark: Mark | None
     files: tuple[File, ...]
+    parts: Parts
     columns: tuple[str, ...] = ()
     settled: int | None = None
     mismatch: str = ""
@@ -100,9 +104,13 @@ class StateTable:
         """The version of the raw table that the state covers."""
         return None if self.mark is None else self.mark.version
 
-    def of(self, prefix: str) -> tuple[File, ...]:
-        """Return the files of the base or of the runs."""
-        return tuple(file for file in self.files if file.part.startswith(prefix))
+    def of(self, parts: Source | Iterable[Part]) -> FileSet:
+        """Return the files of some parts, with all that is known of them without reading footers."""
+        return self.parts.of(parts)
+
+    def rows(self, parts: Source | Iterable[Part]) -> int:
+        """Return how many facts some parts have."""
+        return self.of(parts).rows or 0
 
 
 def state_schema(relation: Relation) -> pa.Schema:
@@ -150,8 +158,20 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     )
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
-    found = StateTable(location, table.version(), None, files, columns, changed=changed, is_sole=bool(recorded(table, _SOLE)))
+    parts, is_sole = parts_of(files), bool(recorded(table, _SOLE))
+    found = StateTable(location, table.version(), None, files, parts, columns, changed=changed, is_sole=is_sole)
     return _believed(found, table, raw)
+
+
+def parts_of(files: tuple[File, ...]) -> Parts:
+    """Return the parts that a state's files are in."""
+    found: dict[Part, FileSet] = {}
+    for part in STORED:
+        mine = [file for file in files if file.part.startswith(part.value)]
+        known = ROWS_ALONE if part in PLAIN_OF.values() else UNKNOWN
+        paths, rows, size = tuple(file.path for file in mine), sum(file.rows for file in mine), sum(file.size for file in mine)
+        found[part] = FileSet(paths, rows, size, known)
+    return Parts(found)
 
 
 def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:

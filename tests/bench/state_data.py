@@ -22,7 +22,7 @@ from cdc_views.engines.duckdb.tables import asked, from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
-from cdc_views.plan.nodes import Source as PlanSource
+from cdc_views.plan.parts import Source as PlanSource
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import query_sql
 from cdc_views.state import sources_of

@@ -14,6 +14,7 @@ from test_state import UNSHARED, Growing, merge_next, small_tables
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.plan.parts import Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
@@ -49,7 +50,9 @@ def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPa
         growing.land(count)
         if Path(growing.state).exists():
             growing.check(engine, how="state and tail")
-            known.append((growing.sources().has_scopes, growing.sources().has_old_scopes))
+            parts = growing.sources().parts
+            fresh, settled = (parts.of(source).statistics.has_scopes for source in (Source.FRESH, Source.SETTLED))
+            known.append((fresh, settled))
         materialize(engine, growing.raw, growing.state)
     growing.check(engine, how="at rest")
     return known

@@ -18,7 +18,8 @@ from cdc_views.engines.duckdb.tables import REGISTERED, asked, from_clause, tabl
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
-from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.nodes import Node
+from cdc_views.plan.parts import Source
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
@@ -167,7 +168,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else sources.split_for(leaves_out_covered=True),
+        split=None if sources is None else sources.split(leaves_out_covered=True),
     )
 
 

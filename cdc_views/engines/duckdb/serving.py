@@ -17,7 +17,7 @@ from cdc_views.landing.digests import note_commit
 from cdc_views.landing.log_upkeep import hooks, sum_up
 from cdc_views.plan import names
 from cdc_views.plan.expiry import LIFT, SHIFT
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer

@@ -16,9 +16,10 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import FileSet, Part, Parts, Source
 from cdc_views.plan.serving import touched_buckets
 from cdc_views.rules.facts import FactKind
-from cdc_views.state.buckets import digest, only
+from cdc_views.state.buckets import digest
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.serving.table import (
     OURS,
@@ -152,7 +153,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
     tail = tail_of(table, after=serving.raw_version)
     if tail.rebuild:
         return _Due(why=tail.rebuild)
-    landed = _landed(engine, Sources(raw, tail.version, tail=tail.files), digits=note.digits)
+    landed = _landed(engine, Sources(raw, tail.version, Parts({Part.TAIL: FileSet(tail.files)})), digits=note.digits)
     if landed is None:
         return _Due(why="the table was truncated")
     return _Due(tuple(sorted(landed | serving.expired(note.clock))))
@@ -160,7 +161,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
 
 def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     """The buckets that events since are about; None for all of them."""
-    if not tail.tail:
+    if not tail.parts.has(Source.TAIL):
         return set()
     found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
     if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
@@ -178,7 +179,7 @@ def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> S
     wanted = {part[1:] for part in parts}
     begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
     kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
-    return only(sources, lambda path: path in kept)
+    return replace(sources, parts=sources.parts.only(kept.__contains__))
 
 
 def _begins(text: str, wanted: set[str]) -> bool:
