@@ -149,7 +149,7 @@ def lookup(reader: Reader, source: Source) -> dict[str, Any]:
     read = Read(source.raw, as_of=NOW, is_ordered=False, where=where, sources=some)
     seconds, rows = timed(lambda: reader.engine.read(read), runs=RUNS)
     assert rows.equals(reader.engine.read(Read(source.raw, as_of=NOW, is_ordered=False, where=where))), "lookup differs"
-    return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.files), "touched": len(some.files)}
+    return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.paths()), "touched": len(some.paths())}
 
 
 def measure(engine: Engine, source: Source, folder: Path, *, count: int, beside: Smaller) -> dict[str, Any]:

@@ -119,8 +119,8 @@ class Reader:
         found = sources_of(self.raw, self.state)
         assert found is not None
         if self.engine.name == "spark":
-            return self._hashed(self.engine.session.read.parquet(*found.files))  # type: ignore[attr-defined]
-        files = ", ".join(f"'{path}'" for path in found.files)
+            return self._hashed(self.engine.session.read.parquet(*found.paths()))  # type: ignore[attr-defined]
+        files = ", ".join(f"'{path}'" for path in found.paths())
         return self._rows(f"read_parquet([{files}], union_by_name = true)")
 
     def keep(self, location: str) -> None:

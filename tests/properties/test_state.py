@@ -244,7 +244,7 @@ def look_up(engine: DuckDbEngine, growing: Growing, where: str) -> None:
     assert whole is not None
     assert some is not None
     if "IN" not in where:
-        assert len(some.files) < len(whole.files) / 3
+        assert len(some.paths()) < len(whole.paths()) / 3
     found, expected = (
         [canonical_row(row) for row in read_rows(engine, growing.raw, as_of=NOW, where=where, sources=given)]
         for given in (some, None)
