@@ -17,6 +17,7 @@ from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, build
+from cdc_views.plan.cell_filter import EVERYTHING, greatest
 from cdc_views.plan.expr import (
     Agg,
     Call,
@@ -37,7 +38,6 @@ from cdc_views.plan.expr import (
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.sieve import Every, greatest
 from cdc_views.quality.checks import Check
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
@@ -209,7 +209,7 @@ def _fact_checks(relation: Relation, as_of: int) -> list[Counted]:
         limit = Lit(as_of * 1_000_000 + AHEAD)
         columns = relation.schema.regulars + relation.schema.statics
         have = (names.LIVE, names.DELETED, *(physical_name(column.name) for column in columns))
-        last = greatest(have, columns, Every())
+        last = greatest(have, columns, EVERYTHING)
         rule = "no write time is more than a day ahead of the clock: such cells and deletions would win until then"
         found.append(
             Counted(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))

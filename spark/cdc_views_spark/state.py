@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 
-from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
-from cdc_views.errors import EngineError
-from cdc_views.landing.delta import ConflictError, recorded
-from cdc_views.landing.digests import note_missing
 from cdc_views.plan.compact import FEWER_DIGITS, PART
 from cdc_views.plan.nodes import UnionAll
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import prune
 from cdc_views.storage.relation import Relation
+from cdc_views_spark.commits import committing, setting
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
 
@@ -91,27 +86,11 @@ def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> D
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
-    """See `Engine.write_state`.
-
-    Delta skips a write whose transaction number is not above the recorded one, without a word; so what is recorded
-    is looked at afterwards.
-    """
+    """See `Engine.write_state`."""
     root = plan_of(write)
     compiler = Compiler(parts_of_sources(session, write.sources, drops_empty=True))
-    name, number = write.transaction
-    if (recorded(DeltaTable(write.target), name) or -1) >= number:
-        raise ConflictError(f"{write.target}: another run committed first")
-    try:
-        with _without_dictionaries(session):
-            _commit(_facts(compiler, root, write), write)
-    except PySparkException as error:
-        if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
-            raise ConflictError(f"{write.target}: another run committed first") from error
-        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    written = DeltaTable(write.target)
-    if recorded(written, name) != number:
-        raise ConflictError(f"{write.target}: another run committed first")
-    note_missing(written)
+    with committing(write), setting(session, _DICTIONARIES, "false"):
+        _commit(_facts(compiler, root, write), write)
 
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
@@ -151,19 +130,6 @@ def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
 def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
     typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
     return facts.select(*typed, F.col(PART))
-
-
-@contextmanager
-def _without_dictionaries(session: SparkSession) -> Iterator[None]:
-    before = session.conf.get(_DICTIONARIES, None)
-    session.conf.set(_DICTIONARIES, "false")
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(_DICTIONARIES)
-        else:
-            session.conf.set(_DICTIONARIES, before)
 
 
 def _commit(facts: DataFrame, write: StateWrite) -> None:
