@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.readable import readable
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
@@ -86,8 +85,7 @@ def state_of(table: TableContext) -> StateTable | None:
 
     if not exists(table.raw):
         return None
-    with delta_errors(table.raw.location):
-        raw = DeltaTable(table.raw.location)
+    raw = open_delta(table.raw.location)
     state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     return None if state is None or state.raw_version is None else state
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltalake import DeltaTable
-
 from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.plan.parts import FileSet, Part, Source
 from cdc_views.state.identity import mark_after
 from cdc_views.state.run import at_rest, digits_for
@@ -28,14 +26,13 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
             f"{before.location}: has purged deletions (`materialize.lateness`), so that its facts and raw's cannot be joined; "
             "leave --with-state out, or put the raw table back that it was built from"
         )
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     create_state(location, raw.relation, table)
     note_sole(location)
     # nothing of the state stays a base: any fact of raw may beat any of it (M1)
     sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
     sources = replace(sources, raw_version=table.version())
     digits = digits_for(sum(file.rows for file in before.files))
-    version = DeltaTable(location).version()
+    version = open_delta(location).version()
     mark = mark_after(None, table)
     engine.write_state(StateWrite(sources, location, version, Part.BASE, digits, (TRANSACTION, mark.number)))

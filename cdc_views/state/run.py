@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import covered_part
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, open_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import (
     COVERS,
@@ -74,7 +74,7 @@ def materialize(
         ConflictError: Other runs kept committing first.
         RawMismatchError: The state belongs to another raw table, or to what the raw table was before a backup was restored.
     """
-    create_state(location, raw.relation, _open(raw))
+    create_state(location, raw.relation, open_delta(raw.location))
     for _ in range(ATTEMPTS):
         try:
             return _attempt(engine, raw, location, full=full, forgetting=forgetting)
@@ -89,13 +89,13 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     Files that the condition `where` (DuckDB's SQL) rules out are left out. Raises `RawMismatchError` where the state does
     not belong to the raw table.
     """
-    table = _open(raw)
+    table = open_delta(raw.location)
     return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
 def as_found(raw: RawTable, state: StateTable) -> Sources | None:
     """As `sources_of`, whatever somebody did to the rows of `state`."""
-    return _since(raw, _open(raw), state)
+    return _since(raw, open_delta(raw.location), state)
 
 
 def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
@@ -111,11 +111,6 @@ def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where:
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files, which amount to the raw table, whichever it was, as of the version that the state covers."""
     return _known(_files(raw, state, Tail(state.raw_version or 0)), state)
-
-
-def _open(raw: RawTable) -> DeltaTable:
-    with delta_errors(raw.location):
-        return DeltaTable(raw.location)
 
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
@@ -154,7 +149,7 @@ def _known(sources: Sources, state: StateTable) -> Sources:
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
-    table = _open(raw)
+    table = open_delta(raw.location)
     state = _begun(table, raw, location)
     late = 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
@@ -251,8 +246,7 @@ def _built(
     remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # no further than what was judged: what landed since is the next tail
-        with delta_errors(raw.location):
-            table = DeltaTable(raw.location, version=memory.raw_version)
+        table = open_delta(raw.location, version=memory.raw_version)
     version, rows = table.version(), rows_of(table)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
     sources = Sources(raw, version, parts, is_raw=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import append, delta_errors, log_settings, recorded, recording
+from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
@@ -147,8 +147,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     """
     if not is_delta(location):
         return None
-    with delta_errors(location):
-        table = DeltaTable(location)
+    table = open_delta(location)
     _check(location, table, relation)
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     root = location.rstrip("/") + "/"
@@ -237,33 +236,27 @@ def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
 
 def begin(state: StateTable, raw: DeltaTable) -> None:
     """Record which raw table an empty state, or one that an earlier version kept, belongs to; and what it covers of it."""
-    with delta_errors(state.location):
-        table = DeltaTable(state.location, version=state.version)
     numbers = {_RAW: id_digest(raw)}
     if state.mark is not None:
         numbers[TRANSACTION] = state.mark.number
-    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=numbers)
+    record(open_delta(state.location, version=state.version), numbers)
 
 
 def id_of(location: str) -> str:
     """Return Delta's id of the state at `location`."""
-    with delta_errors(location):
-        return str(DeltaTable(location).metadata().id)
+    return str(open_delta(location).metadata().id)
 
 
 def note_sole(location: str) -> None:
     """Record in a state that it holds facts which its raw table does not have."""
-    with delta_errors(location):
-        table = DeltaTable(location)
-    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_SOLE: 1})
+    record(open_delta(location), {_SOLE: 1})
 
 
 def is_built(location: str) -> bool:
     """Whether the state at `location` was ever completed: a run that was killed leaves one that was not."""
     if not is_delta(location):
         return False
-    with delta_errors(location):
-        table = DeltaTable(location)
+    table = open_delta(location)
     return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
 
 

@@ -18,7 +18,7 @@ from generate import MACRO, NOW, SCHEMA, cells_sql
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb.state import snapshot_of_sources
-from cdc_views.engines.duckdb.tables import asked, from_clause, tables_of
+from cdc_views.engines.duckdb.tables import from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
@@ -104,7 +104,7 @@ class Reader:
         snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
         table = from_clause(snapshot, read.raw)
         tables = tables_of(read.sources, table) if read.sources is not None else None
-        ask = replace(asked(read), is_exact=False)
+        ask = replace(ask_of(read, leaves_out_covered=True), is_exact=False)
         return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables, is_pretty=False)
 
     def plain(self, location: str) -> tuple[Any, ...]:

@@ -238,7 +238,7 @@ def test_a_run_that_fails_before_its_commit_is_done_again(
         raise EngineError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cdc_views.engines.duckdb.state.write_deltalake", killed)
+        patch.setattr("cdc_views.engines.duckdb.state.commit", killed)
         with pytest.raises(EngineError, match="killed"):
             aging.materialize(duckdb_engine)
     assert DeltaTable(aging.location).version() == version

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import WriterProperties
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.duckdb.covered import with_covered
@@ -17,9 +17,7 @@ from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
-from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, delta_errors, recording
-from cdc_views.landing.digests import note_commit
-from cdc_views.landing.log_upkeep import hooks, sum_up
+from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, commit, open_delta, recording
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import Part, Source
 from cdc_views.sql.dialects import dialect
@@ -100,11 +98,6 @@ def _typed(field: pa.Field) -> str:
 
 def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
     name, number = write.transaction
-    with delta_errors(write.target):
-        target, recorded = DeltaTable(write.target, version=write.version), recording({name: number})
-        more: dict[str, Any] = {"mode": "append", "post_commithook_properties": hooks(target.table_uri)}
-        if write.replaced:
-            more |= {"mode": "overwrite", "predicate": replaced_by(write)}
-        write_deltalake(target, rows, schema_mode="merge", commit_properties=recorded, writer_properties=_FILES, **more)
-        sum_up(target)
-        note_commit(target)
+    how: dict[str, Any] = {"mode": "overwrite", "predicate": replaced_by(write)} if write.replaced else {"mode": "append"}
+    target = open_delta(write.target, version=write.version)
+    commit(target, rows, recording({name: number}), schema_mode="merge", writer_properties=_FILES, **how)

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Sources
+from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.covered import uncovered
 from cdc_views.engines.duckdb.state import snapshot_of_files, snapshots_of_parts
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.engines.state_plan import in_time
-from cdc_views.plan.build import Ask
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import prune
 from cdc_views.sql.dialects import dialect
@@ -71,11 +69,6 @@ def _together(sources: Sources, clauses: list[str]) -> str:
     columns = ", ".join(quoted(name) for name in sources.raw.relation.arrow_schema().names)
     selects = " UNION ALL ".join(f"SELECT {columns} FROM {clause}" for clause in clauses)
     return f"({selects}) AS facts_that_count"
-
-
-def asked(read: Read) -> Ask:
-    """Return what `read` asks for, of tables as `tables_of` makes them."""
-    return ask_of(read, leaves_out_covered=True)
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:

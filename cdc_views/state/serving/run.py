@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import ATTEMPTS, ConflictError, delta_errors
+from cdc_views.landing.delta import ATTEMPTS, ConflictError, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import FileSet, Part, Parts, Source
@@ -97,8 +97,7 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
 
 
 def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     state = checked(open_state(state_location, raw.relation, raw=table), table)
     if state is None or state.mark is None:
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
