@@ -70,23 +70,23 @@ class StateWrite:
 
     Attributes:
         sources: What to reduce.
-        target: Location of the state, which exists, and the version of it that this builds on.
-        version: See `target`.
+        target: Location of the state, which exists.
         into: What to write: `RUN`; `OVERLAY`, to replace rows of the base of `sources`; or `BASE`, of all facts there are.
         digits: How finely the new files are split by partition key.
         replaced: The parts whose files these replace; empty to append.
-        transaction: Name and number that the commit records.
         horizon: Of a base: seconds since the epoch; what ended at or before it is left out (rule M2). None: nothing is.
+        version: The version of the state that this builds on.
+        transaction: Name and number that the commit records.
     """
 
     sources: Sources
     target: str
-    version: int
     into: Part
     digits: int
-    transaction: tuple[str, int]
     replaced: frozenset[Part] = frozenset()
     horizon: int | None = None
+    version: int = 0
+    transaction: tuple[str, int] = ("", 0)
 
     @property
     def purges(self) -> bool:

@@ -50,6 +50,15 @@ def name_in_state(file: str) -> str:
     return "/".join(file.rsplit("/", 2)[1:])
 
 
+def part_in(path: str) -> str:
+    """Return the `_part` of a state's file.
+
+    >>> part_in("state/_part=p0110/part-1.parquet")
+    'p0110'
+    """
+    return path.rsplit("/", 2)[-2].removeprefix(f"{PART}=")
+
+
 def covered_part(base: Iterable[str]) -> str:
     """Return the `_part` of the rows that say which rows of just these files an overlay replaces."""
     listed = "\n".join(sorted(map(name_in_state, base)))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.readable import readable
+from cdc_views.engines.snapshot import completed
 from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
@@ -116,7 +117,7 @@ def _remote_parts(table: TableContext) -> list[LatePart]:
 
 
 def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
-    stored = _completed(rows, relation)
+    stored = completed(rows, relation)
     landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
     for fact, at in zip(facts_of(relation, stored), landed, strict=True):
         through = purged[_identity(relation, fact.partition)]
@@ -133,7 +134,7 @@ def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, .
 
 
 def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
-    for record in _completed(rows, relation).to_pylist():
+    for record in completed(rows, relation).to_pylist():
         yield _identity(relation, key_of(relation.schema.partition, record)), int(record[names.LIVE]["written"])
 
 
@@ -161,14 +162,6 @@ def _largest_rank(file: str) -> int | None:
 def _read(file: str, columns: list[str] | None = None) -> pa.Table:
     with readable(file):
         return pq.ParquetFile(file).read(columns=columns)
-
-
-def _completed(stored: pa.Table, relation: Relation) -> pa.Table:
-    """The columns of the raw layout; those that the file does not have yet are null."""
-    for field in relation.arrow_schema():
-        if field.name not in stored.column_names:
-            stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
-    return stored
 
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:

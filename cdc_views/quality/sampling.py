@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -24,12 +24,12 @@ from cdc_views.engines.duckdb.tables import REGISTERED, from_clause
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.engines.state_plan import part_in
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes
 from cdc_views.operations.comparing import told_apart
 from cdc_views.plan import names
-from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import Source
 from cdc_views.plan.shape import exact_key
 from cdc_views.quality.checks import MOST_PLACES, Check
@@ -37,7 +37,7 @@ from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
-from cdc_views.state.buckets import digest, of_whole_table
+from cdc_views.state.buckets import digest, in_buckets
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
@@ -84,7 +84,7 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     """Return a sample of at most `size` partitions of raw and of state."""
     random = Random(seed)
     prefix = _prefix(sources, random)
-    chosen = _of_bucket(sources, prefix)
+    chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
@@ -224,26 +224,9 @@ def _named(schema: TableSchema, row: Row) -> str:
 
 def _prefix(sources: Sources, random: Random) -> str:
     """Digits that a bucket of the base begins with."""
-    found = {part for path in sources.paths(Source.BASE) if (part := _part(path)) is not None}
-    parts = sorted(found, key=lambda part: (-len(part), part))
+    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
     longest = [part[1:] for part in parts if len(part) == len(parts[0])]
     return random.choice(longest) if longest else ""
-
-
-def _part(path: str) -> str | None:
-    folder = path.rsplit("/", 2)[-2]
-    return folder.removeprefix(f"{PART}=") if folder.startswith(f"{PART}=") else None
-
-
-def _of_bucket(sources: Sources, prefix: str) -> Sources:
-    """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
-    prefixes = [prefix, *(found[: len(prefix)] for found in of_whole_table(sources.raw.relation))]
-    parts = sources.parts.only(lambda path: (part := _part(path)) is None or _meets(part[1:], prefixes))
-    return replace(sources, parts=parts)
-
-
-def _meets(digits: str, prefixes: Iterable[str]) -> bool:
-    return any(wanted.startswith(digits) or digits.startswith(wanted) for wanted in prefixes)
 
 
 def _some_files(sources: Sources, random: Random) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta
-from cdc_views.plan.parts import FileSet, Part, Source
+from cdc_views.plan.parts import STORED, FileSet, Part, Source
 from cdc_views.state.identity import mark_after
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.state_table import TRANSACTION, StateTable, create_state, note_sole
@@ -32,7 +32,8 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
     # nothing of the state stays a base: any fact of raw may beat any of it (M1)
     sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
     sources = replace(sources, raw_version=table.version())
-    digits = digits_for(sum(file.rows for file in before.files))
+    digits = digits_for(before.rows(STORED))
     version = open_delta(location).version()
     mark = mark_after(None, table)
-    engine.write_state(StateWrite(sources, location, version, Part.BASE, digits, (TRANSACTION, mark.number)))
+    write = StateWrite(sources, location, Part.BASE, digits, version=version, transaction=(TRANSACTION, mark.number))
+    engine.write_state(write)

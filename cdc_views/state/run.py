@@ -16,7 +16,7 @@ from dataclasses import replace
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
-from cdc_views.engines.state_plan import covered_part
+from cdc_views.engines.state_plan import covered_part, part_in
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, open_delta
 from cdc_views.plan.compact import PART
@@ -105,7 +105,7 @@ def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where:
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _known(pruned(sources, state, where) if where is not None else sources, state)
+    return _known(pruned(sources, where) if where is not None else sources, state)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
@@ -128,7 +128,7 @@ def _covered(state: StateTable) -> FileSet:
     if not state.of([Part.COVERED]):
         return NO_FILES
     part = covered_part(state.of(Source.BASE).paths)
-    return FileSet(tuple(file.path for file in state.files if file.part == part)[:1])
+    return FileSet(tuple(path for path in state.of([Part.COVERED]).paths if part_in(path) == part)[:1])
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
@@ -199,9 +199,8 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
     if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, mark=mark):
         return Materialization(True, tail.version, tail.rows, merged="overlay")
     parts = Parts({Part.TAIL: FileSet(tail.files, tail.rows), Part.PURGED: state.of(Source.PURGED)})
-    digits, transaction = digits_for(tail.rows), (TRANSACTION, mark.number)
-    sources = Sources(raw, tail.version, parts)
-    engine.write_state(StateWrite(sources, state.location, state.version, Part.RUN, digits, transaction))
+    write = StateWrite(Sources(raw, tail.version, parts), state.location, Part.RUN, digits_for(tail.rows))
+    _commit(engine, state, write, mark=mark)
     return Materialization(True, tail.version, tail.rows)
 
 
@@ -220,15 +219,8 @@ def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, m
     if sources.split() is None:
         return False
     digits = digits_for(state.rows(Source.SINCE) + (tail.rows or 0))
-    target = _settling(raw, state, files=_newly_settled(state, sources))
-    transaction = (TRANSACTION, mark.number)
-    engine.write_state(StateWrite(sources, state.location, target, Part.OVERLAY, digits, transaction, SINCE_BASE))
+    _commit(engine, state, StateWrite(sources, state.location, Part.OVERLAY, digits, SINCE_BASE), mark=mark)
     return True
-
-
-def _newly_settled(state: StateTable, sources: Sources) -> tuple[str, ...]:
-    """Files that the bound of base and overlay may not cover yet."""
-    return sources.paths(Source.ALL if state.settled is None else Source.SINCE)
 
 
 def _built(
@@ -247,22 +239,26 @@ def _built(
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # no further than what was judged: what landed since is the next tail
         table = open_delta(raw.location, version=memory.raw_version)
-    version, rows = table.version(), rows_of(table)
+    rows = rows_of(table)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
-    sources = Sources(raw, version, parts, is_raw=True)
-    transaction = (TRANSACTION, mark_after(state.mark, table).number)
-    replaced = STORED if state.files else frozenset[Part]()
-    digits, horizon = digits_for(rows), forgetting.horizon
-    target = _settling(raw, state, files=active_files(table).values())
-    write = StateWrite(sources, state.location, target, Part.BASE, digits, transaction, replaced, horizon=horizon)
-    engine.write_state(write)
-    return Materialization(True, version, rows, is_full=True, why=why)
+    sources = Sources(raw, table.version(), parts, is_raw=True)
+    replaced = STORED if state.of(STORED) else frozenset[Part]()
+    write = StateWrite(sources, state.location, Part.BASE, digits_for(rows), replaced, forgetting.horizon)
+    _commit(engine, state, write, mark=mark_after(state.mark, table), landed=active_files(table).values())
+    return Materialization(True, table.version(), rows, is_full=True, why=why)
 
 
-def _settling(raw: RawTable, state: StateTable, *, files: Iterable[str]) -> int:
-    """Record how new base and overlay may become by taking in `files`, and return the state's version to build on."""
-    newest = statistics_of(files, raw.relation).newest
-    return record_settled(state.location, state.version, TRANSACTION, newest)
+def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
+    """Commit `write` on top of `state`; `landed` are the files of a write that reads all of raw.
+
+    Before a base or an overlay, records how new the facts may be that it takes in.
+    """
+    version, sources = state.version, write.sources
+    if write.into is not Part.RUN:
+        taken = sources.paths(Source.ALL if state.settled is None else Source.SINCE)
+        newest = statistics_of([*taken, *landed], sources.raw.relation).newest
+        version = record_settled(state.location, version, TRANSACTION, newest)
+    engine.write_state(replace(write, version=version, transaction=(TRANSACTION, mark.number)))
 
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
@@ -283,9 +279,8 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
     if due is Part.BASE and state.of(Source.LATE):
         replaced -= {Part.LATE}  # M2: what is in quarantine stays there
     digits = digits_for(state.rows(replaced & set(Source.ALL.value)))
-    target = state.version if due is Part.RUN else _settling(raw, state, files=_newly_settled(state, sources))
-    transaction = (TRANSACTION, mark.following().number)
-    engine.write_state(StateWrite(sources, state.location, target, due, digits, transaction, replaced, horizon=horizon))
+    write = StateWrite(sources, state.location, due, digits, replaced, horizon)
+    _commit(engine, state, write, mark=mark.following())
     return _MERGED[due]
 
 
@@ -301,8 +296,7 @@ def _due(state: StateTable) -> Part | None:
 
 def _side_by_side(state: StateTable) -> float:
     """How many runs a lookup of one key meets on average: a run of n digits has 2^n files, and a key is in one of them."""
-    letter = Part.RUN.value
-    return sum(2.0 ** (len(letter) - len(file.part)) for file in state.files if file.part.startswith(letter))
+    return sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
 
 
 def digits_for(rows: int | None) -> int:

@@ -20,7 +20,7 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
+from cdc_views.plan.parts import NO_FILES, PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
 from cdc_views.state.identity import (
     Mark,
     RawMismatchError,
@@ -53,16 +53,6 @@ _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One active file of a state: absolute path, `_part` value, bytes, facts."""
-
-    path: str
-    part: str
-    size: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class StateTable:
     """A state at one version.
 
@@ -70,8 +60,7 @@ class StateTable:
         location: Where it is.
         version: Delta's.
         mark: How far it reaches into its raw table; None where nothing says so, as before the first run.
-        files: The active ones.
-        parts: The same, part by part.
+        parts: The active files.
         columns: All that it ever had.
         settled: What `settled_of` says.
         mismatch: Why it does not belong to the raw table as that is now; empty where it does.
@@ -84,7 +73,6 @@ class StateTable:
     location: str
     version: int
     mark: Mark | None
-    files: tuple[File, ...]
     parts: Parts
     columns: tuple[str, ...] = ()
     settled: int | None = None
@@ -149,27 +137,22 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
         return None
     table = open_delta(location)
     _check(location, table, relation)
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    root = location.rstrip("/") + "/"
-    files = tuple(
-        File(root + unquote(a["path"]), str(a[f"partition.{PART}"]), int(a["size_bytes"]), int(a["num_records"] or 0))
-        for a in sorted(actions, key=lambda a: str(a["path"]))
-    )
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
-    parts, is_sole = parts_of(files), bool(recorded(table, _SOLE))
-    found = StateTable(location, table.version(), None, files, parts, columns, changed=changed, is_sole=is_sole)
+    is_sole = bool(recorded(table, _SOLE))
+    found = StateTable(location, table.version(), None, _parts(location, table), columns, changed=changed, is_sole=is_sole)
     return _believed(found, table, raw)
 
 
-def parts_of(files: tuple[File, ...]) -> Parts:
-    """Return the parts that a state's files are in."""
-    found: dict[Part, FileSet] = {}
-    for part in STORED:
-        mine = [file for file in files if file.part.startswith(part.value)]
-        known = ROWS_ALONE if part in PLAIN_OF.values() else UNKNOWN
-        paths, rows, size = tuple(file.path for file in mine), sum(file.rows for file in mine), sum(file.size for file in mine)
-        found[part] = FileSet(paths, rows, size, known)
+def _parts(location: str, table: DeltaTable) -> Parts:
+    """The active files of each part, with what Delta's log says of them."""
+    found = dict.fromkeys(STORED, NO_FILES)
+    for action in sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: str(action["path"])):
+        path = f"{location.rstrip('/')}/{unquote(action['path'])}"
+        for part in STORED:
+            if str(action[f"partition.{PART}"]).startswith(part.value):
+                known = ROWS_ALONE if part in PLAIN_OF.values() else UNKNOWN
+                found[part] |= FileSet((path,), int(action["num_records"] or 0), int(action["size_bytes"]), known)
     return Parts(found)
 
 
@@ -181,7 +164,7 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
     mark = None if number is None else Mark.of(number)
     found = replace(found, is_begun=known == id_digest(raw))
     if not found.is_begun and not (mark and is_continued(raw, mark.version, mark.entry)):
-        return replace(found, mismatch=_OTHER) if mark or found.files else found
+        return replace(found, mismatch=_OTHER) if mark or found.of(STORED) else found
     if mark is None:
         return found
     _catch_up(raw, mark.version)
@@ -197,7 +180,7 @@ def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTabl
     """
     number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
     if number is None:
-        return replace(found, mismatch=_OTHER) if found.files else found
+        return replace(found, mismatch=_OTHER) if found.of(STORED) else found
     version = number // _EARLIER_STEPS
     _catch_up(raw, version)
     why = why_not_continued(raw, version, 0)

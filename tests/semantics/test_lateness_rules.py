@@ -20,7 +20,7 @@ from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import EngineError
 from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry
-from cdc_views.plan.parts import Part, Source
+from cdc_views.plan.parts import STORED, Part, Source
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact
 from cdc_views.state import Forgetting, run, sources_of
@@ -62,7 +62,7 @@ def no_resurrection(aging: Aging, engine: Engine) -> None:
     insert, delete = WRITE.insert(1, 1, at=10, v=7), at_server(WRITE.delete(1, 1, at=11), OLD)
     aging.land(delete, WRITE.insert(1, 2, at=20, v=8))
     aging.materialize(engine)
-    assert sum(file.rows for file in aging.state.files) == 2, "one row, and what the partition has purged"
+    assert aging.state.rows(STORED) == 2, "one row, and what the partition has purged"
     aging.land(insert)
     assert shown(aging, engine) == [(2, 8)], "before the next run"
     done = aging.materialize(engine)
@@ -95,7 +95,7 @@ def test_every_kind_of_deletion_leaves_and_is_remembered(aging: Aging, duckdb_en
     }[scope]
     aging.land(gone)
     aging.materialize(duckdb_engine)
-    assert [file.part[0] for file in aging.state.files] == [Part.PURGED.value]
+    assert [part for part in STORED if aging.state.of([part])] == [Part.PURGED]
     assert list(aging.purged().values()) == [11]
     aging.land(WRITE.insert(1, 1, at=11, v=7), WRITE.insert(1, 1, at=12, w="new"))
     assert aging.materialize(duckdb_engine).late == 1

@@ -16,10 +16,10 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import ATTEMPTS, ConflictError, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import FileSet, Part, Parts, Source
+from cdc_views.plan.parts import STORED, FileSet, Part, Parts, Source
 from cdc_views.plan.serving import touched_buckets
 from cdc_views.rules.facts import FactKind
-from cdc_views.state.buckets import digest
+from cdc_views.state.buckets import in_buckets
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.serving.table import (
     OURS,
@@ -30,7 +30,7 @@ from cdc_views.state.serving.table import (
     setting_of,
     transaction_name,
 )
-from cdc_views.state.state_table import StateTable, checked, id_of, open_state
+from cdc_views.state.state_table import checked, id_of, open_state
 from cdc_views.state.tail import tail_of
 from cdc_views.state.taking import why_changed
 from cdc_views.storage.relation import RawTable
@@ -104,7 +104,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     state_id = id_of(state.location)
     serving = open_serving(location, raw.relation, state_id=state_id)
     note = _note(serving, raw, state_id, now=now)
-    finest = digits_for(sum(file.rows for file in state.files))
+    finest = digits_for(state.rows(STORED))
     due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
     if not due.parts and not due.why:
         assert serving.raw_version is not None
@@ -114,7 +114,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     is_again = serving.mark is not None and serving.mark.version >= state.mark.version
     mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
     write = ServingWrite(
-        of_buckets(at_rest(raw, state), state, due.parts),
+        of_buckets(at_rest(raw, state), due.parts),
         note.clock,
         location,
         serving.version,
@@ -168,19 +168,6 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     return set(found.column(PART).to_pylist())
 
 
-def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
-    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it.
-
-    Facts about the whole table have no key and are always read.
-    """
-    if not parts:
-        return sources
-    wanted = {part[1:] for part in parts}
-    begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
-    kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
-    return replace(sources, parts=sources.parts.only(kept.__contains__))
-
-
-def _begins(text: str, wanted: set[str]) -> bool:
-    """Whether a bucket's digits begin those of a file that is split more finely."""
-    return any(text[:size] in wanted for size in range(len(text) + 1))
+def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
+    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it."""
+    return in_buckets(sources, (part[1:] for part in parts)) if parts else sources
