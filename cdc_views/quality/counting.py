@@ -16,7 +16,7 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, build
+from cdc_views.plan.build import Ask, Tells, build
 from cdc_views.plan.cell_filter import EVERYTHING, greatest
 from cdc_views.plan.expr import (
     Agg,
@@ -137,7 +137,7 @@ def _count(condition: Expr | None = None) -> Expr:
 
 def _rows(relation: Relation, split: Parts | None, checks: list[Counted], *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
-    ask = Ask(relation, as_of=as_of, split=split, tells_identity=True)
+    ask = Ask(relation, as_of=as_of, split=split, tells=Tells.IDENTITY)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
     told_apart = [names.IS_ROW] if relation.schema.statics else []
     keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + told_apart))

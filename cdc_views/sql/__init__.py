@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
@@ -33,8 +33,7 @@ def query_sql(
     Where it has to be short, it is on one line, without comments.
     """
     chosen, target = choose(strategy, engine=dialect_name).strategy, dialect(dialect_name)
-    ask = replace(ask, joins_fully=target.joins_fully and ask.where is None)
-    plan = prune(lower(build(ask), strategy=chosen))
+    plan = prune(lower(build(ask, joins_fully=target.joins_fully), strategy=chosen))
     return Renderer(target, table=table, tables=tables).sql(plan, is_pretty=is_pretty)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.build import Ask, Tells, build, output_names
 from cdc_views.plan.compact import compact, part_of
 from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.expr import Call, Op
@@ -111,7 +111,7 @@ def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) 
 
 def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     """Return the query of a serving table's rows over the facts of whole partitions, at the script's clock."""
-    ask = Ask(relation, tells_expiry=True, tells_identity=True)
+    ask = Ask(relation, tells=Tells.EXPIRY | Tells.IDENTITY)
     dialect = BigQueryState(relation.schema, clock=CLOCK)
     dialect.holds_any_field = False
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
