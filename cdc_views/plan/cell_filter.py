@@ -15,6 +15,7 @@ from cdc_views.model.schema import Column
 from cdc_views.model.types import Udt
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
+    FALSE,
     Call,
     Each,
     Expr,
@@ -58,7 +59,7 @@ class CellFilter:
 
 
 def _fails(test: Test, value: Expr) -> Expr:
-    passed = Call(Op.COALESCE, (test(value), Lit(False)))
+    passed = Call(Op.COALESCE, (test(value), FALSE))
     return Call(Op.AND, (_is_there(value), Call(Op.NOT, (passed,))))
 
 
@@ -117,7 +118,7 @@ def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
 
 def expired_by(horizon: Instant) -> CellFilter:
     """Return the filter of cells and markers that expired at or before `horizon`, in seconds."""
-    return CellFilter(lambda cell: expired(cell, by=horizon), lambda _: Lit(False))
+    return CellFilter(lambda cell: expired(cell, by=horizon), lambda _: FALSE)
 
 
 def instant(value: Instant) -> Expr:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
+from cdc_views.plan.expr import FALSE, TRUE, Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import Source
@@ -57,7 +57,7 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
     parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
     rows = UnionAll("rows", "row key", tuple(parts)) if parts[1:] else parts[0]
     keys = tuple((name, _key(name, joins_fully=joins_fully)) for name, _ in shown_keys(request.schema.row_key))
-    columns = (*keys, *_values(showing), (names.IS_ROW, Lit(True)), (names.EXISTS, _exists(showing)))
+    columns = (*keys, *_values(showing), (names.IS_ROW, TRUE), (names.EXISTS, _exists(showing)))
     kind = JoinKind.FULL if joins_fully else JoinKind.LEFT
     joined = Join("rows_by_cell", "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
     kept = tuple((name, col(name)) for name in joined.output() if name != names.EXISTS)
@@ -90,7 +90,7 @@ def _rows_to_come(request: Reduction, *, like: Node) -> Node:
     known = Join("known_keys", "row key", have, facts, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
     left = tuple((key, col(key, "l")) for key in fresh.output())
     new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
-    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: Lit(True)}
+    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: TRUE}
     return Select("rows_to_come", "row key", new, tuple((name, values.get(name, Lit(None))) for name in like.output()))
 
 
@@ -105,7 +105,7 @@ def _exists(showing: Showing) -> Expr:
     cells = () if showing.shape.rows_always_have_markers else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))
-    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), Lit(False)))
+    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE))
 
 
 def _any_shows(showing: Showing, column: Column) -> Expr:

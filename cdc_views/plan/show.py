@@ -11,6 +11,8 @@ from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
 from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
+    FALSE,
+    TRUE,
     AnyOver,
     Call,
     Case,
@@ -95,7 +97,7 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
     columns = (
         *shown_keys(request.schema.row_key),
         *shown_values(request, request.schema.regulars + request.schema.statics),
-        (names.IS_ROW, Lit(True)),
+        (names.IS_ROW, TRUE),
         *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
         *_parts(request),
     )
@@ -108,10 +110,10 @@ def _parts(request: Showing) -> Named:
     if not request.tells_parts:
         return ()
     always = request.shape.rows_always_have_markers
-    exists = Lit(True) if request.is_plain else _row_exists(request)
+    exists = TRUE if request.is_plain else _row_exists(request)
     marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.is_plain:
-        marker = Lit(True) if always else is_eternal(Field(col(names.LIVE), RANK))
+        marker = TRUE if always else is_eternal(Field(col(names.LIVE), RANK))
     unsaid = [c for c in (() if always else request.judged) if telling_form(request, c) is None]
     shown = tuple((names.shows(name), col(names.shows(name))) for column in unsaid for name, _ in cell_columns(column))
     return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)
@@ -222,7 +224,7 @@ def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
         column = schema.clustering[index]
         ours, theirs = col(names.identity(column)), Field(bound, physical_name(column.name))
         ends = Call(Op.LE, (size, Lit(index)))
-        ended: Expr = Field(bound, "inclusive") if index else Lit(True)  # no prefix at all: open
+        ended: Expr = Field(bound, "inclusive") if index else TRUE  # no prefix at all: open
         inside = Case(((ends, ended), *_compared(column, ours, theirs, is_start=is_start)), inside)
     return inside
 
@@ -232,7 +234,7 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
     after = is_start != column.descending
     differs = Call(Op.GT if after else Op.LT, (ours, theirs))
     same = Call(Op.EQ, (ours, theirs))
-    branches: list[tuple[Expr, Expr]] = [(differs, Lit(True)), (Call(Op.NOT, (same,)), Lit(False))]
+    branches: list[tuple[Expr, Expr]] = [(differs, TRUE), (Call(Op.NOT, (same,)), FALSE)]
     if is_text(column.type) or names.identity(column) != physical_name(column.name):
         return branches
     only_ours = Call(Op.AND, (is_null(ours), not_null(theirs)))
@@ -354,6 +356,6 @@ def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) ->
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}
-    known |= {names.IS_ROW: Lit(False), **dict(_expiry(request, statics, has_marker=False))}
+    known |= {names.IS_ROW: FALSE, **dict(_expiry(request, statics, has_marker=False))}
     columns = tuple((name, known.get(name, Lit(None))) for name in like)
     return Select("static_rows", "partition with live statics", judged, columns, live)

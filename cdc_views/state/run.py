@@ -194,14 +194,14 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
     if tail.rebuild:
         return _built(engine, raw, table, state, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
-        return Materialization(False, state.raw_version, 0)
+        return Materialization(is_new=False, raw_version=state.raw_version, facts=0)
     mark = mark_after(state.mark, table)
     if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, mark=mark):
-        return Materialization(True, tail.version, tail.rows, merged="overlay")
+        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged="overlay")
     parts = Parts({Part.TAIL: FileSet(tail.files, tail.rows), Part.PURGED: state.of(Source.PURGED)})
     write = StateWrite(Sources(raw, tail.version, parts), state.location, Part.RUN, digits_for(tail.rows))
     _commit(engine, state, write, mark=mark)
-    return Materialization(True, tail.version, tail.rows)
+    return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows)
 
 
 def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
@@ -245,7 +245,7 @@ def _built(
     replaced = STORED if state.of(STORED) else frozenset[Part]()
     write = StateWrite(sources, state.location, Part.BASE, digits_for(rows), replaced, forgetting.horizon)
     _commit(engine, state, write, mark=mark_after(state.mark, table), landed=active_files(table).values())
-    return Materialization(True, table.version(), rows, is_full=True, why=why)
+    return Materialization(is_new=True, raw_version=table.version(), facts=rows, is_full=True, why=why)
 
 
 def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:

@@ -108,7 +108,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
     if not due.parts and not due.why:
         assert serving.raw_version is not None
-        return Served(False, serving.raw_version, note.clock, serving.rows)
+        return Served(is_new=False, raw_version=serving.raw_version, clock=note.clock, rows=serving.rows)
     if due.why:
         note = replace(note, digits=finest)
     is_again = serving.mark is not None and serving.mark.version >= state.mark.version
@@ -125,7 +125,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     )
     engine.write_serving(write)
     rows = open_serving(location, raw.relation, state_id=state_id).rows
-    return Served(True, state.mark.version, note.clock, rows, len(due.parts), due.why)
+    return Served(is_new=True, raw_version=state.mark.version, clock=note.clock, rows=rows, buckets=len(due.parts), why=due.why)
 
 
 def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
