@@ -66,8 +66,8 @@ def covered_part(base: Iterable[str]) -> str:
 
 
 def replaced_by(write: StateWrite) -> str | None:
-    """Return the condition on the rows that the new ones replace; None for everything."""
-    if write.replaced == STORED:
+    """Return the condition on the rows that the new ones replace; None where they replace everything or nothing."""
+    if write.replaced in (STORED, frozenset()):
         return None
     return " OR ".join(f"({_begins_with(part.value)})" for part in Part if part in write.replaced)
 

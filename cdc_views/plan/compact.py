@@ -105,16 +105,20 @@ def compact(
         marked = replace(coarser(part), prefix=Lit(Part.PURGED.value))
         others.append(_shaped(purged, columns, kind=PURGED_KIND, part=marked))
     if late is not None:
-        # M2: what came too late is kept apart, in quarantine
-        found = late_facts(relation, late)
-        late_part = (PART, Lit(Part.LATE.value))
-        others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), late_part)))
+        others.append(_quarantined(relation, late))
     few = part if into is Part.RUN else coarser(part)
     plain = replace(part, prefix=Lit(PLAIN_OF[into].value)) if into in PLAIN_OF else None
     shaped = [
         _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few, plain=plain) for kind, node in parts
     ]
     return UnionAll("state", "fact of the state", (*shaped, *others))
+
+
+def _quarantined(relation: Relation, late: KnownBy) -> Select:
+    """What came too late: kept apart, as it landed (M2)."""
+    found = late_facts(relation, late)
+    columns = (*((name, col(name)) for name in found.output()), (PART, Lit(Part.LATE.value)))
+    return Select("late_of_state", found.grain, found, columns)
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
