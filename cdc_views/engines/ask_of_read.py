@@ -8,8 +8,8 @@ from cdc_views.plan.build import Ask
 from cdc_views.plan.where import parse_where
 
 
-def ask_of(read: Read) -> Ask:
-    """Return what `read` asks for, in exact form."""
+def ask_of(read: Read, *, leaves_out_covered: bool = False) -> Ask:
+    """Return what `read` asks for, in exact form; see `Sources.split` for `leaves_out_covered`."""
     schema = read.raw.relation.shown
     return Ask(
         read.raw.relation,
@@ -22,5 +22,5 @@ def ask_of(read: Read) -> Ask:
         is_exact=True,
         is_ordered=read.is_ordered,
         is_history=read.is_history,
-        split=read.sources.split if read.sources is not None else None,
+        split=read.sources.split(leaves_out_covered=leaves_out_covered) if read.sources is not None else None,
     )

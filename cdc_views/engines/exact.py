@@ -18,6 +18,8 @@ from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type
 
 Reader = Callable[[Any], Any]
+_KEYS, _KEYS_ALONE = {Role.PARTITION, Role.CLUSTERING}, {Role.PARTITION}
+"""Keys of a row, and of a partition that shows its statics alone (W3)."""
 
 
 def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -28,15 +30,12 @@ def rows_of(relation: Relation, columns: tuple[str, ...], table: pa.Table) -> It
         data = {name: batch.column(name).to_pylist() for name in {source for _, source, _, _ in readers} | {IS_ROW}}
         is_row = data[IS_ROW]
         for i in range(batch.num_rows):
+            keys = _KEYS if is_row[i] else _KEYS_ALONE
             yield {
-                # a key is never null, so a null there is a value of 0 bytes; rows of rule W3 have no clustering key
-                name: EMPTY if data[source][i] is None and _is_key_of(role, is_row[i]) else read(data[source][i])
+                # K1: no key is null, so a null is a key of 0 bytes; only the rows of W3 lack a clustering key
+                name: EMPTY if data[source][i] is None and role in keys else read(data[source][i])
                 for name, source, read, role in readers
             }
-
-
-def _is_key_of(role: Role, is_row: bool) -> bool:
-    return role is Role.PARTITION or (role is Role.CLUSTERING and is_row)
 
 
 def _source(column: Column) -> str:

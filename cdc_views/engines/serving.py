@@ -68,7 +68,7 @@ class ServingWrite:
 
 def plan_of(write: ServingWrite) -> Node:
     """Return the lowered plan of the rows."""
-    split = write.sources.split
+    split = write.sources.split()
     rows = serving_rows(write.relation, as_of=write.as_of, digits=write.digits, parts=write.parts, split=split)
     return prune(lower(rows, strategy="aggregate"))
 

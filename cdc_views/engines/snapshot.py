@@ -10,7 +10,7 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from cdc_views.errors import EngineError
-from cdc_views.storage.relation import RawTable
+from cdc_views.storage.relation import RawTable, Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def _with_current_columns(raw: RawTable, table: DeltaTable) -> Snapshot:
     if files and not has_vectors:
         return Snapshot(table.version(), files, stored)
     rows = _rows(table, set(stored.names)) if files else raw.relation.arrow_schema().empty_table()
-    return Snapshot(table.version(), arrow=_completed(rows, raw))
+    return Snapshot(table.version(), arrow=completed(rows, raw.relation))
 
 
 def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:
@@ -57,9 +57,9 @@ def _rows(table: DeltaTable, stored: set[str]) -> pa.Table:
     return pa.table(QueryBuilder().register("raw", table).execute(f"SELECT {names} FROM raw").read_all())
 
 
-def _completed(rows: pa.Table, raw: RawTable) -> pa.Table:
-    """Add the columns that the schema has and the table does not, as null."""
-    for field in raw.relation.arrow_schema():
+def completed(rows: pa.Table, relation: Relation) -> pa.Table:
+    """Return rows with the columns of the raw layout that they lack, as null."""
+    for field in relation.arrow_schema():
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
     return rows

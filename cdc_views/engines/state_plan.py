@@ -7,35 +7,28 @@ from collections.abc import Iterable
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.plan import names
-from cdc_views.plan.compact import BASE, COVERED, KEPT, LATE, OVERLAY, PART, compact, part_of
+from cdc_views.plan.compact import KEPT, PART, compact, part_of
 from cdc_views.plan.late import facts_in_time
 from cdc_views.plan.nodes import Node, UnionAll
+from cdc_views.plan.parts import STORED, Part, Source
 from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.storage.relation import Relation
 
 
 def plan_of(write: StateWrite) -> UnionAll:
-    """Return the lowered plan: one part for each kind of fact, the rows that stay as they are first if there is a split."""
+    """Return the lowered plan: one step for each kind of fact, the rows that stay as they are first if there is a split."""
     relation, sources = write.sources.raw.relation, write.sources
-    part = part_of(relation, prefix=write.prefix, digits=write.digits)
-    purge = Purge(write.horizon, remembers=bool(sources.purged)) if write.purges else None
-    state = compact(
-        relation,
-        part=part,
-        is_base=write.is_base,
-        is_overlay=write.is_overlay,
-        split=sources.split,
-        purge=purge,
-        late=sources.late_by,
-    )
+    part = part_of(relation, prefix=write.into.value, digits=write.digits)
+    purge = Purge(write.horizon, remembers=sources.parts.has(Source.PURGED)) if write.purges else None
+    state = compact(relation, part=part, into=write.into, split=sources.split(), purge=purge, late=sources.late_by)
     plan = prune(lower(state, strategy="aggregate"))
     assert isinstance(plan, UnionAll), "a state's plan is a union of kinds of facts"
     return plan
 
 
 def kept_and_moved(root: UnionAll) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the parts of a state's plan: rows that stay where the base has them, and the others."""
+    """Return the steps of a state's plan: those of rows that stay where the base has them, and the others."""
     kept = tuple(part for part in root.parts if part.name.startswith(KEPT))
     return kept, tuple(part for part in root.parts if part not in kept)
 
@@ -57,17 +50,29 @@ def name_in_state(file: str) -> str:
     return "/".join(file.rsplit("/", 2)[1:])
 
 
+def part_in(path: str) -> str:
+    """Return the `_part` of a state's file.
+
+    >>> part_in("state/_part=p0110/part-1.parquet")
+    'p0110'
+    """
+    return path.rsplit("/", 2)[-2].removeprefix(f"{PART}=")
+
+
 def covered_part(base: Iterable[str]) -> str:
-    """Return the `_part` of what says which rows of just these files an overlay stands in for."""
+    """Return the `_part` of the rows that say which rows of just these files an overlay replaces."""
     listed = "\n".join(sorted(map(name_in_state, base)))
-    return COVERED + hashlib.md5(listed.encode(), usedforsecurity=False).hexdigest()
+    return Part.COVERED.value + hashlib.md5(listed.encode(), usedforsecurity=False).hexdigest()
 
 
 def replaced_by(write: StateWrite) -> str | None:
-    """Return the condition on the rows that the new ones stand in for; None for everything."""
-    if not write.replaced:
+    """Return the condition on the rows that the new ones replace; None where they replace everything or nothing."""
+    if write.replaced in (STORED, frozenset()):
         return None
-    if BASE in write.replaced:
-        return f"{PART} < '{LATE}'" if write.keeps_late else None
-    last = COVERED if OVERLAY in write.replaced else max(write.replaced)
-    return f"{PART} >= '{min(write.replaced)}' AND {PART} < '{last[:-1]}{chr(ord(last[-1]) + 1)}'"
+    return " OR ".join(f"({_begins_with(part.value)})" for part in Part if part in write.replaced)
+
+
+def _begins_with(text: str) -> str:
+    """A range, which Delta compares with the partitions of files; LIKE would take `_` for any letter."""
+    following = text[:-1] + chr(ord(text[-1]) + 1)
+    return f"{PART} >= '{text}' AND {PART} < '{following}'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
@@ -86,6 +87,12 @@ def delta_errors(location: str) -> Iterator[None]:
         raise EngineError(f"{location}: {error}{remedy}") from error
 
 
+def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
+    """Return a table opened at its newest version, or at another; raises `EngineError` where it cannot be."""
+    with delta_errors(location):
+        return DeltaTable(location, version=version)
+
+
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
     """Append `rows` and record `transactions` in one commit, on the version that `table` was read at.
 
@@ -94,17 +101,19 @@ def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transact
     Raises:
         ConflictError: Since that version, somebody committed one of the same transaction ids.
     """
+    commit(table, rows, recording(transactions), mode="append", schema_mode="merge", writer_properties=RAW_FILES)
+
+
+def record(table: DeltaTable, transactions: Mapping[str, int]) -> None:
+    """Record `transactions` in a commit without rows; raises as `append` does."""
+    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=transactions)
+
+
+def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties: CommitProperties, **options: Any) -> None:
+    """Write `rows` in one commit, with deltalake's `options`, and keep the log short; raises `ConflictError`."""
+    after = hooks(table.table_uri)
     with delta_errors(table.table_uri):
-        properties = recording(transactions)
-        write_deltalake(
-            table,
-            rows,
-            mode="append",
-            schema_mode="merge",
-            commit_properties=properties,
-            writer_properties=RAW_FILES,
-            post_commithook_properties=hooks(table.table_uri),
-        )
+        write_deltalake(table, rows, commit_properties=properties, post_commithook_properties=after, **options)
         sum_up(table)
         note_commit(table)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.readable import readable
-from cdc_views.landing.delta import delta_errors
+from cdc_views.engines.snapshot import completed
+from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.plan.parts import Source
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
@@ -86,8 +86,7 @@ def state_of(table: TableContext) -> StateTable | None:
 
     if not exists(table.raw):
         return None
-    with delta_errors(table.raw.location):
-        raw = DeltaTable(table.raw.location)
+    raw = open_delta(table.raw.location)
     state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     return None if state is None or state.raw_version is None else state
 
@@ -105,8 +104,8 @@ def late_of(table: TableContext) -> list[LatePart]:
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
     """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
     purged = purged_through(raw.relation, state)
-    for file in state.of(LATE):
-        yield from _parts_of(raw.relation, _read(file.path), purged)
+    for file in state.of(Source.LATE).paths:
+        yield from _parts_of(raw.relation, _read(file), purged)
 
 
 def _remote_parts(table: TableContext) -> list[LatePart]:
@@ -118,7 +117,7 @@ def _remote_parts(table: TableContext) -> list[LatePart]:
 
 
 def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
-    stored = _completed(rows, relation)
+    stored = completed(rows, relation)
     landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
     for fact, at in zip(facts_of(relation, stored), landed, strict=True):
         through = purged[_identity(relation, fact.partition)]
@@ -131,17 +130,17 @@ def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, .
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
     """Return the largest write time that each partition has purged, by the identity of its key (rule K1)."""
-    return {known: at for file in state.of(PURGED) for known, at in _through(relation, _read(file.path))}
+    return {known: at for file in state.of(Source.PURGED).paths for known, at in _through(relation, _read(file))}
 
 
 def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, ...], int]]:
-    for record in _completed(rows, relation).to_pylist():
+    for record in completed(rows, relation).to_pylist():
         yield _identity(relation, key_of(relation.schema.partition, record)), int(record[names.LIVE]["written"])
 
 
 def sees_purged(sources: Sources, as_of: int) -> bool:
     """Whether a read at the clock `as_of` (epoch seconds) would see alive what the state has purged as expired."""
-    until = latest_expiry(sources.purged)
+    until = latest_expiry(sources.paths(Source.PURGED))
     return until is not None and as_of < until
 
 
@@ -163,14 +162,6 @@ def _largest_rank(file: str) -> int | None:
 def _read(file: str, columns: list[str] | None = None) -> pa.Table:
     with readable(file):
         return pq.ParquetFile(file).read(columns=columns)
-
-
-def _completed(stored: pa.Table, relation: Relation) -> pa.Table:
-    """The columns of the raw layout; those that the file does not have yet are null."""
-    for field in relation.arrow_schema():
-        if field.name not in stored.column_names:
-            stored = stored.append_column(field, pa.nulls(stored.num_rows, field.type))
-    return stored
 
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.lateness import forgetting_of
-from cdc_views.plan.compact import PURGED
+from cdc_views.plan.parts import STORED, Source
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
 from cdc_views.state.joining import build_with_state
@@ -105,7 +105,7 @@ def _state(table: TableContext, location: str) -> StateTable | None:
     with delta_errors(table.raw.location):
         raw = DeltaTable(table.raw.location)
     found = open_state(location, table.relation, raw=raw)
-    return found if found is not None and (found.mark or found.files) else None
+    return found if found is not None and (found.mark or found.of(STORED)) else None
 
 
 def _build(
@@ -116,7 +116,7 @@ def _build(
         build_with_state(engine, table.raw, old, location)
         return 0
     forgetting, late = forgetting_of(table), 0
-    if old is not None and old.of(PURGED) and old.is_believed and not with_late:
+    if old is not None and old.of(Source.PURGED) and old.is_believed and not with_late:
         # what landed since is judged by what was purged until now, and both go over to the new generation
         late = materialize(engine, table.raw, old.location, forgetting=forgetting).late
         forgetting = replace(forgetting, memory=old.location)

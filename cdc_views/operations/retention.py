@@ -37,7 +37,7 @@ from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.comparing import Comparison, compare
 from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
 from cdc_views.operations.lateness import state_of
-from cdc_views.plan.compact import LATE
+from cdc_views.plan.parts import NO_FILES, FileSet, Part, Parts, Source
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
@@ -153,13 +153,10 @@ class _Dropping:
         """State alone against raw alone, as far as raw is whole, and against both."""
         state = sources_of(self.table.raw, location)
         assert state is not None
-        state = replace(state, tail=())
-        files = tuple(sorted(active_files(table)))
-        kept = state.as_runs()
-        both = replace(kept, base=(), plain=(), runs=kept.base + kept.runs, tail=files)
-        others = {"state and raw together": both}
+        state = replace(state, parts=state.parts.without(Part.TAIL))
+        others = {"state and raw together": state.as_runs(Source.SETTLED, tail=FileSet(tuple(sorted(active_files(table)))))}
         if recorded(table, DROPPED) in (None, 0) and not self._is_sole():
-            others["raw"] = replace(Sources(self.table.raw, state.raw_version, is_raw=True), late=self._late())
+            others["raw"] = Sources(self.table.raw, state.raw_version, Parts({Part.LATE: self._late()}), is_raw=True)
         instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
         for instant in instants:
             shown = self._read(state, instant)
@@ -170,10 +167,10 @@ class _Dropping:
         state = state_of(self.table)
         return state is not None and state.is_sole
 
-    def _late(self) -> tuple[str, ...]:
+    def _late(self) -> FileSet:
         """Files of what landed too late, which raw has as well and nobody sees (rule M2)."""
         state = state_of(self.table)
-        return () if state is None else tuple(file.path for file in state.of(LATE))
+        return NO_FILES if state is None else state.of(Source.LATE)
 
     def _read(self, sources: Sources, instant: int) -> pa.Table:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))

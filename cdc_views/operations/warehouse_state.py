@@ -109,4 +109,4 @@ def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sou
     if as_of is not None and standing.horizon is not None and as_of <= standing.horizon:
         return None
     facts = table.project.warehouse_plugin.raw_location(table.project.config, standing.facts)
-    return Sources(replace(read.raw, location=facts), 0, state=standing.name)
+    return Sources(replace(read.raw, location=facts), 0)

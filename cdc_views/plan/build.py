@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Flag, auto
 
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
@@ -12,15 +13,26 @@ from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, column
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
+from cdc_views.plan.parts import LEVELS, Parts, Source
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
-from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.shape import Shape, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
-from cdc_views.plan.split import LEVELS, SHOWN_AS_STORED, is_touched, places, untouched
+from cdc_views.plan.split import is_touched, untouched
 from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
 from cdc_views.storage.relation import Relation
+
+
+class Tells(Flag):
+    """Columns of a view's rows that a user does not see."""
+
+    NOTHING = 0
+    EXPIRY = auto()
+    """When expiry next changes the row (`plan.expiry`), and what identifies its partition."""
+    IDENTITY = auto()
+    """What identifies the row, and whether it is one (rule W3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +42,7 @@ class Ask:
     `as_of` None means the engine's clock at each read (rule M3). `columns` are user names in order, empty for all;
     `where` is a parsed user expression over physical column names. `is_exact` asks for what `query` prints instead
     of a view's friendly types; `is_ordered` for the order `query` prints in.
-    `split` says that the facts are a state's base and others. `tells_expiry` adds when expiry next changes a row
-    (`plan.expiry`), and what identifies its partition; `tells_identity` what identifies it, and whether it is a row.
+    `split` has the parts of a state with a base; `tells` asks for further columns.
     """
 
     relation: Relation
@@ -43,17 +54,17 @@ class Ask:
     written_as_of: int | None = None
     is_exact: bool = False
     is_ordered: bool = False
-    split: Split | None = None
-    tells_expiry: bool = False
-    tells_identity: bool = False
+    split: Parts | None = None
+    tells: Tells = Tells.NOTHING
     is_history: bool = False
     """One row per version of a row, up to `as_of`, with what it is valid from and to."""
-    joins_fully: bool = False
-    """Prefer full joins: for an engine in which no rows move for them, where no condition on keys need reach the files."""
 
 
-def build(ask: Ask) -> Node:
+def build(ask: Ask, *, joins_fully: bool = False) -> Node:
     """Return the plan; its output columns are physical names (or exact ones), see `output_names`.
+
+    `joins_fully`: prefer full joins. They are faster in an engine that moves no rows for them, but a condition on keys does
+    not reach the files below them, so `where` rules them out.
 
     Raises `UnknownColumnError` for a column the table does not have.
     """
@@ -70,7 +81,11 @@ def build(ask: Ask) -> Node:
         rows_always_have_markers=is_whole_row,
         has_truncates=is_whole_row,
     )
-    shown = _versions(ask, needed, shape=shape) if ask.is_history else _shown(ask, needed, shape=shape)
+    shown = (
+        _versions(ask, needed, shape=shape)
+        if ask.is_history
+        else _shown(ask, needed, shape=shape, joins_fully=joins_fully and ask.where is None)
+    )
     return _finished(ask, shown, asked=asked)
 
 
@@ -82,7 +97,7 @@ def _tested(ask: Ask) -> tuple[Column, ...]:
     return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
 
 
-def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape, joins_fully: bool) -> Node:
     reduction = Reduction(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
@@ -94,11 +109,11 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=ask.tells_expiry)
-    if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=ask.joins_fully):
-        without_fresh = replace(reduction, split=replace(reduction.split, has_fresh=False))
+    showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=Tells.EXPIRY in ask.tells)
+    if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
+        without_fresh = replace(reduction, split=reduction.split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)
-        return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=ask.joins_fully)
+        return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=joins_fully)
     table = reduce_table(reduction) if shape.has_truncates else None
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):
@@ -107,10 +122,10 @@ def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
 
 
 def _partitions(reduction: Reduction) -> Node | None:
-    """What covers more than a row; None where a state and its tail are known to hold no such fact, as most tables' do."""
+    """What covers more than a row; None where the footers of state and tail say that they hold no such fact."""
     split = reduction.split
-    is_known = split is not None and not split.has_scopes and not split.has_old_scopes
-    return None if is_known and not reduction.schema.statics else reduce_partitions(reduction)
+    has_none = split is not None and not split.of(Source.ALL).statistics.has_scopes
+    return None if has_none and not reduction.schema.statics else reduce_partitions(reduction)
 
 
 def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
@@ -121,8 +136,8 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     parts: list[Node] = []
     for level, of_level in LEVELS.items():
         shown: list[Node] = []
-        for place in (place for place in places(reduction.split) if place in of_level):
-            part = replace(settled, is_plain=place in SHOWN_AS_STORED)
+        for place in filter(reduction.split.has, of_level):
+            part = replace(settled, is_plain=place.is_plain)
             # shown before they are joined: Spark reads all of a struct that it takes through a join
             shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
         if shown:
@@ -168,9 +183,9 @@ def _finished(ask: Ask, shown: Node, *, asked: tuple[Column, ...]) -> Node:
     outputs: dict[str, Expr] = {_output_name(ask, c): col(_output_name(ask, c)) for c in asked}
     if ask.is_exact:
         outputs[names.IS_ROW] = col(names.IS_ROW)
-    if ask.tells_expiry:
+    if Tells.EXPIRY in ask.tells:
         outputs |= {name: col(name) for name in (names.SOONEST, *map(names.identity, schema.partition))}
-    if ask.tells_identity:
+    if Tells.IDENTITY in ask.tells:
         outputs |= {name: col(name) for name in (names.IS_ROW, *map(names.identity, schema.row_key))}
     spans = tuple(name for name in (names.VALID_FROM, names.VALID_TO, names.LANDED_FROM) if name in shown.output())
     outputs.update((name, col(name)) for name in spans)

@@ -39,8 +39,9 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.late import KnownBy, late_facts
-from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, Source, UnionAll
+from cdc_views.plan.nodes import Aggregate, LatestCells, Node, Select, UnionAll
 from cdc_views.plan.order import BYTES, RANK, VALUE, WRITTEN, is_eternal, is_tombstone, survives
+from cdc_views.plan.parts import OVERLAID, PLAIN_OF, Part, Parts, Source
 from cdc_views.plan.purge import PURGED_KIND, Purge, without_ended
 from cdc_views.plan.reduce import (
     Cells,
@@ -53,70 +54,71 @@ from cdc_views.plan.reduce import (
     single_cells,
     with_elements,
 )
-from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import beside_partition, beside_table, range_deletion
-from cdc_views.plan.split import SHOWN_AS_STORED, places, untouched
+from cdc_views.plan.split import untouched
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation, element_value_type
 
 PART = "_part"
-"""The state's partition column: a letter, then the first binary digits of the partition key's digest."""
-BASE, PLAIN, RUN = "b", "p", "r"
-"""The base holds each key once, its plain rows apart; runs are what was reduced since, one after the other."""
-OVERLAY, OVERLAY_PLAIN = "q", "s"
-"""The overlay holds the rows that something was about since the base, whole, its plain ones apart. The letters are beside
-that of runs, so that one range of `_part` is all that an overlay replaces."""
-_PLAIN_OF: dict[Expr, Expr] = {Lit(BASE): Lit(PLAIN), Lit(OVERLAY): Lit(OVERLAY_PLAIN)}
-PURGED, LATE = "g", "too_late"
-"""What partitions have purged, and what landed too late (rule M2): no facts that a view reads. `LATE` sorts last."""
-COVERED, COVERS = "t_", "_covers"
-"""How the `_part` begins, right after the overlay's, that says in its column which rows of the base the overlay stands in
-for; what follows tells the files of that base. No facts: see `engines.duckdb.covered`."""
+"""The state's partition column: a part's value, then the first binary digits of the partition key's digest."""
 FEWER_DIGITS = 4
-"""By how many digits the base's other facts are split less than its plain rows: they are fewer."""
+"""By how many digits fewer the base's other facts are split than its plain rows, for they are fewer."""
 
 IS_PLAIN = "_is_plain"
-_OVERLAID = (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)
 KEPT = "kept"
-"""How the names of the parts of a plan begin whose rows stay where the base has them."""
+"""How the names of those steps begin whose rows stay where the base has them."""
 
 
 def compact(
     relation: Relation,
     *,
     part: Bucket,
-    is_base: bool = False,
-    is_overlay: bool = False,
-    split: Split | None = None,
+    into: Part = Part.RUN,
+    split: Parts | None = None,
     purge: Purge | None = None,
     late: KnownBy | None = None,
 ) -> UnionAll:
-    """Return the plan of the state of a raw table, in the column order of `state_columns`; `part` fills `_part`.
+    """Return the plan of one part of a state, in the column order of `state_columns`.
 
-    `is_base` says that the facts are all there are: then deletions are applied, so that nobody need look at them again
-    to read a row that nothing new is about. `split` says that there is a base already: its rows that nothing new is
-    about stay as they are. `is_overlay` asks for what facts since the base change of it: each row that they are about,
-    whole, to stand in for the base's. `purge` says what leaves a base; `late` how facts that come too late are known, if
-    any can be.
+    Args:
+        relation: What the facts mean.
+        part: Fills `_part`.
+        into: `RUN`: winners alone. `BASE`, of all facts there are: deletions are applied too, so that a read of an untouched
+            row needs none of them. `OVERLAY`: the same of each row that facts since the base are about.
+        split: The parts of a state that has a base already: its untouched rows stay as they are.
+        purge: What leaves a base.
+        late: By what facts that landed too late are known, if there can be any.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
-    scoped = replace(request, others_from=Source.SINCE) if is_overlay else request
-    rows = _rows(request, is_settled=is_base or is_overlay, keeps_empty=is_overlay)
+    # an overlay leaves the base's deletions and statics where they are
+    scoped = replace(request, others_from=Source.SINCE) if into is Part.OVERLAY else request
+    rows = _rows(request, into)
     parts = [rows, *_statics(scoped), *_partitions(scoped), *_ranges(scoped), _tables(scoped)]
     columns = state_columns(relation)
     others: list[Select] = []
-    parts = [*_kept_rows(request, is_overlay=is_overlay), *parts]
+    parts = [*_kept_rows(request, into), *parts]
     if purge is not None:
+        # M2: a base that purges remembers how far
         parts, purged = without_ended(request, parts, purge)
-        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=replace(coarser(part), prefix=Lit(PURGED))))
+        marked = replace(coarser(part), prefix=Lit(Part.PURGED.value))
+        others.append(_shaped(purged, columns, kind=PURGED_KIND, part=marked))
     if late is not None:
-        found = late_facts(relation, late)
-        others.append(Select("late_of_state", found.grain, found, (*((n, col(n)) for n in found.output()), (PART, Lit(LATE)))))
-    few = coarser(part) if is_base or is_overlay else part
-    shaped = [_shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few) for kind, node in parts]
-    shaped += others
-    return UnionAll("state", "fact of the state", tuple(shaped))
+        others.append(_quarantined(relation, late))
+    few = part if into is Part.RUN else coarser(part)
+    plain = replace(part, prefix=Lit(PLAIN_OF[into].value)) if into in PLAIN_OF else None
+    shaped = [
+        _shaped(node, columns, kind=kind.value, part=part if kind is FactKind.ROW else few, plain=plain) for kind, node in parts
+    ]
+    return UnionAll("state", "fact of the state", (*shaped, *others))
+
+
+def _quarantined(relation: Relation, late: KnownBy) -> Select:
+    """What came too late: kept apart, as it landed (M2)."""
+    found = late_facts(relation, late)
+    columns = (*((name, col(name)) for name in found.output()), (PART, Lit(Part.LATE.value)))
+    return Select("late_of_state", found.grain, found, columns)
 
 
 def state_columns(relation: Relation) -> tuple[str, ...]:
@@ -125,7 +127,7 @@ def state_columns(relation: Relation) -> tuple[str, ...]:
 
 
 def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
-    """Return what fills `_part`: `prefix`, and `digits` of the partition key's digest."""
+    """Return what fills `_part`: `prefix`, and so many digits of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
     return Bucket(keys, Lit(prefix), digits)
 
@@ -144,43 +146,44 @@ def _whole(kind: LogicalType) -> tuple[str, ...]:
     return (VALUE, BYTES) if carries_order_bytes(kind) else (VALUE,)
 
 
-def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket) -> Select:
-    """The node's columns in the state's order; what a kind of fact has not is null."""
+def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, plain: Bucket | None = None) -> Select:
+    """The node's columns in the state's order; columns that this kind of fact lacks are null. Plain rows go to `plain`."""
     have = set(node.output())
     values: dict[str, Expr] = {name: col(name) if name in have else Lit(None) for name in columns}
     mine: Expr = part if kind != FactKind.TABLE.value else replace(part, keys=())
-    if IS_PLAIN in have:
-        mine = Case(((col(IS_PLAIN), replace(part, prefix=_PLAIN_OF.get(part.prefix, Lit(PLAIN)))),), coarser(part))
+    if IS_PLAIN in have and plain is not None:
+        mine = Case(((col(IS_PLAIN), plain),), coarser(part))
     values |= {names.KIND: Lit(kind), PART: mine}
     return Select(f"{node.name}_of_state", node.grain, node, tuple(values.items()))
 
 
-def _kept_rows(request: Reduction, *, is_overlay: bool) -> list[tuple[FactKind, Node]]:
-    """The rows that stay as they are, in the part of the base that they are in; of an overlay, the rows that it had."""
+def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
+    """Untouched rows, as they are: all of them for a base; for an overlay, those that the overlay before it had."""
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
-    staying = _OVERLAID if is_overlay else tuple(Source)
     kept: list[tuple[FactKind, Node]] = []
-    for place in places(request.split):
-        if place in staying:
-            columns = (*stored, (IS_PLAIN, Lit(place in SHOWN_AS_STORED)))
-            rows = request.scan(f"{KEPT}_{place.value}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
+    for place in request.split.places():
+        if into is Part.BASE or place.value[0] in OVERLAID:
+            columns = (*stored, (IS_PLAIN, Lit(place.is_plain)))
+            rows = request.scan(f"{KEPT}_{place.label}_rows", kinds=[FactKind.ROW], columns=columns, source=place)
             kept.append((FactKind.ROW, untouched(request, rows, place)))
     return kept
 
 
-def _rows(request: Reduction, *, is_settled: bool, keeps_empty: bool) -> tuple[FactKind, Node]:
-    """Reduced rows. Settled ones that nothing is left of are left out, unless they hide rows of the base."""
+def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
+    """Reduced rows: winners alone for a run; with deletions applied for base and overlay."""
     rows = reduce_rows(request)
-    if is_settled:
+    if into is not Part.RUN:
         rows = _settled(request, rows)
     columns = (*_keys(rows), (names.LIVE, _cell(col(names.LIVE), None)), (names.DELETED, col(names.DELETED)))
-    if not is_settled:
+    if into is Part.RUN:
         return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
     shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
-    if keeps_empty:
+    if into is Part.OVERLAY:
+        # a row of which nothing is left still hides the base's row of its key
         return FactKind.ROW, shown
+    # D1: what a deletion hid never shows again, so a row without parts says nothing; its deletion is a fact of its own
     says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
     kept = either(*(not_null(col(name)) for name in says))
     return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
@@ -356,15 +359,8 @@ def _element(kind: LogicalType) -> Expr:
 
 
 __all__ = [
-    "BASE",
     "KEPT",
-    "LATE",
-    "OVERLAY",
-    "OVERLAY_PLAIN",
     "PART",
-    "PLAIN",
-    "PURGED",
-    "RUN",
     "compact",
     "is_bytes",
     "part_of",

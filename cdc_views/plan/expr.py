@@ -80,6 +80,9 @@ class Lit(Expr):
     value: int | str | bool | None
 
 
+TRUE, FALSE = Lit(value=True), Lit(value=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Expr):
     """An operator over arguments."""
@@ -260,7 +263,7 @@ def both(*conditions: Expr | None) -> Expr | None:
 
 def either(*conditions: Expr) -> Expr:
     """Return the disjunction; no condition at all is false."""
-    return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else Lit(False)
+    return conditions[0] if len(conditions) == 1 else Call(Op.OR, conditions) if conditions else FALSE
 
 
 def is_null(value: Expr) -> Expr:

@@ -10,7 +10,25 @@ from __future__ import annotations
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Agg, Call, Case, Expr, Fold, Lit, Op, Over, Struct, Window, both, col, either, is_null, when
+from cdc_views.plan.expr import (
+    FALSE,
+    TRUE,
+    Agg,
+    Call,
+    Case,
+    Expr,
+    Fold,
+    Lit,
+    Op,
+    Over,
+    Struct,
+    Window,
+    both,
+    col,
+    either,
+    is_null,
+    when,
+)
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll
 from cdc_views.plan.reduce import (
     Cells,
@@ -171,7 +189,7 @@ def _beside(request: Timeline, rows: Node, statics: Node) -> Join:
 def _at_each_instant(shown: Select, name: str) -> Select:
     """What `shown` shows, and also where it does not: `_visible` says so."""
     assert shown.where is not None
-    visible = Case(((shown.where, Lit(True)),), Lit(False))
+    visible = Case(((shown.where, TRUE),), FALSE)
     return Select(name, shown.grain, shown.source, (*shown.columns, (names.INSTANT, col(names.INSTANT)), (_VISIBLE, visible)))
 
 
@@ -182,7 +200,7 @@ def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, part
     """
     of_row, of_partition = (tuple(map(col, request.owners(kind))) for kind in (FactKind.ROW, FactKind.PARTITION))
     visible = col(_VISIBLE)
-    was_visible = Call(Op.COALESCE, (Over(Window.BEFORE, visible, of_row, _AT), Lit(False)))
+    was_visible = Call(Op.COALESCE, (Over(Window.BEFORE, visible, of_row, _AT), FALSE))
     comes = Call(Op.AND, (visible, Call(Op.NOT, (was_visible,))))
     goes = Call(Op.AND, (Call(Op.NOT, (visible,)), was_visible))
     step = Case(((comes, Lit(1)), (goes, Lit(-1))), Lit(0))
@@ -203,7 +221,7 @@ def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, part
 def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
     """One row per version: instants that change what shows begin one, and end the one before."""
     values = [exact_name(c.name) for c in showing.columns if not c.is_key]
-    told = when(col(_VISIBLE), Struct(((_VISIBLE, Lit(True)), *((name, col(name)) for name in values))))
+    told = when(col(_VISIBLE), Struct(((_VISIBLE, TRUE), *((name, col(name)) for name in values))))
     by = (*map(col, request.owners(FactKind.ROW)), col(names.IS_ROW))
     kept = tuple((name, col(name)) for name in shown.output())
     telling = Select("told", shown.grain, shown, (*kept, (_TOLD, told)))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from enum import Enum
 
 from cdc_views.plan import names
+from cdc_views.plan.cell_filter import EVERYTHING, CellFilter, filtered, greatest, written_after, written_until
 from cdc_views.plan.expr import Agg, Expr, Fold, Named, col, either, is_null, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
+from cdc_views.plan.parts import Source
 from cdc_views.plan.purge import THROUGH, remembered
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.sieve import After, Every, Sieve, Until, greatest, sifted
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -37,7 +38,7 @@ def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -
     must be read.
     """
     judged = _judged(relation, known_by, JoinKind.LEFT)
-    kept = _sifted(relation, judged, After(col(THROUGH)))
+    kept = _filtered(relation, judged, written_after(col(THROUGH)))
     if not drops_empty:
         return Select("facts_in_time", "raw fact", judged, _layout(relation, kept))
     aged = Select("sifted_facts", "raw fact", judged, (*_layout(relation, kept), (THROUGH, col(THROUGH))))
@@ -48,7 +49,7 @@ def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -
 def late_facts(relation: Relation, known_by: KnownBy) -> Node:
     """Return the late parts of the facts of `Source.TAIL`: one row a raw fact that has any, in the raw layout."""
     judged = _judged(relation, known_by, JoinKind.INNER)
-    late = _sifted(relation, judged, Until(col(THROUGH)))
+    late = _filtered(relation, judged, written_until(col(THROUGH)))
     aged = Select("late_parts", "raw fact", judged, _layout(relation, late))
     return Select("late_facts", "late fact", aged, _layout(relation), _says_something(late))
 
@@ -68,7 +69,7 @@ def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Nod
         return partition, remembered(relation)
     on = (*partition, _ORIGIN, names.LANDED)
     columns = relation.schema.statics + relation.schema.regulars
-    written = greatest(relation.arrow_schema().names, columns, Every())
+    written = greatest(relation.arrow_schema().names, columns, EVERYTHING)
     known = Scan("quarantined_facts", "late fact", (*((n, col(n)) for n in on), (THROUGH, written)), None, Source.LATE)
     return on, Aggregate("quarantined_events", "event and partition", known, on, ((THROUGH, Agg(Fold.MAX, col(THROUGH))),))
 
@@ -79,8 +80,8 @@ def _layout(relation: Relation, values: Named = ()) -> Named:
     return tuple((name, computed.get(name, col(name))) for name in relation.arrow_schema().names)
 
 
-def _sifted(relation: Relation, node: Node, sieve: Sieve) -> Named:
-    return sifted(node.output(), relation.schema.statics + relation.schema.regulars, sieve)
+def _filtered(relation: Relation, node: Node, passes: CellFilter) -> Named:
+    return filtered(node.output(), relation.schema.statics + relation.schema.regulars, passes)
 
 
 def _says_something(parts: Named) -> Expr:

@@ -1,8 +1,8 @@
 """A state's rows beside fresh facts that are all newer: one pass over the state, without a write time of it.
 
-Where every fresh fact was written after all of the state (`Split.is_fresh_newer`), no write time of the state decides
-anything: a fresh cell wins over the state's, a fresh deletion covers it, and old deletions cover nothing fresh. So a row
-shows, cell by cell, what fresh facts say of it, and else what it shows without them.
+Where every fresh fact was written after all of the state (`Parts.is_fresh_newer`), no write time of the state decides
+anything: a fresh cell wins over the stored one (C2), a fresh deletion covers it (D1), and old deletions cover nothing fresh.
+So a row shows, cell by cell, the fresh value if there is one, and otherwise what it shows without fresh facts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import replace
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, Source, UnionAll
+from cdc_views.plan.expr import FALSE, TRUE, Call, Case, Expr, Field, Lit, Named, Op, col, either, is_null, not_null
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select, UnionAll
 from cdc_views.plan.order import WRITTEN
+from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import displayed, reduce_rows
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.show import Showing, covered_rows, shown_keys, shown_values, telling_form, visible_rows
-from cdc_views.plan.split import keys_of, places
+from cdc_views.plan.split import keys_of
 from cdc_views.rules.facts import FactKind
 
 _TOLD_MARKER = "_told_marker"
@@ -27,32 +28,36 @@ _TOLD_MARKER = "_told_marker"
 
 
 def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) -> bool:
-    """Whether the rows are to be shown so: fresh facts are newer, about rows alone, and each column is one cell.
+    """Whether rows can be shown so: fresh facts are newer and about rows alone, and each column is one cell.
 
-    Without a full join, the state's rows must not have to move to meet what is said of them. Keys must show as they are
-    compared: of equal ones that are not the same bytes the least is shown, whoever has it.
+    Without a full join, the fresh rows must be few enough to be sent to the state's rows. Keys must show as they are
+    compared: of equal keys with different bytes a view shows the least, and either side may have it (K1).
     """
     split, schema = request.split, request.schema
-    if split is None or not (split.has_fresh and split.is_fresh_newer) or split.has_scopes or showing.tells_expiry:
+    if split is None or not split.has(Source.FRESH) or not split.is_fresh_newer or showing.tells_expiry:
         return False
-    if not (joins_fully or split.are_fresh_rows_small):
+    if split.of(Source.FRESH).statistics.has_scopes:  # D2: such a deletion covers rows that no fresh fact names
         return False
+    if not (joins_fully or split.is_small(Source.FRESH, columns=len(schema.columns))):
+        return False
+    # W3, W4: statics are shared by rows, and elements of a collection merge one by one
     is_simple = not schema.statics and not any(column.type.is_multicell for column in schema.regulars)
     return is_simple and set(displayed(schema.row_key)) <= set(request.row_keys())
 
 
 def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *, joins_fully: bool) -> Node:
-    """Return the visible rows; `stored` are those of each part of the state with `Showing.tells_parts`, touched or not.
+    """Return the visible rows; `stored` are all rows of each part of the state, with `Showing.tells_parts`.
 
-    A full join is the fastest where nothing has to move for it, but no condition on its keys gets past it.
+    A full join is fastest where no rows move for it, but no condition on its keys reaches the files below it.
     """
     assert request.split is not None
-    on, is_small = request.identities(FactKind.ROW), request.split.are_fresh_rows_small
+    on = request.identities(FactKind.ROW)
+    is_small = request.split.is_small(Source.FRESH, columns=len(request.schema.columns))
     fresh = _fresh_rows(showing, request)
     parts = [*stored] if joins_fully else [*stored, _rows_to_come(request, like=stored[0])]
     rows = UnionAll("rows", "row key", tuple(parts)) if parts[1:] else parts[0]
     keys = tuple((name, _key(name, joins_fully=joins_fully)) for name, _ in shown_keys(request.schema.row_key))
-    columns = (*keys, *_values(showing), (names.IS_ROW, Lit(True)), (names.EXISTS, _exists(showing)))
+    columns = (*keys, *_values(showing), (names.IS_ROW, TRUE), (names.EXISTS, _exists(showing)))
     kind = JoinKind.FULL if joins_fully else JoinKind.LEFT
     joined = Join("rows_by_cell", "row key", rows, fresh, kind, on, columns, is_null_safe=True, is_right_small=is_small)
     kept = tuple((name, col(name)) for name in joined.output() if name != names.EXISTS)
@@ -60,7 +65,7 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
 
 
 def _fresh_rows(showing: Showing, request: Reduction) -> Select:
-    """What fresh facts say of rows: what they show, and of which cells they say anything."""
+    """What fresh facts show of rows, and for which cells they have a value or a tombstone."""
     newest = reduce_rows(replace(request, split=None, rows_from=Source.FRESH))
     rows = visible_rows(showing, covered_rows(showing, newest, partitions=None, table=None), has_statics=False)
     told: Named = tuple((_told(c), not_null(Field(col(physical_name(c.name)), WRITTEN))) for c in showing.judged)
@@ -73,19 +78,19 @@ def _key(name: str, *, joins_fully: bool) -> Expr:
 
 
 def _rows_to_come(request: Reduction, *, like: Node) -> Node:
-    """Rows that the state does not have, for fresh facts to fill."""
+    """Empty rows of the keys that only fresh facts have."""
     assert request.split is not None
-    on, is_small = request.identities(FactKind.ROW), request.split.is_fresh_small
+    on, is_small = request.identities(FactKind.ROW), request.split.is_small(Source.FRESH)
     keys = tuple((key, col(key)) for key in request.row_keys())
     facts = request.scan("fresh_row_facts", kinds=[FactKind.ROW], columns=keys, source=Source.FRESH)
     fresh = Aggregate("fresh_keys", "row key", facts, request.row_keys(), ())
-    # part by part: of most parts it is known that they hold nothing but rows
-    have = keys_of(request, "keys_of_state", [([FactKind.ROW], place) for place in places(request.split)], on)
+    # part by part: most parts are known to hold nothing but rows
+    have = keys_of(request, "keys_of_state", [([FactKind.ROW], place) for place in request.split.places()], on)
     found = tuple((key, col(key, "l")) for key in on)
     known = Join("known_keys", "row key", have, facts, JoinKind.SEMI, on, found, is_null_safe=True, is_right_small=is_small)
     left = tuple((key, col(key, "l")) for key in fresh.output())
     new = Join("new_keys", "row key", fresh, known, JoinKind.ANTI, on, left, is_null_safe=True, is_right_small=is_small)
-    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: Lit(True)}
+    values: dict[str, Expr] = {**dict(shown_keys(request.schema.row_key)), names.IS_ROW: TRUE}
     return Select("rows_to_come", "row key", new, tuple((name, values.get(name, Lit(None))) for name in like.output()))
 
 
@@ -96,11 +101,11 @@ def _values(showing: Showing) -> Named:
 
 
 def _exists(showing: Showing) -> Expr:
-    """Rule W2 for rows that fresh facts are about; whether others exist is known."""
+    """Rule W2 for rows that fresh facts are about; other rows exist as they did."""
     cells = () if showing.shape.rows_always_have_markers else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))
-    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), Lit(False)))
+    return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE))
 
 
 def _any_shows(showing: Showing, column: Column) -> Expr:
@@ -110,7 +115,7 @@ def _any_shows(showing: Showing, column: Column) -> Expr:
 
 
 def _newer(told: str, name: str) -> Expr:
-    """What fresh facts say where they say it, else what the state has, unless a fresh deletion covers it."""
+    """Newer value if there is one; otherwise the stored value unless a newer deletion covers it (C2, D1)."""
     return Case(((col(told, "r"), col(name, "r")), (is_null(col(names.SCOPE, "r")), col(name, "l"))))
 
 

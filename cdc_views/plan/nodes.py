@@ -10,6 +10,7 @@ from enum import Enum
 
 from cdc_views.model.types import LogicalType
 from cdc_views.plan.expr import Expr, Named
+from cdc_views.plan.parts import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,40 +27,6 @@ class Node:
     def output(self) -> tuple[str, ...]:
         """Names of the output columns, in order."""
         raise NotImplementedError
-
-
-class Source(str, Enum):
-    """Which facts a scan reads. A state splits them; without one, all are the raw table's."""
-
-    ALL = "all"
-    BASE = "base"
-    """The state's base and its overlay: the deletions that cover a row are in its own."""
-    PLAIN = "plain"
-    """Those rows of the base that show what is stored, whatever the clock says; each key once."""
-    JUDGED = "judged"
-    """The other facts of the base; each row key once, in one of the two."""
-    OVERLAY = "overlay"
-    """What stands in for the base's rows of the same keys, and further facts that are about no row alone."""
-    OVERLAY_PLAIN = "overlay_plain"
-    """As `PLAIN`, of the overlay."""
-    OVERLAY_JUDGED = "overlay_judged"
-    """As `JUDGED`, of the overlay."""
-    FRESH = "fresh"
-    """The state's runs, and what landed since."""
-    SINCE = "since"
-    """Everything but the base."""
-    OTHERS = "others"
-    """Everything but `PLAIN` and `OVERLAY_PLAIN`, which hold rows alone."""
-    TAIL = "tail"
-    """Facts as they landed, the late ones among them (rule M2)."""
-    PURGED = "purged"
-    """What the state remembers of what it purged."""
-    LATE = "late"
-    """Facts that are in quarantine because they landed late."""
-
-
-ROWS_ALONE = (Source.PLAIN, Source.OVERLAY_PLAIN)
-"""Sources that hold no other kind of fact."""
 
 
 @dataclass(frozen=True, slots=True)

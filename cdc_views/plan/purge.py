@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
+from cdc_views.plan.cell_filter import DELETION, Instant, ended, expired_by, filtered, greatest, uncovered
 from cdc_views.plan.expr import Agg, Call, Expr, Field, Fold, Lit, Named, Op, Struct, col, either, not_null
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source, UnionAll
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, UnionAll
 from cdc_views.plan.order import RANK, WRITTEN
+from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import display_folds, displayed
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.sieve import DELETION, Ended, ExpiredBy, Instant, Others, Uncovered, greatest, sifted
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -29,7 +30,7 @@ rank of an expiring cell that did (null: none), which says up to when an earlier
 THROUGH = "_purged_through"
 _LATEST = "_latest_expiry"
 
-Parts = list[tuple[FactKind, Node]]
+Facts = list[tuple[FactKind, Node]]
 """A base's facts by kind, in stored form."""
 
 
@@ -46,13 +47,13 @@ class Purge:
     remembers: bool = False
 
 
-def without_ended(request: Reduction, parts: Parts, purge: Purge) -> tuple[Parts, Node]:
+def without_ended(request: Reduction, facts: Facts, purge: Purge) -> tuple[Facts, Node]:
     """Return the facts of a base that stay, and one fact a partition of what has left now or before."""
     markers: list[Node] = [remembered(request.relation)] if purge.remembers else []
     if purge.horizon is None:
         assert markers, "a purge that neither purges nor remembers"
-        return parts, _remembering(request, markers)
-    settled = [(kind, _settled_statics(request, node, parts) if kind is FactKind.STATIC else node) for kind, node in parts]
+        return facts, _remembering(request, markers)
+    settled = [(kind, _settled_statics(request, node, facts) if kind is FactKind.STATIC else node) for kind, node in facts]
     aged = [(kind, node) for kind, node in settled if kind is not FactKind.TABLE]
     markers += [_leaving(request, kind, node, purge.horizon) for kind, node in aged]
     kept = [(k, node if k is FactKind.TABLE else _staying(request, k, node, purge.horizon)) for k, node in settled]
@@ -80,7 +81,7 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The fact without what leaves; no row where nothing stays that it says."""
     columns = _columns(request, kind)
-    kept = dict(sifted(node.output(), columns, Others(Ended(horizon, request.relation.order))))
+    kept = dict(filtered(node.output(), columns, ended(horizon, request.relation.order).inverted()))
     aged = Select(f"{node.name}_staying", node.grain, node, tuple((n, kept.get(n, col(n))) for n in node.output()))
     own = names.OWN_DELETED if names.OWN_DELETED in kept else names.DELETED
     says = [names.LIVE, own, *(physical_name(column.name) for column in columns)]
@@ -91,8 +92,8 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
     """The partition of each fact that something leaves from, with the largest write time of that."""
     columns, have = _columns(request, kind), node.output()
-    leaves = greatest(have, columns, Ended(horizon, request.relation.order))
-    latest = greatest(have, columns, ExpiredBy(horizon), of=RANK)
+    leaves = greatest(have, columns, ended(horizon, request.relation.order))
+    latest = greatest(have, columns, expired_by(horizon), of=RANK)
     values = (*_partition(request.relation), (THROUGH, leaves), (_LATEST, latest))
     aged = Select(f"{node.name}_leaving", f"{kind.value} fact", node, values)
     named = tuple((name, col(name)) for name in aged.output())
@@ -113,9 +114,9 @@ def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
     return Select("purged_facts", "purged partition", purged, (*_partition(request.relation), (names.LIVE, live)))
 
 
-def _settled_statics(request: Reduction, statics: Node, parts: Parts) -> Node:
+def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
     """Static cells without those that a deletion hides: it may leave, and they must not show again."""
-    deletions = next((node for kind, node in parts if kind is FactKind.PARTITION), None)
+    deletions = next((node for kind, node in facts if kind is FactKind.PARTITION), None)
     if deletions is None:
         return statics
     left = tuple((name, col(name, "l")) for name in statics.output())
@@ -125,7 +126,7 @@ def _settled_statics(request: Reduction, statics: Node, parts: Parts) -> Node:
     kept: dict[str, Expr] = {}
     for column in request.schema.statics:
         own = Field(Field(col(physical_name(column.name)), DELETION), WRITTEN) if column.type.is_multicell else Lit(None)
-        kept |= dict(sifted(statics.output(), [column], Uncovered(col(names.COVER), own)))
+        kept |= dict(filtered(statics.output(), [column], uncovered(col(names.COVER), own)))
     return Select("settled_statics", statics.grain, covered, tuple((n, kept.get(n, col(n))) for n in statics.output()))
 
 

@@ -9,8 +9,9 @@ from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar
 from cdc_views.plan import names
 from cdc_views.plan.expr import Call, Expr, Field, Friendly, Lit, Named, Op, both, col, when
-from cdc_views.plan.nodes import ROWS_ALONE, CellColumn, Node, Scan, Source
+from cdc_views.plan.nodes import CellColumn, Node, Scan
 from cdc_views.plan.order import VALUE, WRITTEN
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -21,40 +22,6 @@ Payload = Callable[[LogicalType], tuple[str, ...]]
 def value_payload(kind: LogicalType) -> tuple[str, ...]:
     """Payload of a view: the value alone."""
     return (VALUE,)
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Facts of a state with a base: only keys that the facts since then touch need reducing.
-
-    A fact about a row touches the row, any other the whole partition; none is about the whole table. `is_fresh_small`
-    says that the touched keys fit into each worker's memory, `are_fresh_rows_small` that all that is said of them does;
-    `has_fresh` that there are facts besides the base at all; `has_scopes` that some of them may be about more than a row,
-    `has_old_scopes` that some of the base and the overlay may;
-    `has_plain` and `has_judged` what the base consists of.
-    Rows of the base whose keys the overlay has, if there is one, are those of the overlay.
-    """
-
-    has_fresh: bool = True
-    is_fresh_small: bool = True
-    are_fresh_rows_small: bool = True
-    has_scopes: bool = True
-    has_old_scopes: bool = True
-    has_plain: bool = True
-    has_judged: bool = True
-    has_overlay_plain: bool = False
-    has_overlay_judged: bool = False
-    is_overlay_small: bool = True
-    """Whether the overlay's keys fit into each worker's memory."""
-    is_fresh_newer: bool = False
-    """Whether every fresh fact is known to have been written after all of base and overlay."""
-    are_covered_left_out: bool = False
-    """Whether whoever reads the base's rows leaves out those of the overlay's keys, so that no plan need."""
-
-    @property
-    def has_overlay(self) -> bool:
-        """Whether there is an overlay."""
-        return self.has_overlay_plain or self.has_overlay_judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +41,11 @@ class Reduction:
     """A condition on stored partition columns; partitions it refuses are not read."""
     skips_unwanted: bool = False
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
-    split: Split | None = None
-    """How facts are split by a state; None where they are all in one place."""
+    split: Parts | None = None
+    """The parts of a state with a base: only keys that facts since then touch need reducing. None: all is in one place.
+
+    A fact about a row touches that row, any other fact its whole partition; none is about the whole table.
+    """
     rows_from: Source | None = None
     """Where all facts about rows are read from that need reducing; None for the whole raw table, or as `split` says."""
     others_from: Source | None = None
@@ -137,7 +107,7 @@ class Reduction:
         """Return the facts of some kinds in one place."""
         wanted = tuple(kinds)
         kind_is: Expr | None = None
-        if source not in ROWS_ALONE or FactKind.ROW not in wanted:  # else engines would expect few of them to pass
+        if not source.is_plain or FactKind.ROW not in wanted:  # else engines would expect few of them to pass
             kind_is = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
         landed = None
         if self.landed_as_of is not None:

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from cdc_views.model.naming import held_name, physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.build import Ask, Tells, build, output_names
 from cdc_views.plan.compact import PART, part_of
 from cdc_views.plan.expr import Call, Expr, Lit, Op, col
 from cdc_views.plan.nodes import Aggregate, Node, Select
-from cdc_views.plan.reduction import Reduction, Split
+from cdc_views.plan.parts import Parts
+from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
@@ -26,13 +27,13 @@ PREFIX = "s"
 """What a bucket's name begins with: an empty one would be null in a partition column."""
 
 
-def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Split | None) -> Node:
+def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Parts | None) -> Node:
     """Return the plan of the rows in the buckets `parts` (empty: all), in the columns of a serving table.
 
     In place of `_changes_at` there is `names.SOONEST`: see `plan.expiry`.
     """
     part = part_of(relation, prefix=PREFIX, digits=digits)
-    ask = Ask(relation, as_of=as_of, split=split, tells_expiry=True)
+    ask = Ask(relation, as_of=as_of, split=split, tells=Tells.EXPIRY)
     shown = serving_names(relation.schema)
     columns = [(shown[name], col(output)) for name, output in output_names(ask)]
     wanted: Expr | None = Call(Op.IN, (part, *map(Lit, parts))) if parts else None

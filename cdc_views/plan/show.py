@@ -11,6 +11,8 @@ from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
 from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
+    FALSE,
+    TRUE,
     AnyOver,
     Call,
     Case,
@@ -46,24 +48,25 @@ class Showing:
     now: Expr
     shape: Shape
     is_settled: bool = False
-    """Whether deletions were applied to the rows already, as to those of a state's base."""
+    """Whether deletions have been applied to the rows, as to those of base and overlay (D1 to D3)."""
     is_plain: bool = False
-    """Whether the rows exist, and their single cells show where they have a value (`compact`)."""
+    """Whether the rows exist for good, and each single cell shows if it has a value (`compact`)."""
     tells_expiry: bool = False
-    """Whether to say when expiry next changes a row (`expiry`)."""
+    """Whether to add when expiry next changes a row (`expiry`)."""
     tells_parts: bool = False
-    """Whether to return every row, and say of it whether it exists, has a marker, and which of its cells show."""
+    """Whether to return every row, with whether it exists, has a live marker, and which of its cells show."""
 
     @property
     def judged(self) -> tuple[Column, ...]:
-        """The regular columns of which it matters whether they show: they decide whether a row exists, or are shown."""
+        """The regular columns that are shown, or decide whether a row exists."""
+        # S1: the marker alone decides; a plain row is known to exist
         if self.shape.rows_always_have_markers or (self.is_plain and not self.tells_parts):
             return tuple(self.shown(self.schema.regulars))
         return self.schema.regulars
 
     @property
     def scope(self) -> Expr:
-        """The largest deletion that covers a row."""
+        """The largest deletion that covers a row (D2); null where deletions have been applied."""
         return Lit(None) if self.is_settled else col(names.SCOPE)
 
     def shown(self, role_columns: Iterable[Column]) -> list[Column]:
@@ -73,7 +76,10 @@ class Showing:
 
 
 def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node | None) -> Node:
-    """Return the visible rows: one per row key, and one per partition with only live statics (rule W3)."""
+    """Return the visible rows: one per row key, and one per partition with only live statics (rule W3).
+
+    `partitions` and `table` are None where no deletion beyond a row's own can cover anything.
+    """
     has_statics = bool(request.schema.statics) and partitions is not None
     covered = covered_rows(request, rows, partitions=partitions, table=table)
     visible = visible_rows(request, covered, has_statics=has_statics)
@@ -91,7 +97,7 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
     columns = (
         *shown_keys(request.schema.row_key),
         *shown_values(request, request.schema.regulars + request.schema.statics),
-        (names.IS_ROW, Lit(True)),
+        (names.IS_ROW, TRUE),
         *_expiry(request, request.schema.regulars + request.schema.statics, has_marker=True),
         *_parts(request),
     )
@@ -100,31 +106,31 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
 
 
 def _parts(request: Showing) -> Named:
-    """What of a row shows; of a plain row it is known that it exists, and a whole-row source's does by its marker."""
+    """Which parts of a row show. A plain row exists for good; a whole-row source's row exists by its marker (S1)."""
     if not request.tells_parts:
         return ()
     always = request.shape.rows_always_have_markers
-    exists = Lit(True) if request.is_plain else _row_exists(request)
+    exists = TRUE if request.is_plain else _row_exists(request)
     marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.is_plain:
-        marker = Lit(True) if always else is_eternal(Field(col(names.LIVE), RANK))
+        marker = TRUE if always else is_eternal(Field(col(names.LIVE), RANK))
     unsaid = [c for c in (() if always else request.judged) if telling_form(request, c) is None]
     shown = tuple((names.shows(name), col(names.shows(name))) for column in unsaid for name, _ in cell_columns(column))
     return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)
 
 
 def telling_form(request: Showing, column: Column) -> str | None:
-    """Return a form of a column that is one cell which is null exactly where that does not show; None for none."""
+    """Return a form of a single-cell column that is null exactly where the cell does not show; None without such a form."""
     if not request.shown([column]):
         return None
     if request.shape.is_exact:
         return exact_name(column.name)
-    # of other types a view shows null for a live value of 0 bytes, and for an instant out of its type's range
+    # in other types a view also shows null for a live value of 0 bytes, and for an instant out of the type's range (C5)
     return physical_name(column.name) if is_text(column.type) else None
 
 
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
-    """Say once of each cell whether it shows, and keep the live elements of each multi-cell column."""
+    """Compute once for each cell whether it shows, and keep the live elements of each multi-cell column (C4, D3)."""
     verdicts: list[tuple[str, Expr]] = []
     replaced: dict[str, Expr] = {}
     for column in columns:
@@ -143,7 +149,7 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
     if request.is_plain:
-        # where it has a value, if that is read anyway; a tombstone has bytes, so these do not tell
+        # by the value if that is read anyway, else by the rank; a tombstone may have bytes, so those say nothing
         return not_null(Field(cell, VALUE)) if is_read and VALUE in request.shape.payload(kind) else is_eternal(Field(cell, RANK))
     return shows(cell, deletion=deletion, now=request.now)
 
@@ -211,34 +217,29 @@ def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
 
 
 def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
-    """Whether the row lies inside one bound: compare column by column until the bound's prefix ends (rule D2)."""
+    """Whether the row lies inside one bound: compares column by column until the bound's prefix ends (rule D2)."""
     size = Field(bound, "size")
     inside: Expr = Field(bound, "inclusive")
     for index in reversed(range(len(schema.clustering))):
         column = schema.clustering[index]
         ours, theirs = col(names.identity(column)), Field(bound, physical_name(column.name))
         ends = Call(Op.LE, (size, Lit(index)))
-        ended: Expr = Field(bound, "inclusive") if index else Lit(True)  # no prefix at all: open
-        inside = _branches((ends, ended), *_compared(column, ours, theirs, is_start=is_start), otherwise=inside)
+        ended: Expr = Field(bound, "inclusive") if index else TRUE  # no prefix at all: open
+        inside = Case(((ends, ended), *_compared(column, ours, theirs, is_start=is_start)), inside)
     return inside
 
 
 def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> list[tuple[Expr, Expr]]:
-    """Branches for a key that differs from the bound's; keys that are `EMPTY` are null and sort first."""
+    """Branches for a key that differs from the bound's; an `EMPTY` key is null and sorts first (K2)."""
     after = is_start != column.descending
     differs = Call(Op.GT if after else Op.LT, (ours, theirs))
     same = Call(Op.EQ, (ours, theirs))
-    branches: list[tuple[Expr, Expr]] = [(differs, Lit(True)), (Call(Op.NOT, (same,)), Lit(False))]
+    branches: list[tuple[Expr, Expr]] = [(differs, TRUE), (Call(Op.NOT, (same,)), FALSE)]
     if is_text(column.type) or names.identity(column) != physical_name(column.name):
         return branches
     only_ours = Call(Op.AND, (is_null(ours), not_null(theirs)))
     only_theirs = Call(Op.AND, (not_null(ours), is_null(theirs)))
     return [(only_ours, Lit(not after)), (only_theirs, Lit(after)), *branches]
-
-
-def _branches(*branches: tuple[Expr, Expr], otherwise: Expr) -> Expr:
-
-    return Case(tuple(branches), otherwise)
 
 
 def _row_exists(request: Showing) -> Expr:
@@ -297,7 +298,7 @@ def _value(request: Showing, column: Column) -> Named:
         forms = shape.of_cell(column, cell)
         is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in forms)
         if request.is_plain and is_value and isinstance(column.type, Scalar) and column.type.kind not in _TIMES:
-            return forms  # of such a row a cell shows if it has a value, which is shown as it is stored
+            return forms  # a cell of such a row shows if it has a value, and shows it as it is stored
     elif isinstance(column.type, Udt):
         forms = shape.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
     else:
@@ -306,7 +307,7 @@ def _value(request: Showing, column: Column) -> Named:
 
 
 def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
-    """When expiry next changes the row. Of a plain row only elements expire; of a whole-row source nothing does (S1)."""
+    """When expiry next changes the row. In a plain row only elements expire; in a whole-row source nothing does (S1)."""
     if not request.tells_expiry:
         return ()
     expiries: list[Expr] = []
@@ -355,6 +356,6 @@ def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) ->
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))
     known: dict[str, Expr] = {**dict(shown_keys(request.schema.partition)), **dict(shown_values(request, statics))}
-    known |= {names.IS_ROW: Lit(False), **dict(_expiry(request, statics, has_marker=False))}
+    known |= {names.IS_ROW: FALSE, **dict(_expiry(request, statics, has_marker=False))}
     columns = tuple((name, known.get(name, Lit(None))) for name in like)
     return Select("static_rows", "partition with live statics", judged, columns, live)

@@ -6,8 +6,9 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import Expr, Field, Named, col
-from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.nodes import Node
 from cdc_views.plan.order import WRITTEN
+from cdc_views.plan.parts import Source
 from cdc_views.plan.reduce import displayed, kept_elements, single_cells, with_elements
 from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
@@ -15,7 +16,7 @@ from cdc_views.rules.facts import FactKind
 
 def stored_rows(request: Reduction, source: Source) -> Node:
     """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
-    return request.scan(f"{source.value}_rows", kinds=[FactKind.ROW], columns=_columns(request), source=source)
+    return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=_columns(request), source=source)
 
 
 def _columns(request: Reduction) -> Named:

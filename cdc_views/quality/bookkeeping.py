@@ -16,7 +16,7 @@ from cdc_views.engines.duckdb.types import is_same_type
 from cdc_views.landing.digests import changed
 from cdc_views.landing.quarantine import waiting
 from cdc_views.model.severity import Severity
-from cdc_views.plan.compact import LATE
+from cdc_views.plan.parts import Source
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.state.identity import Mark
 from cdc_views.state.state_table import StateTable
@@ -136,8 +136,7 @@ def quarantine(raw: RawTable) -> Check:
 def late(state: StateTable) -> Check:
     """Return whether facts landed after the lateness horizon."""
     rule = "nothing landed later than the lateness horizon allows (rule M2); `cdc-views late` lists it"
-    found = state.of(LATE)
-    return Check("nothing_too_late", rule, Severity.WARNING, sum(file.rows for file in found), "facts")
+    return Check("nothing_too_late", rule, Severity.WARNING, state.rows(Source.LATE), "facts")
 
 
 @dataclass(frozen=True, slots=True)

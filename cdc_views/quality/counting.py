@@ -16,7 +16,8 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.severity import Severity
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, build
+from cdc_views.plan.build import Ask, Tells, build
+from cdc_views.plan.cell_filter import EVERYTHING, greatest
 from cdc_views.plan.expr import (
     Agg,
     Call,
@@ -34,10 +35,9 @@ from cdc_views.plan.expr import (
     is_null,
     not_null,
 )
-from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select, Source
+from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Scan, Select
 from cdc_views.plan.order import RANK, WRITTEN, has_expiry, is_tombstone
-from cdc_views.plan.reduction import Split
-from cdc_views.plan.sieve import Every, greatest
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.quality.checks import Check
 from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
@@ -69,7 +69,7 @@ def counts(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, 
     """
     of_rows = [*_row_checks(relation), *_wanted(wanted)]
     places = _places(relation, sources, as_of=as_of)
-    split = sources.split_for(leaves_out_covered=engine.leaves_out_covered)
+    split = sources.split(leaves_out_covered=engine.leaves_out_covered)
     parts = [_rows(relation, split, of_rows, as_of=as_of), *(_facts(checks, source) for source, checks in places.items())]
     found = engine.rows(_beside(parts), sources).to_pylist()[0]
     rule, rows = "each key has one row (rule K1)", int(found["rows"] or 0)
@@ -99,7 +99,7 @@ def counts_apart(
 
 
 def _alone(engine: Engine, relation: Relation, sources: Sources, *, as_of: int, test: CountedCheck) -> Check:
-    split = sources.split_for(leaves_out_covered=engine.leaves_out_covered)
+    split = sources.split(leaves_out_covered=engine.leaves_out_covered)
     try:
         found = engine.rows(_rows(relation, split, [test], as_of=as_of), sources).to_pylist()[0]
     except EngineError as error:
@@ -118,18 +118,16 @@ def why_unreadable(counted: Iterable[Check]) -> str:
 def _places(relation: Relation, sources: Sources, *, as_of: int) -> dict[Source, list[CountedCheck]]:
     """What is counted of the facts in each place; each file is in one, so that it is read once."""
     of_facts = _fact_checks(relation, as_of)
-    if not sources.base:
+    if not sources.parts.has(Source.BASE):
         return {Source.ALL: of_facts}
     of_base = [*of_facts, *_base_checks(relation)]
     found = {Source.PLAIN: [*of_base, *_plain_checks(relation)], Source.JUDGED: of_base, Source.FRESH: of_facts}
     found |= {Source.OVERLAY_PLAIN: found[Source.PLAIN], Source.OVERLAY_JUDGED: of_base}
-    has = {Source.PLAIN: sources.plain, Source.JUDGED: sources.judged, Source.FRESH: sources.runs + sources.tail}
-    has |= {Source.OVERLAY_PLAIN: sources.overlay_plain, Source.OVERLAY_JUDGED: sources.overlay_judged}
-    return {source: checks for source, checks in found.items() if has[source]}
+    return {source: checks for source, checks in found.items() if sources.parts.has(source)}
 
 
 def _column(counted: CountedCheck, source: Source | None = None) -> str:
-    return f"{source.value if source else 'n'}_{counted.check.name}"
+    return f"{source.label if source else 'n'}_{counted.check.name}"
 
 
 def _count(condition: Expr | None = None) -> Expr:
@@ -137,9 +135,9 @@ def _count(condition: Expr | None = None) -> Expr:
     return Agg(Fold.COUNT, Lit(1), condition)
 
 
-def _rows(relation: Relation, split: Split | None, checks: list[CountedCheck], *, as_of: int) -> Node:
+def _rows(relation: Relation, split: Parts | None, checks: list[CountedCheck], *, as_of: int) -> Node:
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
-    ask = Ask(relation, as_of=as_of, split=split, tells_identity=True)
+    ask = Ask(relation, as_of=as_of, split=split, tells=Tells.IDENTITY)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
     told_apart = [names.IS_ROW] if relation.schema.statics else []
     keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + told_apart))
@@ -154,9 +152,9 @@ def _rows(relation: Relation, split: Split | None, checks: list[CountedCheck], *
 def _facts(checks: list[CountedCheck], source: Source) -> Node:
     """One row: how many facts in a place break each check."""
     flags: Named = tuple((_column(c, source), c.broken) for c in checks)
-    scan = Scan(f"{source.value}_facts", "fact", flags, None, source)
+    scan = Scan(f"{source.label}_facts", "fact", flags, None, source)
     counted = tuple((name, _count(col(name))) for name, _ in flags)
-    return Aggregate(f"{source.value}_counted", "table", scan, (), counted)
+    return Aggregate(f"{source.label}_counted", "table", scan, (), counted)
 
 
 def _beside(parts: list[Node]) -> Node:
@@ -213,7 +211,7 @@ def _fact_checks(relation: Relation, as_of: int) -> list[CountedCheck]:
         limit = Lit(as_of * 1_000_000 + AHEAD)
         columns = relation.schema.regulars + relation.schema.statics
         have = (names.LIVE, names.DELETED, *(physical_name(column.name) for column in columns))
-        last = greatest(have, columns, Every())
+        last = greatest(have, columns, EVERYTHING)
         rule = "no write time is more than a day ahead of the clock: such cells and deletions would win until then"
         found.append(
             CountedCheck(Check("not_from_the_future", rule, Severity.WARNING, unit="facts"), _known(Call(Op.GT, (last, limit))))

@@ -24,19 +24,20 @@ from cdc_views.engines.duckdb.tables import REGISTERED, from_clause
 from cdc_views.engines.duckdb.types import quoted
 from cdc_views.engines.exact import rows_of
 from cdc_views.engines.snapshot import snapshot_of
+from cdc_views.engines.state_plan import part_in
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes
 from cdc_views.operations.comparing import told_apart
 from cdc_views.plan import names
-from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import Source
 from cdc_views.plan.shape import exact_key
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import Row, latest_rows
-from cdc_views.state.buckets import digest, of_whole_table, only
+from cdc_views.state.buckets import digest, in_buckets
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, key_of
 
@@ -83,11 +84,11 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
     """Return a sample of at most `size` partitions of raw and of state."""
     random = Random(seed)
     prefix = _prefix(sources, random)
-    chosen = _of_bucket(sources, prefix)
+    chosen = in_buckets(sources, [prefix])
     relation = sources.raw.relation
     kept = [names.grouping(column) for column in relation.schema.partition]
     columns = list(dict.fromkeys(name for group in kept for name in group))
-    stored = [_keys_in(path, relation, random) for path in (*chosen.files, *_some_files(sources, random))]
+    stored = [_keys_in(path, relation, random) for path in (*chosen.paths(), *_some_files(sources, random))]
     found: dict[Identity, dict[str, Any]] = {}
     for keys in stored:
         for record in keys.to_pylist():
@@ -103,9 +104,9 @@ def draw(sources: Sources, *, size: int, seed: int) -> Sample:
 
 def kept_facts(sample: Sample) -> list[Fact]:
     """Return what state and tail have of the sample, and truncates."""
-    if not sample.sources.files:
-        return []
-    return facts_from(sample, from_clause(snapshot_of_files(sample.sources, sample.sources.files), sample.sources.raw))
+    sources = sample.sources
+    files = sources.paths()
+    return facts_from(sample, from_clause(snapshot_of_files(sources, files), sources.raw)) if files else []
 
 
 def expected_rows(sample: Sample, facts: list[Fact], *, as_of: int) -> list[Row]:
@@ -223,24 +224,9 @@ def _named(schema: TableSchema, row: Row) -> str:
 
 def _prefix(sources: Sources, random: Random) -> str:
     """Digits that a bucket of the base begins with."""
-    parts = sorted({part for path in sources.base if (part := _part(path)) is not None}, key=lambda part: (-len(part), part))
+    parts = sorted(set(map(part_in, sources.paths(Source.BASE))), key=lambda part: (-len(part), part))
     longest = [part[1:] for part in parts if len(part) == len(parts[0])]
     return random.choice(longest) if longest else ""
-
-
-def _part(path: str) -> str | None:
-    folder = path.rsplit("/", 2)[-2]
-    return folder.removeprefix(f"{PART}=") if folder.startswith(f"{PART}=") else None
-
-
-def _of_bucket(sources: Sources, prefix: str) -> Sources:
-    """The state's files that may hold facts of partitions whose digest begins with `prefix`, or of the whole table."""
-    prefixes = [prefix, *(found[: len(prefix)] for found in of_whole_table(sources.raw.relation))]
-    return only(sources, lambda path: (part := _part(path)) is None or _meets(part[1:], prefixes))
-
-
-def _meets(digits: str, prefixes: Iterable[str]) -> bool:
-    return any(wanted.startswith(digits) or digits.startswith(wanted) for wanted in prefixes)
 
 
 def _some_files(sources: Sources, random: Random) -> list[str]:

@@ -20,7 +20,6 @@ from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.oracle import may_be_spelled_otherwise
 from cdc_views.state.serving.run import of_buckets
 from cdc_views.state.serving.table import ServingTable
-from cdc_views.state.state_table import StateTable
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 
@@ -49,7 +48,7 @@ def counted(table: ServingTable, relation: Relation) -> Iterator[Check]:
     yield replace(_EXPIRED, broken=int(row[1]))
 
 
-def compared(engine: Engine, table: ServingTable, state: StateTable, sources: Sources, *, seed: int) -> Check:
+def compared(engine: Engine, table: ServingTable, sources: Sources, *, seed: int) -> Check:
     """Return whether the rows of one bucket, which `seed` draws, are those that the state shows at the table's clock.
 
     Both sides are compared as texts in DuckDB; only the first keys that differ leave it.
@@ -61,8 +60,8 @@ def compared(engine: Engine, table: ServingTable, state: StateTable, sources: So
         return _SAME.skipped(f"it shows raw version {table.raw_version}, the state {sources.raw_version}")
     digits = table.note.digits
     part = PREFIX + "".join(Random(seed).choice("01") for _ in range(digits))
-    some = of_buckets(sources, state, (part,))
-    plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split)
+    some = of_buckets(sources, (part,))
+    plan = serving_rows(relation, as_of=table.note.clock, digits=digits, parts=(part,), split=some.split())
     files = [uri for uri in DeltaTable(table.location).file_uris() if f"/{PART}={part}/" in uri]
     return replace(_compared(relation, engine.rows(plan, some), files), note=f"one of {1 << digits:,} buckets compared")
 

@@ -283,7 +283,7 @@ def _served(run: _Run, *, seed: int) -> Iterator[Check]:
         return
     table = open_serving(location, run.raw.relation, state_id=id_of(run.state.location))
     yield from serving.counted(table, run.raw.relation)
-    yield serving.compared(run.engine, table, run.state, at_rest(run.raw, run.state), seed=seed)
+    yield serving.compared(run.engine, table, at_rest(run.raw, run.state), seed=seed)
 
 
 def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:

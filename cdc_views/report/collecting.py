@@ -19,7 +19,7 @@ from cdc_views.operations.ingest import adapted
 from cdc_views.operations.lateness import state_of
 from cdc_views.operations.querying import Query, explain_row, query_table
 from cdc_views.operations.replication import expected_of, replicas
-from cdc_views.plan.compact import LATE
+from cdc_views.plan.parts import Source
 from cdc_views.project.paths import slug_of
 from cdc_views.quality.bookkeeping import ages
 from cdc_views.quality.checks import Check
@@ -134,7 +134,7 @@ def _landed(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
         "shown": len(query_table(table, Query(as_of=asked.as_of, columns=(key,)), engine=asked.engine)),
         "state": None if state is None else _state(table, state),
         "serving": extent_of(serving) if serving is not None and is_delta(serving) else None,
-        "late": sum(file.rows for file in state.of(LATE)) if state is not None else 0,
+        "late": state.rows(Source.LATE) if state is not None else 0,
     }
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.choose import choose
-from cdc_views.plan.nodes import Source
-from cdc_views.plan.reduction import Split
+from cdc_views.plan.parts import Parts, Source
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
@@ -34,8 +33,7 @@ def query_sql(
     Where it has to be short, it is on one line, without comments.
     """
     chosen, target = choose(strategy).strategy, dialect(dialect_name)
-    ask = replace(ask, joins_fully=target.joins_fully and ask.where is None)
-    plan = prune(lower(build(ask), strategy=chosen))
+    plan = prune(lower(build(ask, joins_fully=target.joins_fully), strategy=chosen))
     return Renderer(target, table=table, tables=tables).sql(plan, is_pretty=is_pretty)
 
 
@@ -56,7 +54,7 @@ def generate(
     table: str,
     note: str = "",
     tables: Mapping[Source, str] | None = None,
-    split: Split | None = None,
+    split: Parts | None = None,
 ) -> str:
     """Return the CREATE VIEW statement of a table's merged view in a dialect, with a header that explains it.
 

@@ -18,10 +18,10 @@ from cdc_views.plan.nodes import (
     Ordered,
     Scan,
     Select,
-    Source,
     UnionAll,
     in_order,
 )
+from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from cdc_views.engines.base import Sources
+from cdc_views.engines.state_plan import part_in
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
@@ -17,8 +18,6 @@ from cdc_views.model.schema import Column, TableSchema
 from cdc_views.plan.compact import is_bytes
 from cdc_views.plan.where import on_partition, parse_where
 from cdc_views.rules.codec.physical import arrow_type
-from cdc_views.state.state_table import StateTable
-from cdc_views.storage.relation import Relation
 
 
 def digest(*texts: str) -> str:
@@ -34,41 +33,26 @@ _PARITY = str.maketrans("0123456789abcdef", "01" * 8)
 """Each hex digit's last bit."""
 
 
-def of_whole_table(relation: Relation) -> list[str]:
-    """Return the digest that facts about the whole table lie under, which have no key; empty where a table cannot have them."""
-    return [digest()] if relation.order is WriteOrder.LOG_POSITION else []
+def pruned(sources: Sources, where: str) -> Sources:
+    """Return `sources` without the state's files that a condition in DuckDB's SQL rules out."""
+    key = one_partition(sources.raw.relation.shown, where)
+    return sources if key is None else in_buckets(sources, [digest(*key)])
 
 
-def pruned(sources: Sources, state: StateTable, where: str) -> Sources:
-    """Return `sources` without the state's files that a condition in DuckDB's SQL rules out.
+def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
+    """Return `sources` without the state's files that hold nothing of partitions whose digest begins as one of `wanted`.
 
     Facts about the whole table have no key and are always read, where a table can have them.
     """
-    relation = sources.raw.relation
-    key = one_partition(relation.shown, where)
-    if key is None:
-        return sources
-    wanted = [digest(*key), *of_whole_table(relation)]
-    files = [file for file in state.files if any(text.startswith(file.part[1:]) for text in wanted)]
-    kept = {file.path for file in files}
-    return only(sources, lambda path: path in kept)
+    has_whole = sources.raw.relation.order is WriteOrder.LOG_POSITION
+    begins = {*wanted, digest()} if has_whole else set(wanted)
+    shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
 
+    def may_hold(path: str) -> bool:
+        digits = part_in(path)[1:]
+        return digits in shorter or any(digits[:size] in begins for size in range(len(digits)))
 
-def only(sources: Sources, keeps: Callable[[str], bool]) -> Sources:
-    """Return `sources` with those files of the state that `keeps` says; the raw table's stay."""
-
-    def kept(paths: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(path for path in paths if keeps(path))
-
-    return replace(
-        sources,
-        base=kept(sources.base),
-        plain=kept(sources.plain),
-        overlay=kept(sources.overlay),
-        overlay_plain=kept(sources.overlay_plain),
-        runs=kept(sources.runs),
-        covered="",
-    )
+    return replace(sources, parts=sources.parts.only(may_hold))
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:

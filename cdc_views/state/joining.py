@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from deltalake import DeltaTable
-
-from cdc_views.engines.base import Engine, Sources, StateWrite
+from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors
-from cdc_views.plan.compact import BASE, PURGED
+from cdc_views.landing.delta import open_delta
+from cdc_views.plan.parts import STORED, FileSet, Part, Source
 from cdc_views.state.identity import mark_after
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.state_table import TRANSACTION, StateTable, create_state, note_sole
@@ -23,24 +21,19 @@ def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location
     It remembers that it holds what raw has not. Raises `UsageError` where `before` has purged deletions (rule M2): older
     facts that raw still has would show again.
     """
-    if before.of(PURGED):
+    if before.of(Source.PURGED):
         raise UsageError(
             f"{before.location}: has purged deletions (`materialize.lateness`), so that its facts and raw's cannot be joined; "
             "leave --with-state out, or put the raw table back that it was built from"
         )
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     create_state(location, raw.relation, table)
     note_sole(location)
-    sources = _joined(at_rest(raw, before), table)
-    digits = digits_for(sum(file.rows for file in before.files))
-    version = DeltaTable(location).version()
+    # nothing of the state stays a base: any fact of raw may beat any of it (M1)
+    sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
+    sources = replace(sources, raw_version=table.version())
+    digits = digits_for(before.rows(STORED))
+    version = open_delta(location).version()
     mark = mark_after(None, table)
-    engine.write_state(StateWrite(sources, location, version, BASE, digits, "", (TRANSACTION, mark.number)))
-
-
-def _joined(kept: Sources, raw: DeltaTable) -> Sources:
-    """Nothing of it is a base: any fact may beat any other."""
-    files = tuple(active_files(raw).values())
-    facts = kept.as_runs()
-    return replace(facts, raw_version=raw.version(), base=(), plain=(), runs=facts.base + facts.runs, tail=files)
+    write = StateWrite(sources, location, Part.BASE, digits, version=version, transaction=(TRANSACTION, mark.number))
+    engine.write_state(write)

@@ -6,10 +6,9 @@ between the two, or that another one overtakes, leaves a bound that is too high,
 
 from __future__ import annotations
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.landing.delta import append, delta_errors, recorded
+from cdc_views.landing.delta import open_delta, record, recorded
 from cdc_views.storage.conflicts import ConflictError
 
 _DIGITS = 3
@@ -34,16 +33,14 @@ def record_settled(location: str, version: int, transaction: str, newest: int) -
 
     Raises `ConflictError` where somebody else committed anything since `version`: what is to be replaced may have changed.
     """
-    with delta_errors(location):
-        table = DeltaTable(location, version=version)
+    table = open_delta(location, version=version)
     before, bound = settled_of(table, transaction), max(newest, 0)
     if before is not None and before >= bound:
         return version
     numbers = {
         _settled_name(transaction, digit): (bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_DIGITS)
     }
-    nothing = pa.schema(table.schema().to_arrow()).empty_table()
-    append(table, nothing, transactions=numbers)
+    record(table, numbers)
     if table.version() != version + 1:
         raise ConflictError(f"{location}: another run committed first")
     return version + 1

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from deltalake import DeltaTable
-
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.state_table import StateTable
 from cdc_views.state.tail import DROPPED
@@ -17,8 +15,7 @@ def dropped_through(location: str) -> int | None:
     """Return the instant (µs since the epoch) before which events were dropped from a raw table, None for none."""
     if not is_delta(location):
         return None
-    with delta_errors(location):
-        return recorded(DeltaTable(location), DROPPED) or None
+    return recorded(open_delta(location), DROPPED) or None
 
 
 def check_whole(location: str, *, what: str) -> None:

@@ -16,17 +16,29 @@ from dataclasses import replace
 from deltalake import DeltaTable
 
 from cdc_views.engines.base import Engine, Sources, StateWrite
-from cdc_views.engines.state_plan import covered_part
+from cdc_views.engines.state_plan import covered_part, part_in
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors
-from cdc_views.plan.compact import BASE, COVERED, COVERS, LATE, OVERLAY, OVERLAY_PLAIN, PART, PLAIN, PURGED, RUN
+from cdc_views.landing.delta import open_delta
+from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import (
+    COVERS,
+    LATEST,
+    NO_FILES,
+    PLAIN_OF,
+    SINCE_BASE,
+    STORED,
+    FileSet,
+    Part,
+    Parts,
+    Source,
+)
 from cdc_views.state.buckets import pruned
-from cdc_views.state.file_statistics import Reach, reach_of
+from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
 from cdc_views.state.newest_write_bound import record_settled
 from cdc_views.state.outcome import NOTHING, Forgetting, Materialization
 from cdc_views.state.retention_check import check_not_sole, check_whole
-from cdc_views.state.state_table import TRANSACTION, File, StateTable, begin, checked, create_state, open_state
+from cdc_views.state.state_table import TRANSACTION, StateTable, begin, checked, create_state, open_state
 from cdc_views.state.tail import Tail, active_files, rows_of, tail_of
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable
@@ -37,19 +49,14 @@ OVERLAY_SHARE = 0.01
 """The runs' bytes, in parts of the base's, at which they become part of the overlay."""
 AT_ONCE_SHARE = 0.02
 """New facts, in parts of the base's rows, that become part of the overlay without a run of their own: it would be due."""
-_SINCE_BASE = OVERLAY + RUN + OVERLAY_PLAIN
-EVERYTHING = BASE + PLAIN + _SINCE_BASE
-"""The letters of the facts that a new base replaces; see `StateWrite.replaced`."""
 MOST_RUNS = 8
 """How many runs are read side by side before they are merged into one."""
-MOST_BROADCAST = 2_000_000
-"""Fresh facts, each with a key, up to which their keys are sent to every worker rather than shuffled."""
-MOST_CELLS_BROADCAST = 2_000_000
-"""Fresh facts times columns up to which what they say, reduced, is sent to every worker: some hundred MB there."""
 _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
 """A file for each value of the partition digest's first binary digits: up to so many facts, so many digits."""
 _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4
+_REPLACED = {Part.BASE: STORED, Part.OVERLAY: SINCE_BASE, Part.RUN: frozenset({Part.RUN})}
+_MERGED = {Part.BASE: "base", Part.OVERLAY: "overlay", Part.RUN: "runs"}
 
 
 def materialize(
@@ -68,7 +75,7 @@ def materialize(
         ConflictError: Other runs kept committing first.
         RawMismatchError: The state belongs to another raw table, or to what the raw table was before a backup was restored.
     """
-    create_state(location, raw.relation, _open(raw))
+    create_state(location, raw.relation, open_delta(raw.location))
     return retried(
         lambda: _attempt(engine, raw, location, full=full, forgetting=forgetting),
         what=f"{location}: other runs keep committing first; run the command again",
@@ -81,13 +88,13 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     Files that the condition `where` (DuckDB's SQL) rules out are left out. Raises `RawMismatchError` where the state does
     not belong to the raw table.
     """
-    table = _open(raw)
+    table = open_delta(raw.location)
     return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
 def as_found(raw: RawTable, state: StateTable) -> Sources | None:
     """As `sources_of`, whatever somebody did to the rows of `state`."""
-    return _since(raw, _open(raw), state)
+    return _since(raw, open_delta(raw.location), state)
 
 
 def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
@@ -97,91 +104,54 @@ def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where:
     if tail.rebuild:
         return None
     sources = _files(raw, state, tail)
-    return _to_read(pruned(sources, state, where) if where is not None else sources, state)
+    return _known(pruned(sources, where) if where is not None else sources, state)
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
     """Return the state's files, which amount to the raw table, whichever it was, as of the version that the state covers."""
-    return _to_read(_files(raw, state, Tail(state.raw_version or 0)), state)
-
-
-def _open(raw: RawTable) -> DeltaTable:
-    with delta_errors(raw.location):
-        return DeltaTable(raw.location)
+    return _known(_files(raw, state, Tail(state.raw_version or 0)), state)
 
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    """The files there are; `_reaching` says of what is left of them how far their facts reach."""
-    judged, plain, over, over_plain, runs = (_paths(state, part) for part in (BASE, PLAIN, OVERLAY, OVERLAY_PLAIN, RUN))
-    has_plain = _has_every_column(raw, state)
-    fresh = _rows(state, RUN) + (tail.rows if tail.rows is not None else MOST_BROADCAST)
-    return Sources(
-        raw,
-        tail.version,
-        state.location,
-        state.version,
-        judged + plain,
-        plain if has_plain else (),
-        over + over_plain,
-        over_plain if has_plain else (),
-        runs,
-        tail.files,
-        is_fresh_small=fresh < MOST_BROADCAST,
-        are_fresh_rows_small=fresh * len(raw.relation.schema.columns) < MOST_CELLS_BROADCAST,
-        is_overlay_small=fresh + _rows(state, OVERLAY, OVERLAY_PLAIN) < MOST_BROADCAST,
-        purged=_paths(state, PURGED),
-        covered=_covered(state, judged + plain),
-    )
+    """The files there are; `_known` reads the footers of those that are left of them."""
+    files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
+    if not _has_every_column(raw, state):
+        for part, plain in PLAIN_OF.items():
+            files |= {part: state.of([part, plain]), plain: NO_FILES}
+    files[Part.COVERED] = _covered(state)
+    return Sources(raw, tail.version, Parts(files))
 
 
-def _covered(state: StateTable, base: tuple[str, ...]) -> str:
-    """The file that says which rows of just these files the overlay stands in for."""
-    if not state.of(COVERED):
-        return ""
-    part = covered_part(base)
-    return next((file.path for file in state.of(COVERED) if file.part == part), "")
-
-
-def _reaching(sources: Sources) -> Sources:
-    """`sources` with what the statistics in the footers of runs and tail tell."""
-    return _told(sources, _reach(sources, sources.runs + sources.tail))
-
-
-def _told(sources: Sources, fresh: Reach) -> Sources:
-    return replace(sources, has_scopes=fresh.has_scopes, has_truncates=fresh.has_truncates)
-
-
-def _reach(sources: Sources, files: tuple[str, ...]) -> Reach:
-    return reach_of(files, sources.raw.relation)
-
-
-def _to_read(sources: Sources, state: StateTable) -> Sources:
-    """The same, with what those of base and overlay tell, too, but for plain rows, which are rows alone."""
-    fresh = _reach(sources, sources.runs + sources.tail)
-    old = _reach(sources, sources.judged + sources.overlay_judged)
-    is_newer = state.settled is not None and state.settled < fresh.oldest
-    return replace(_told(sources, fresh), has_old_scopes=old.has_scopes, is_fresh_newer=is_newer)
+def _covered(state: StateTable) -> FileSet:
+    """The file that says which rows of just these files of the base the overlay replaces."""
+    if not state.of([Part.COVERED]):
+        return NO_FILES
+    part = covered_part(state.of(Source.BASE).paths)
+    return FileSet(tuple(path for path in state.of([Part.COVERED]).paths if part_in(path) == part)[:1])
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
-    """Whether no column was dropped, whose cells alone may be why a plain row exists (rules W2, W6)."""
+    """Whether no column was dropped. A dropped cell may be all that a plain row exists by (rules W2, W6)."""
     known = {*raw.relation.arrow_schema().names, PART, COVERS}
     return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
-def _paths(state: StateTable, prefix: str) -> tuple[str, ...]:
-    return tuple(file.path for file in state.of(prefix))
-
-
-def _rows(state: StateTable, *prefixes: str) -> int:
-    return sum(file.rows for prefix in prefixes for file in state.of(prefix))
+def _known(sources: Sources, state: StateTable) -> Sources:
+    """`sources` with what the footers of its files say. Those of plain rows need no reading, for they hold rows alone."""
+    newest = LATEST if state.settled is None else state.settled
+    files = dict(sources.parts.files)
+    for part in (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL):
+        files[part] = replace(files[part], statistics=statistics_of(files[part].paths, sources.raw.relation))
+    for part in Source.SETTLED.value:
+        files[part] = replace(files[part], statistics=replace(files[part].statistics, newest=newest))
+    return replace(sources, parts=Parts(files))
 
 
 def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forgetting: Forgetting) -> Materialization:
-    table = _open(raw)
+    table = open_delta(raw.location)
     state = _begun(table, raw, location)
     late = 0
-    if full and state.raw_version is not None and state.of(PURGED):
+    if full and state.raw_version is not None and state.of(Source.PURGED):
         # what landed since is judged by what was purged until now, before all is built anew
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(table, raw, location)
@@ -190,11 +160,11 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     else:
         done = _updated(engine, raw, table, state, forgetting=forgetting)
     now = _state(table, raw, location)
-    late += 0 if done.is_full else _rows(now, LATE) - _rows(state, LATE)
+    late += 0 if done.is_full else now.rows(Source.LATE) - state.rows(Source.LATE)
     merged = _merged(engine, raw, now, horizon=forgetting.horizon)
     if merged:
         now = _state(table, raw, location)
-    facts, size = _rows(now, "") - _rows(now, LATE, COVERED), sum(file.size for file in now.files)
+    facts, size = now.rows(STORED - {Part.LATE, Part.COVERED}), now.of(STORED).bytes
     is_new = done.is_new or bool(merged)
     return replace(done, is_new=is_new, merged=merged or done.merged, state_facts=facts, state_bytes=size, late=late)
 
@@ -223,48 +193,33 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
     if tail.rebuild:
         return _built(engine, raw, table, state, why=tail.rebuild, forgetting=forgetting)
     if not tail.files:
-        return Materialization(False, state.raw_version, 0)
+        return Materialization(is_new=False, raw_version=state.raw_version, facts=0)
     mark = mark_after(state.mark, table)
     if _is_overlay_due(state, tail) and _overlaid(engine, raw, state, tail, mark=mark):
-        return Materialization(True, tail.version, tail.rows, merged="overlay")
-    sources = Sources(raw, tail.version, state.location, state.version, tail=tail.files, purged=_paths(state, PURGED))
-    write = StateWrite(
-        sources,
-        state.location,
-        state.version,
-        RUN,
-        digits_for(tail.rows),
-        "",
-        (TRANSACTION, mark.number),
-    )
-    engine.write_state(write)
-    return Materialization(True, tail.version, tail.rows)
+        return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows, merged="overlay")
+    parts = Parts({Part.TAIL: FileSet(tail.files, tail.rows), Part.PURGED: state.of(Source.PURGED)})
+    write = StateWrite(Sources(raw, tail.version, parts), state.location, Part.RUN, digits_for(tail.rows))
+    _commit(engine, state, write, mark=mark)
+    return Materialization(is_new=True, raw_version=tail.version, facts=tail.rows)
 
 
 def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
     """Whether what landed is so much that its run would become part of the overlay at once, and all else stays simple."""
-    base_rows, base = _rows(state, BASE, PLAIN), _size(state, BASE + PLAIN)
-    if not base_rows or tail.rows is None or state.of(PURGED) or state.of(LATE):
+    base, rows = state.of(Source.BASE), state.rows(Source.BASE)
+    if not rows or tail.rows is None or state.of([Part.PURGED, Part.LATE]):
         return False
-    most_bytes = _size(state, _SINCE_BASE) + base * tail.rows / base_rows
-    return tail.rows >= AT_ONCE_SHARE * base_rows and most_bytes < REBASE_SHARE * base
+    most_bytes = state.of(Source.SINCE).bytes + base.bytes * tail.rows / rows
+    return tail.rows >= AT_ONCE_SHARE * rows and most_bytes < REBASE_SHARE * base.bytes
 
 
 def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
     """Take what landed into the overlay in one commit, without a run between; False where no row of the base stays."""
-    sources = _reaching(_files(raw, state, tail))
-    if sources.split is None:
+    sources = _known(_files(raw, state, tail), state)
+    if sources.split() is None:
         return False
-    digits = digits_for(_rows(state, *_SINCE_BASE) + (tail.rows or 0))
-    target = _settling(raw, state, files=_newly_settled(state, sources))
-    write = StateWrite(sources, state.location, target, OVERLAY, digits, _SINCE_BASE, (TRANSACTION, mark.number))
-    engine.write_state(write)
+    digits = digits_for(state.rows(Source.SINCE) + (tail.rows or 0))
+    _commit(engine, state, StateWrite(sources, state.location, Part.OVERLAY, digits, SINCE_BASE), mark=mark)
     return True
-
-
-def _newly_settled(state: StateTable, sources: Sources) -> tuple[str, ...]:
-    """Files of which the bound of what base and overlay hold may not know."""
-    return sources.files if state.settled is None else sources.overlay + sources.runs + sources.tail
 
 
 def _built(
@@ -279,29 +234,30 @@ def _built(
     check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     check_not_sole(state, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
-    remembers = memory.raw_version is not None and bool(memory.of(PURGED))
+    remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
         # no further than what was judged: what landed since is the next tail
-        with delta_errors(raw.location):
-            table = DeltaTable(raw.location, version=memory.raw_version)
-    version, rows = table.version(), rows_of(table)
-    sources = Sources(raw, version, is_raw=True)
-    if remembers:
-        purged, late = _paths(memory, PURGED), _paths(memory, LATE)
-        sources = replace(sources, state=memory.location, state_version=memory.version, purged=purged, late=late)
-    mark = mark_after(state.mark, table)
-    replaced = EVERYTHING if state.files else ""
-    digits, horizon = digits_for(rows), forgetting.horizon
-    target = _settling(raw, state, files=active_files(table).values())
-    write = StateWrite(sources, state.location, target, BASE, digits, replaced, (TRANSACTION, mark.number), horizon=horizon)
-    engine.write_state(write)
-    return Materialization(True, version, rows, is_full=True, why=why)
+        table = open_delta(raw.location, version=memory.raw_version)
+    rows = rows_of(table)
+    parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
+    sources = Sources(raw, table.version(), parts, is_raw=True)
+    replaced = STORED if state.of(STORED) else frozenset[Part]()
+    write = StateWrite(sources, state.location, Part.BASE, digits_for(rows), replaced, forgetting.horizon)
+    _commit(engine, state, write, mark=mark_after(state.mark, table), landed=active_files(table).values())
+    return Materialization(is_new=True, raw_version=table.version(), facts=rows, is_full=True, why=why)
 
 
-def _settling(raw: RawTable, state: StateTable, *, files: Iterable[str]) -> int:
-    """Record how new base and overlay may become, of `files`, and return the state's version to build on."""
-    newest = reach_of(files, raw.relation).newest
-    return record_settled(state.location, state.version, TRANSACTION, newest)
+def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
+    """Commit `write` on top of `state`; `landed` are the files of a write that reads all of raw.
+
+    Before a base or an overlay, records how new the facts may be that it takes in.
+    """
+    version, sources = state.version, write.sources
+    if write.into is not Part.RUN:
+        taken = sources.paths(Source.ALL if state.settled is None else Source.SINCE)
+        newest = statistics_of([*taken, *landed], sources.raw.relation).newest
+        version = record_settled(state.location, version, TRANSACTION, newest)
+    engine.write_state(replace(write, version=version, transaction=(TRANSACTION, mark.number)))
 
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
@@ -309,43 +265,37 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
     mark = state.mark
     assert mark is not None
     due = _due(state)
-    if not due:
+    if due is None:
         return ""
-    sources = _reaching(_files(raw, state, Tail(mark.version)))
-    if due == OVERLAY and sources.split is None:
-        due = BASE  # no row of the base stays as it is
-    if due == BASE:
-        sources = _reaching(sources.as_runs())
-    elif due == RUN:
-        sources = replace(sources, base=(), plain=(), overlay=(), overlay_plain=())
-    letters = {BASE: EVERYTHING, OVERLAY: _SINCE_BASE, RUN: RUN}[due]
-    digits = digits_for(_rows(state, *letters))
-    target = state.version
-    if due != RUN:
-        target = _settling(raw, state, files=_newly_settled(state, sources))
-    write = StateWrite(sources, state.location, target, due, digits, letters, (TRANSACTION, mark.following().number))
-    engine.write_state(replace(write, horizon=horizon, keeps_late=bool(state.of(LATE))))
-    return {BASE: "base", OVERLAY: "overlay", RUN: "runs"}[due]
+    sources = _known(_files(raw, state, Tail(mark.version)), state)
+    if due is Part.OVERLAY and sources.split() is None:
+        due = Part.BASE  # no row of the base stays as it is
+    if due is Part.BASE:
+        sources = sources.as_runs(Source.OVERLAY)
+    elif due is Part.RUN:
+        sources = replace(sources, parts=sources.parts.without(*Source.SETTLED.value))
+    replaced = _REPLACED[due]
+    if due is Part.BASE and state.of(Source.LATE):
+        replaced -= {Part.LATE}  # M2: what is in quarantine stays there
+    digits = digits_for(state.rows(replaced & set(Source.ALL.value)))
+    write = StateWrite(sources, state.location, due, digits, replaced, horizon)
+    _commit(engine, state, write, mark=mark.following())
+    return _MERGED[due]
 
 
-def _due(state: StateTable) -> str:
-    """What runs are to become part of: the base, the overlay, or one run; empty while they may stay as they are."""
-    runs, base = _size(state, RUN), _size(state, BASE + PLAIN)
-    since = _size(state, _SINCE_BASE)
+def _due(state: StateTable) -> Part | None:
+    """What runs are to become part of: the base, the overlay, or one run; None while they may stay as they are."""
+    runs, base, since = (state.of(parts).bytes for parts in ([Part.RUN], Source.BASE, Source.SINCE))
     if since and since >= REBASE_SHARE * base:
-        return BASE
+        return Part.BASE
     if runs and base and runs >= OVERLAY_SHARE * base:
-        return OVERLAY
-    return RUN if _side_by_side(state.of(RUN)) > MOST_RUNS else ""
+        return Part.OVERLAY
+    return Part.RUN if _side_by_side(state) > MOST_RUNS else None
 
 
-def _size(state: StateTable, letters: str) -> int:
-    return sum(file.size for letter in letters for file in state.of(letter))
-
-
-def _side_by_side(runs: tuple[File, ...]) -> float:
-    """How many runs a lookup of one key meets on average."""
-    return sum(2.0 ** (len(RUN) - len(file.part)) for file in runs)
+def _side_by_side(state: StateTable) -> float:
+    """How many runs a lookup of one key meets on average: a run of n digits has 2^n files, and a key is in one of them."""
+    return sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
 
 
 def digits_for(rows: int | None) -> int:

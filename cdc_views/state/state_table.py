@@ -9,6 +9,7 @@ for the commit of it, that it names; a state that knows another one is never rea
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
@@ -16,9 +17,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import append, delta_errors, log_settings, recorded, recording
+from cdc_views.landing.delta import delta_errors, log_settings, open_delta, record, recorded, recording
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import NO_FILES, PLAIN_OF, ROWS_ALONE, STORED, UNKNOWN, FileSet, Part, Parts, Source
 from cdc_views.state.identity import (
     Mark,
     RawMismatchError,
@@ -51,16 +53,6 @@ _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One active file of a state: absolute path, `_part` value, bytes, facts."""
-
-    path: str
-    part: str
-    size: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class StateTable:
     """A state at one version.
 
@@ -68,7 +60,7 @@ class StateTable:
         location: Where it is.
         version: Delta's.
         mark: How far it reaches into its raw table; None where nothing says so, as before the first run.
-        files: The active ones.
+        parts: The active files.
         columns: All that it ever had.
         settled: What `settled_of` says.
         mismatch: Why it does not belong to the raw table as that is now; empty where it does.
@@ -81,7 +73,7 @@ class StateTable:
     location: str
     version: int
     mark: Mark | None
-    files: tuple[File, ...]
+    parts: Parts
     columns: tuple[str, ...] = ()
     settled: int | None = None
     mismatch: str = ""
@@ -100,9 +92,13 @@ class StateTable:
         """The version of the raw table that the state covers."""
         return None if self.mark is None else self.mark.version
 
-    def of(self, prefix: str) -> tuple[File, ...]:
-        """Return the files of the base or of the runs."""
-        return tuple(file for file in self.files if file.part.startswith(prefix))
+    def of(self, parts: Source | Iterable[Part]) -> FileSet:
+        """Return the files of some parts, with all that is known of them without reading footers."""
+        return self.parts.of(parts)
+
+    def rows(self, parts: Source | Iterable[Part]) -> int:
+        """Return how many facts some parts have."""
+        return self.of(parts).rows or 0
 
 
 def state_schema(relation: Relation) -> pa.Schema:
@@ -139,19 +135,25 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     """
     if not is_delta(location):
         return None
-    with delta_errors(location):
-        table = DeltaTable(location)
+    table = open_delta(location)
     _check(location, table, relation)
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    root = location.rstrip("/") + "/"
-    files = tuple(
-        File(root + unquote(a["path"]), str(a[f"partition.{PART}"]), int(a["size_bytes"]), int(a["num_records"] or 0))
-        for a in sorted(actions, key=lambda a: str(a["path"]))
-    )
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
-    found = StateTable(location, table.version(), None, files, columns, changed=changed, is_sole=bool(recorded(table, _SOLE)))
+    is_sole = bool(recorded(table, _SOLE))
+    found = StateTable(location, table.version(), None, _parts(location, table), columns, changed=changed, is_sole=is_sole)
     return _believed(found, table, raw)
+
+
+def _parts(location: str, table: DeltaTable) -> Parts:
+    """The active files of each part, with what Delta's log says of them."""
+    found = dict.fromkeys(STORED, NO_FILES)
+    for action in sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: str(action["path"])):
+        path = f"{location.rstrip('/')}/{unquote(action['path'])}"
+        for part in STORED:
+            if str(action[f"partition.{PART}"]).startswith(part.value):
+                known = ROWS_ALONE if part in PLAIN_OF.values() else UNKNOWN
+                found[part] |= FileSet((path,), int(action["num_records"] or 0), int(action["size_bytes"]), known)
+    return Parts(found)
 
 
 def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
@@ -162,7 +164,7 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
     mark = None if number is None else Mark.of(number)
     found = replace(found, is_begun=known == id_digest(raw))
     if not found.is_begun and not (mark and is_continued(raw, mark.version, mark.entry)):
-        return replace(found, mismatch=_OTHER) if mark or found.files else found
+        return replace(found, mismatch=_OTHER) if mark or found.of(STORED) else found
     if mark is None:
         return found
     _catch_up(raw, mark.version)
@@ -178,7 +180,7 @@ def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTabl
     """
     number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
     if number is None:
-        return replace(found, mismatch=_OTHER) if found.files else found
+        return replace(found, mismatch=_OTHER) if found.of(STORED) else found
     version = number // _EARLIER_STEPS
     _catch_up(raw, version)
     why = why_not_continued(raw, version, 0)
@@ -217,33 +219,27 @@ def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
 
 def begin(state: StateTable, raw: DeltaTable) -> None:
     """Record which raw table an empty state, or one that an earlier version kept, belongs to; and what it covers of it."""
-    with delta_errors(state.location):
-        table = DeltaTable(state.location, version=state.version)
     numbers = {_RAW: id_digest(raw)}
     if state.mark is not None:
         numbers[TRANSACTION] = state.mark.number
-    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions=numbers)
+    record(open_delta(state.location, version=state.version), numbers)
 
 
 def id_of(location: str) -> str:
     """Return Delta's id of the state at `location`."""
-    with delta_errors(location):
-        return str(DeltaTable(location).metadata().id)
+    return str(open_delta(location).metadata().id)
 
 
 def note_sole(location: str) -> None:
     """Record in a state that it holds facts which its raw table does not have."""
-    with delta_errors(location):
-        table = DeltaTable(location)
-    append(table, pa.schema(table.schema().to_arrow()).empty_table(), transactions={_SOLE: 1})
+    record(open_delta(location), {_SOLE: 1})
 
 
 def is_built(location: str) -> bool:
     """Whether the state at `location` was ever completed: a run that was killed leaves one that was not."""
     if not is_delta(location):
         return False
-    with delta_errors(location):
-        table = DeltaTable(location)
+    table = open_delta(location)
     return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
 
 

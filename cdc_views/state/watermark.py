@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-from deltalake import DeltaTable
-
-from cdc_views.landing.delta import append, delta_errors
+from cdc_views.landing.delta import open_delta, record
 from cdc_views.state.identity import mark_after
 from cdc_views.state.state_table import TRANSACTION, checked, open_state
 from cdc_views.state.tail import tail_of
@@ -18,15 +15,11 @@ def cover(raw: RawTable, location: str, *, version: int) -> None:
 
     Raises `ConflictError` where that is not so: bring it up to date first.
     """
-    with delta_errors(raw.location):
-        newest, table = DeltaTable(raw.location), DeltaTable(raw.location, version=version)
+    newest, table = open_delta(raw.location), open_delta(raw.location, version=version)
     state = checked(open_state(location, raw.relation, raw=newest), newest)
     if state is None or state.raw_version is None or state.raw_version >= version:
         return
     tail = tail_of(table, after=state.raw_version)
     if tail.rebuild or tail.files:
         raise ConflictError(f"{location}: events landed meanwhile; run the command again")
-    with delta_errors(location):
-        target = DeltaTable(location, version=state.version)
-    nothing = pa.schema(target.schema().to_arrow()).empty_table()
-    append(target, nothing, transactions={TRANSACTION: mark_after(state.mark, table).number})
+    record(open_delta(location, version=state.version), {TRANSACTION: mark_after(state.mark, table).number})

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 
-from deltalake import DeltaTable
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import in_time, kept_and_moved, order_of, plan_of, replaced_by
-from cdc_views.errors import EngineError
-from cdc_views.landing.delta import recorded
-from cdc_views.landing.digests import note_missing
-from cdc_views.plan.compact import FEWER_DIGITS, PART, PLAIN
-from cdc_views.plan.nodes import Source, UnionAll
+from cdc_views.plan.compact import FEWER_DIGITS, PART
+from cdc_views.plan.nodes import UnionAll
+from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import prune
-from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import Relation
+from cdc_views_spark.commits import committing, setting
 from cdc_views_spark.compile import Compiler
 from cdc_views_spark.layout import in_layout
 
@@ -36,6 +31,7 @@ _CODEC = "lz4_raw"
 _DICTIONARIES = "parquet.enable.dictionary"
 """Most values of a state differ: dictionaries are made of them and thrown away, a quarter of what a new base costs. Files
 are as large without. Delta hands a write only what the session is set to, no option of this kind."""
+_PLAIN = f"{PART}={Part.PLAIN.value}"
 MOST_FILES = 4
 """How many files of the base may hold one bucket, before rows that stay are moved together again."""
 
@@ -43,42 +39,20 @@ MOST_FILES = 4
 def parts_of_sources(
     session: SparkSession, sources: Sources, *, drops_empty: bool = False
 ) -> dict[Source, Callable[[], DataFrame]]:
-    """Return what a plan's scans read of `sources`, each made where it is called: Spark looks at every file first."""
-    of_all = partial(facts_of_sources, session, sources, drops_empty=drops_empty)
-    if sources.split is None:
-        return {Source.ALL: of_all}
-    state = replace(sources, runs=(), tail=())
-    overlay = replace(state, base=(), plain=())
-    parts = {
-        Source.BASE: state,
-        Source.PLAIN: replace(state, base=sources.plain, overlay=()),
-        Source.JUDGED: replace(state, base=sources.judged, plain=(), overlay=()),
-        Source.OVERLAY: overlay,
-        Source.OVERLAY_PLAIN: replace(overlay, overlay=sources.overlay_plain),
-        Source.OVERLAY_JUDGED: replace(overlay, overlay=sources.overlay_judged),
-        Source.FRESH: replace(sources, base=(), plain=(), overlay=()),
-        Source.SINCE: replace(sources, base=(), plain=()),
-        Source.OTHERS: replace(sources, base=sources.judged, plain=(), overlay=sources.overlay_judged, overlay_plain=()),
-    }
-    return {Source.ALL: of_all, **{part: partial(facts_of_sources, session, of_it) for part, of_it in parts.items()}}
+    """Return what a plan's scans read of `sources`, each made where it is called: Spark looks at every file first.
+
+    Facts that landed late are left out (see `plan.late.facts_in_time`), except from `Source.TAIL`.
+    """
+    facts = partial(_facts_of, session, sources, drops_empty=drops_empty)
+    remembered = {s: partial(_files, session, sources, sources.paths(s)) for s in (Source.PURGED, Source.LATE)}
+    return {**{s: partial(facts, s) for s in Source}, **remembered, Source.TAIL: partial(_landed, session, sources)}
 
 
-def remembered_of_sources(session: SparkSession, sources: Sources) -> dict[Source, Callable[[], DataFrame]]:
-    """Return what a plan's scans read of a state that has purged, and the facts as they landed (rule M2)."""
-    if sources.late_by is None:
-        return {}
-    remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
-    found = {part: partial(_files, session, sources, files) for part, files in remembered.items() if files}
-    return {**found, Source.TAIL: partial(_landed, session, sources)}
-
-
-def facts_of_sources(session: SparkSession, sources: Sources, *, drops_empty: bool = False) -> DataFrame:
-    """Return the facts of `sources` in the raw layout, without those that landed late (see `plan.late.facts_in_time`)."""
-    if sources.is_raw:
-        return _in_time(session, sources, drops_empty=drops_empty)
-    if sources.late_by is None:
-        return _files(session, sources, sources.files)
-    in_time, others = _in_time(session, sources, drops_empty=drops_empty), sources.base + sources.overlay + sources.runs
+def _facts_of(session: SparkSession, sources: Sources, source: Source, *, drops_empty: bool) -> DataFrame:
+    if Part.TAIL not in source.value or (sources.late_by is None and not sources.is_raw):
+        return _files(session, sources, sources.paths(source))
+    others = sources.parts.without(Part.TAIL).of(source).paths
+    in_time = _in_time(session, sources, drops_empty=drops_empty)
     return _files(session, sources, others).unionAll(in_time) if others else in_time
 
 
@@ -87,7 +61,7 @@ def _landed(session: SparkSession, sources: Sources) -> DataFrame:
     if sources.is_raw:
         stored = session.read.format("delta").option("versionAsOf", sources.raw_version).load(sources.raw.location)
         return in_layout(stored, sources.raw.relation)
-    return _files(session, sources, sources.tail)
+    return _files(session, sources, sources.paths(Source.TAIL))
 
 
 def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> DataFrame:
@@ -105,42 +79,24 @@ def _files(session: SparkSession, sources: Sources, files: tuple[str, ...]) -> D
 
 
 def _in_time(session: SparkSession, sources: Sources, *, drops_empty: bool) -> DataFrame:
-    landed, plan = _landed(session, sources), in_time(sources, drops_empty=drops_empty)
+    plan = in_time(sources, drops_empty=drops_empty)
     if plan is None:
-        return landed
-    return Compiler({Source.ALL: lambda: landed, **remembered_of_sources(session, sources)}).dataframe(prune(plan))
+        return _landed(session, sources)
+    return Compiler(parts_of_sources(session, sources)).dataframe(prune(plan))
 
 
 def write_state(session: SparkSession, write: StateWrite) -> None:
-    """See `Engine.write_state`.
-
-    Delta skips a write whose transaction number is not above the recorded one, without a word; so what is recorded
-    is looked at afterwards.
-    """
+    """See `Engine.write_state`."""
     root = plan_of(write)
-    sources = write.sources
-    parts = parts_of_sources(session, sources, drops_empty=True)
-    compiler = Compiler({**parts, **remembered_of_sources(session, sources)})
-    name, number = write.transaction
-    if (recorded(DeltaTable(write.target), name) or -1) >= number:
-        raise ConflictError(f"{write.target}: another run committed first")
-    try:
-        with _without_dictionaries(session):
-            _commit(_facts(compiler, root, write), write)
-    except PySparkException as error:
-        if "Concurrent" in str(error) or "DELTA_CONCURRENT" in str(error):
-            raise ConflictError(f"{write.target}: another run committed first") from error
-        raise EngineError(f"Spark: {str(error).splitlines()[0]}") from error
-    written = DeltaTable(write.target)
-    if recorded(written, name) != number:
-        raise ConflictError(f"{write.target}: another run committed first")
-    note_missing(written)
+    compiler = Compiler(parts_of_sources(session, write.sources, drops_empty=True))
+    with committing(write), setting(session, _DICTIONARIES, "false"):
+        _commit(_facts(compiler, root, write), write)
 
 
 def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
     """What to write. Rows that stay as they are need not move, while few files hold the rows of one bucket."""
     kept, others = kept_and_moved(root)
-    if not (write.is_base and kept and others and _stays_in_place(write)):
+    if not (write.into is Part.BASE and kept and others and _stays_in_place(write)):
         return _laid_out(compiler.dataframe(root), write)
     moved = _laid_out(compiler.dataframe(replace(root, parts=others)), write)
     in_place = (_typed(compiler.dataframe(part), write.sources.raw.relation) for part in kept)
@@ -149,17 +105,17 @@ def _facts(compiler: Compiler, root: UnionAll, write: StateWrite) -> DataFrame:
 
 def _stays_in_place(write: StateWrite) -> bool:
     """Whether the base is split as the new one will be, and not yet into too many files for that."""
-    if write.sources.split is None or not write.digits:
+    if write.sources.split() is None or not write.digits:
         return False
-    parts = Counter(Path(file).parent.name for file in write.sources.base)
+    parts = Counter(Path(file).parent.name for file in write.sources.paths(Source.BASE))
     fewer = max(write.digits - FEWER_DIGITS, 0)
-    is_alike = all(_digits(name) == (write.digits if f"={PLAIN}" in name else fewer) for name in parts)
+    is_alike = all(_digits(name) == (write.digits if name.startswith(_PLAIN) else fewer) for name in parts)
     return is_alike and max(parts.values()) < MOST_FILES
 
 
 def _digits(folder: str) -> int:
     """How many digits follow the letter in a folder `_part=…`."""
-    return len(folder) - len(f"{PART}={PLAIN}")
+    return len(folder) - len(_PLAIN)
 
 
 def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
@@ -174,19 +130,6 @@ def _laid_out(facts: DataFrame, write: StateWrite) -> DataFrame:
 def _typed(facts: DataFrame, relation: Relation) -> DataFrame:
     typed = [F.col(f"`{f.name}`").cast(from_arrow_type(f.type)).alias(f.name) for f in relation.arrow_schema()]
     return facts.select(*typed, F.col(PART))
-
-
-@contextmanager
-def _without_dictionaries(session: SparkSession) -> Iterator[None]:
-    before = session.conf.get(_DICTIONARIES, None)
-    session.conf.set(_DICTIONARIES, "false")
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(_DICTIONARIES)
-        else:
-            session.conf.set(_DICTIONARIES, before)
 
 
 def _commit(facts: DataFrame, write: StateWrite) -> None:

@@ -145,11 +145,11 @@ def lookup(reader: Reader, source: Source) -> dict[str, Any]:
     everything, some = sources_of(source.raw, reader.state), sources_of(source.raw, reader.state, where=where)
     assert everything is not None
     assert some is not None
-    sizes = [sum(Path(file).stat().st_size for file in sources.files) for sources in (some, everything)]
+    sizes = [sum(Path(file).stat().st_size for file in sources.paths()) for sources in (some, everything)]
     read = Read(source.raw, as_of=NOW, is_ordered=False, where=where, sources=some)
     seconds, rows = timed(lambda: reader.engine.read(read), runs=RUNS)
     assert rows.equals(reader.engine.read(Read(source.raw, as_of=NOW, is_ordered=False, where=where))), "lookup differs"
-    return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.files), "touched": len(some.files)}
+    return {"seconds": seconds, "share": sizes[0] / sizes[1], "files": len(everything.paths()), "touched": len(some.paths())}
 
 
 def measure(engine: Engine, source: Source, folder: Path, *, count: int, beside: Smaller) -> dict[str, Any]:

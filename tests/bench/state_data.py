@@ -18,11 +18,11 @@ from generate import MACRO, NOW, SCHEMA, cells_sql
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Engine, Read
 from cdc_views.engines.duckdb.state import snapshot_of_sources
-from cdc_views.engines.duckdb.tables import asked, from_clause, tables_of
+from cdc_views.engines.duckdb.tables import from_clause, tables_of
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.landing.delta import raw_log_settings
 from cdc_views.plan.build import build
-from cdc_views.plan.nodes import Source as PlanSource
+from cdc_views.plan.parts import Source as PlanSource
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import query_sql
 from cdc_views.state import sources_of
@@ -104,7 +104,7 @@ class Reader:
         snapshot = snapshot_of(read.raw) if read.sources is None else snapshot_of_sources(read.sources)
         table = from_clause(snapshot, read.raw)
         tables = tables_of(read.sources, table) if read.sources is not None else None
-        ask = replace(asked(read), is_exact=False)
+        ask = replace(ask_of(read, leaves_out_covered=True), is_exact=False)
         return query_sql(ask, dialect_name="duckdb", strategy="aggregate", table=table, tables=tables, is_pretty=False)
 
     def plain(self, location: str) -> tuple[Any, ...]:
@@ -119,8 +119,8 @@ class Reader:
         found = sources_of(self.raw, self.state)
         assert found is not None
         if self.engine.name == "spark":
-            return self._hashed(self.engine.session.read.parquet(*found.files))  # type: ignore[attr-defined]
-        files = ", ".join(f"'{path}'" for path in found.files)
+            return self._hashed(self.engine.session.read.parquet(*found.paths()))  # type: ignore[attr-defined]
+        files = ", ".join(f"'{path}'" for path in found.paths())
         return self._rows(f"read_parquet([{files}], union_by_name = true)")
 
     def keep(self, location: str) -> None:

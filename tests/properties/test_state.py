@@ -23,6 +23,7 @@ from strategies.tiers import often
 from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
+from cdc_views.plan.parts import Part, Source
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Elements, Fact, FactKind
@@ -89,7 +90,7 @@ class Growing:
         sources = self.sources()
         found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
         expected = latest_rows(self.subject.schema, self.landed, now=now)
-        parts = (sources.base, sources.overlay, sources.runs, sources.tail)
+        parts = [sources.parts.of(part).paths for part in (Source.BASE, Source.OVERLAY, [Part.RUN], Source.TAIL)]
         counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
         theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
         assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
@@ -243,7 +244,7 @@ def look_up(engine: DuckDbEngine, growing: Growing, where: str) -> None:
     assert whole is not None
     assert some is not None
     if "IN" not in where:
-        assert len(some.files) < len(whole.files) / 3
+        assert len(some.paths()) < len(whole.paths()) / 3
     found, expected = (
         [canonical_row(row) for row in read_rows(engine, growing.raw, as_of=NOW, where=where, sources=given)]
         for given in (some, None)

@@ -14,7 +14,8 @@ from strategies.overlays import ROWS, Kept, row
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine, view_statement
 from cdc_views.operations.erasing.rewriting import rewrite
-from cdc_views.plan.compact import COVERED, COVERS, PART
+from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import COVERS, Part, Source
 from cdc_views.quality.counting import counts
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact, FactKind
@@ -90,14 +91,14 @@ def test_other_files_of_the_base_are_looked_up_by_key(kept: Kept) -> None:
 
     assert rewrite(DeltaTable(kept.state), one_less, mark=ERASURE)
     sources = kept.sources()
-    assert (sources.covered, len(sources.overlay) > 0) == ("", True)
+    assert (sources.covered, sources.parts.has(Source.OVERLAY)) == ("", True)
     kept.facts = [fact for fact in kept.facts if (fact.partition, fact.clustering) != ((2,), (2,))]
     assert kept.is_right()
 
 
 def test_a_base_has_no_rows_that_are_covered(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     def files() -> int:
-        return sum(f"{PART}={COVERED}" in uri for uri in DeltaTable(kept.state).file_uris())
+        return sum(f"{PART}={Part.COVERED.value}" in uri for uri in DeltaTable(kept.state).file_uris())
 
     assert files() == 1
     monkeypatch.setattr(run, "REBASE_SHARE", 0)

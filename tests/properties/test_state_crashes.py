@@ -19,6 +19,7 @@ from strategies.reading import SEED
 
 from cdc_views import Project
 from cdc_views.api import Table
+from cdc_views.plan.parts import Source
 from cdc_views.state import sources_of
 
 KILLS = int(os.environ.get("CDC_VIEWS_KILLS", "3"))
@@ -111,7 +112,7 @@ def test_a_killed_run_loses_nothing(tmp_path: Path, cassandra_cases: Path, engin
     assert len(live.texts(raw_only=False)) == live.rows
     sources = sources_of(live.table.raw, live.table.state_location)
     assert sources is not None
-    assert not sources.tail
+    assert not sources.parts.has(Source.TAIL)
 
 
 @pytest.mark.slow

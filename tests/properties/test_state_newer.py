@@ -20,11 +20,12 @@ from test_state import EARLIER, LATER, Growing, merge_next, small_tables
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.model.types import EMPTY, ListOf
+from cdc_views.plan.parts import LATEST, Part, Parts, Source, Statistics
 from cdc_views.rules.cells import Liveness
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
-from cdc_views.state.file_statistics import reach_of
+from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.newest_write_bound import record_settled, settled_of
 from cdc_views.state.state_table import create_state
 from cdc_views.state.tail import active_files
@@ -102,7 +103,7 @@ def grow(growing: Following, engine: Engine, monkeypatch: pytest.MonkeyPatch, lo
         merge_next(monkeypatch, what, at_once=number % 4 > 1)
         growing.land_batch(number)
         if Path(growing.state).exists():
-            newer += growing.sources().is_fresh_newer
+            newer += growing.sources().parts.is_fresh_newer
             growing.check(engine, how="newer tail")
             look()
         materialize(engine, growing.raw, growing.state)
@@ -181,7 +182,7 @@ def test_a_tail_that_is_not_newer_is_reduced_with_the_state(duckdb_engine: DuckD
     oldest = min(int(part.written) for fact in growing.batches[1] for part in parts_of(fact))
     growing.batches[1] = [later(fact, by=newest - oldest + by) for fact in growing.batches[1]]
     growing.land_batch(1)
-    assert growing.sources().is_fresh_newer == bool(by), "only a tail without a tie is newer"
+    assert growing.sources().parts.is_fresh_newer == bool(by), "only a tail without a tie is newer"
     growing.check(duckdb_engine)
 
 
@@ -189,7 +190,7 @@ def test_a_tail_that_is_not_newer_is_reduced_with_the_state(duckdb_engine: DuckD
 def test_footers_tell_the_first_and_last_write_time(tmp_path: Path, subject: Subject) -> None:
     facts = histories(subject, cases=20, seed=SEED).facts
     raw = land(tmp_path, subject.relation, facts)
-    found = reach_of(active_files(DeltaTable(raw.location)).values(), subject.relation)
+    found = statistics_of(active_files(DeltaTable(raw.location)).values(), subject.relation)
     times = [int(part.written) for fact in facts for part in parts_of(fact)]
     assert (found.oldest, found.newest) == (min(times), max(times))
 
@@ -205,7 +206,7 @@ def test_a_key_called_written_is_no_write_time(tmp_path: Path) -> None:
     relation = Relation(named)
     facts = [Fact(FactKind.ROW, (1, 7), (2,), liveness=Liveness(5)), Fact(FactKind.ROW, (1, 900), (2,), liveness=Liveness(6))]
     raw = land(tmp_path, relation, facts)
-    found = reach_of(active_files(DeltaTable(raw.location)).values(), relation)
+    found = statistics_of(active_files(DeltaTable(raw.location)).values(), relation)
     assert (found.oldest, found.newest) == (5, 6)
 
 
@@ -231,9 +232,11 @@ def test_a_tail_that_is_taken_for_newer_shows_other_rows(duckdb_engine: DuckDbEn
     growing.land_batch(0)
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(1)
-    assert not growing.sources().is_fresh_newer
+    assert not growing.sources().parts.is_fresh_newer
     growing.check(duckdb_engine)
-    mistaken = growing.rows(duckdb_engine, sources=replace(growing.sources(), is_fresh_newer=True))
+    sources = growing.sources()
+    tail = replace(sources.parts.of(Source.TAIL), statistics=Statistics(oldest=LATEST))
+    mistaken = growing.rows(duckdb_engine, sources=replace(sources, parts=Parts({**sources.parts.files, Part.TAIL: tail})))
     expected = latest_rows(CELLS.schema, growing.landed, now=NOW)
     assert [*map(canonical_row, mistaken)] != [*map(canonical_row, expected)]
 
@@ -249,7 +252,7 @@ def test_what_a_merge_took_in_counts_as_what_a_tail_is_newer_than(
         growing.land_batch(number)
         materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(2)
-    assert not growing.sources().is_fresh_newer, "the batch that was merged is younger"
+    assert not growing.sources().parts.is_fresh_newer, "the batch that was merged is younger"
     growing.check(duckdb_engine)
 
 
@@ -264,12 +267,12 @@ def test_a_state_of_an_older_version_is_read_as_before(
         growing.land_batch(0)
         materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(1)
-    assert not growing.sources().is_fresh_newer
+    assert not growing.sources().parts.is_fresh_newer
     growing.check(duckdb_engine)
     merge_next(monkeypatch, "overlay", at_once=True)
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land_batch(2)
-    assert growing.sources().is_fresh_newer
+    assert growing.sources().parts.is_fresh_newer
     growing.check(duckdb_engine)
 
 

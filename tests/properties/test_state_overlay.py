@@ -13,6 +13,7 @@ from strategies.reading import read_rows
 
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.plan.parts import Part, Source
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact, FactKind
 from cdc_views.state import run
@@ -36,9 +37,9 @@ def kept(duckdb_engine: DuckDbEngine, tmp_path: Path, monkeypatch: pytest.Monkey
 def test_rows_of_the_overlay_stand_in_for_those_of_the_base(kept: Kept) -> None:
     assert kept.land([row(0, 0, at=20, v=7), row(9, 9, at=20)]).merged == "overlay"
     sources = kept.sources()
-    assert (len(sources.runs), sum(map(_rows, sources.overlay))) == (0, 2)
+    assert (len(sources.parts.of([Part.RUN]).paths), sum(map(_rows, sources.paths(Source.OVERLAY)))) == (0, 2)
     assert kept.land([row(0, 4, at=5), row(1, 1, at=30, v=8)]).merged == "overlay"
-    assert sum(map(_rows, kept.sources().overlay)) == 4, "the overlay that was, and the rows that came"
+    assert sum(map(_rows, kept.sources().paths(Source.OVERLAY))) == 4, "the overlay that was, and the rows that came"
     assert kept.is_right()
 
 
@@ -54,9 +55,9 @@ def test_what_is_much_takes_one_commit(kept: Kept) -> None:
 
 def test_a_read_reduces_nothing_once_it_is_in_the_overlay(kept: Kept) -> None:
     kept.land([row(0, 0, at=20, v=7)])
-    split = kept.sources().split
+    split = kept.sources().split()
     assert split is not None
-    assert (split.has_overlay, split.has_fresh) == (True, False)
+    assert (split.has(Source.OVERLAY), split.has(Source.FRESH)) == (True, False)
 
 
 def test_a_row_of_which_nothing_is_left_hides_the_base_s(kept: Kept) -> None:
@@ -83,7 +84,7 @@ def test_a_base_takes_the_overlay_in(kept: Kept, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(run, "REBASE_SHARE", 0)
     assert kept.land([row(2, 2, at=20, v=9)]).merged == "base"
     sources = kept.sources()
-    assert (sources.overlay, sources.runs) == ((), ())
+    assert not sources.parts.of([*Source.OVERLAY.value, Part.RUN])
     assert kept.is_right()
 
 
@@ -97,9 +98,9 @@ def test_what_is_about_no_row_alone_is_sought_in_no_file_of_plain_rows(kept: Kep
     write_deltalake(kept.raw.location, kept.raw.relation.rows(facts, landed_at=0), mode="append")
     kept.facts += facts
     sources = kept.sources()
-    plain = sources.plain + sources.overlay_plain
-    assert (len(sources.plain), len(sources.overlay_plain)) != (0, 0)
+    plain = sources.paths(Source.PLAIN) + sources.paths(Source.OVERLAY_PLAIN)
+    assert plain
     steps = kept.engine.sql(Read(kept.raw, as_of=NOW, sources=sources)).split('), "')
     (partitions,) = (step for step in steps if step.startswith("partition_facts"))
-    assert [file for file in sources.files if file in partitions] == [file for file in sources.files if file not in plain]
+    assert [file for file in sources.paths() if file in partitions] == [file for file in sources.paths() if file not in plain]
     assert kept.is_right()

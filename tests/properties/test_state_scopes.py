@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from strategies.reading import CASES, SEED, canonical_row, read_rows
 from strategies.schemas import DECIMAL, INT, Subject, table
 from test_state import UNSHARED, Growing, merge_next, small_tables
 
-from cdc_views.engines.base import Engine, Read
+from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine
+from cdc_views.plan.parts import NO_FILES, Part, Parts, Source
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import materialize
@@ -49,7 +51,9 @@ def read_by_turns(growing: ByScope, engine: Engine, monkeypatch: pytest.MonkeyPa
         growing.land(count)
         if Path(growing.state).exists():
             growing.check(engine, how="state and tail")
-            known.append((growing.sources().has_scopes, growing.sources().has_old_scopes))
+            parts = growing.sources().parts
+            fresh, settled = (parts.of(source).statistics.has_scopes for source in (Source.FRESH, Source.SETTLED))
+            known.append((fresh, settled))
         materialize(engine, growing.raw, growing.state)
     growing.check(engine, how="at rest")
     return known
@@ -74,6 +78,15 @@ def test_static_columns_show_where_nothing_was_said_about_them(
     assert known[0] == (False, False)
 
 
+def believed(sources: Sources, has_scopes: Mapping[Part, bool]) -> Sources:
+    """The sources with other statistics."""
+    files = dict(sources.parts.files)
+    for part, has in has_scopes.items():
+        known = files.get(part, NO_FILES)
+        files[part] = replace(known, statistics=replace(known.statistics, has_scopes=has))
+    return replace(sources, parts=Parts(files))
+
+
 def test_a_state_whose_scopes_are_overlooked_shows_other_rows(duckdb_engine: DuckDbEngine, tmp_path: Path) -> None:
     growing = ByScope(tmp_path, UNSHARED, cases=CASES // 8, seed=SEED)
     growing._waiting.reverse()
@@ -81,7 +94,7 @@ def test_a_state_whose_scopes_are_overlooked_shows_other_rows(duckdb_engine: Duc
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land(growing.rows // 2)
     growing.check(duckdb_engine)
-    sources = replace(growing.sources(), has_scopes=False, has_old_scopes=False)
+    sources = believed(growing.sources(), dict.fromkeys(Source.ALL.value, False))
     found = read_rows(duckdb_engine, growing.raw, as_of=NOW, sources=sources)
     expected = latest_rows(UNSHARED.schema, growing.landed, now=NOW)
     assert [*map(canonical_row, found)] != [*map(canonical_row, expected)]
@@ -93,7 +106,7 @@ def test_the_text_does_not_look_for_what_is_not_there(tmp_path: Path, duckdb_eng
     materialize(duckdb_engine, growing.raw, growing.state)
     growing.land(5)
     sources = growing.sources()
-    asked = [Read(growing.raw, as_of=NOW, sources=replace(sources, has_old_scopes=old)) for old in (False, True)]
+    asked = [Read(growing.raw, as_of=NOW, sources=believed(sources, {Part.BASE: old})) for old in (False, True)]
     assert ["'range'" in duckdb_engine.sql(read) for read in asked] == [False, True]
 
 

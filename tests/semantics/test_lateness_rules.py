@@ -20,7 +20,7 @@ from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.errors import EngineError
 from cdc_views.operations.lateness import late_parts, lateness_seconds, latest_expiry
-from cdc_views.plan.compact import LATE, PURGED
+from cdc_views.plan.parts import STORED, Part, Source
 from cdc_views.rules.cells import Deletion
 from cdc_views.rules.facts import Fact
 from cdc_views.state import Forgetting, run, sources_of
@@ -62,7 +62,7 @@ def no_resurrection(aging: Aging, engine: Engine) -> None:
     insert, delete = WRITE.insert(1, 1, at=10, v=7), at_server(WRITE.delete(1, 1, at=11), OLD)
     aging.land(delete, WRITE.insert(1, 2, at=20, v=8))
     aging.materialize(engine)
-    assert sum(file.rows for file in aging.state.files) == 2, "one row, and what the partition has purged"
+    assert aging.state.rows(STORED) == 2, "one row, and what the partition has purged"
     aging.land(insert)
     assert shown(aging, engine) == [(2, 8)], "before the next run"
     done = aging.materialize(engine)
@@ -95,7 +95,7 @@ def test_every_kind_of_deletion_leaves_and_is_remembered(aging: Aging, duckdb_en
     }[scope]
     aging.land(gone)
     aging.materialize(duckdb_engine)
-    assert [file.part[0] for file in aging.state.files] == [PURGED]
+    assert [part for part in STORED if aging.state.of([part])] == [Part.PURGED]
     assert list(aging.purged().values()) == [11]
     aging.land(WRITE.insert(1, 1, at=11, v=7), WRITE.insert(1, 1, at=12, w="new"))
     assert aging.materialize(duckdb_engine).late == 1
@@ -155,7 +155,7 @@ def test_old_client_timestamps_alone_make_nothing_late(aging: Aging, duckdb_engi
     aging.land(WRITE.insert(1, 3, at=written, v=8))
     assert aging.materialize(duckdb_engine).late == 0
     assert shown(aging, duckdb_engine) == [(1, 1), (2, 7), (3, 8), (1, 1)]
-    assert not aging.state.of(PURGED), "a deletion is as old as the server's clock says, not the client's"
+    assert not aging.state.of(Source.PURGED), "a deletion is as old as the server's clock says, not the client's"
 
 
 def test_only_its_own_partition_is_judged_by_what_a_partition_purged(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
@@ -169,7 +169,7 @@ def test_only_its_own_partition_is_judged_by_what_a_partition_purged(aging: Agin
 def test_a_deletion_without_a_servers_time_stays(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
     aging.land(at_server(WRITE.delete(1, 1, at=11), 0))
     aging.materialize(duckdb_engine)
-    assert not aging.state.of(PURGED)
+    assert not aging.state.of(Source.PURGED)
     aging.land(WRITE.insert(1, 1, at=10, v=7))
     assert (aging.materialize(duckdb_engine).late, shown(aging, duckdb_engine)) == (0, [])
 
@@ -179,7 +179,7 @@ def test_nothing_is_purged_by_default(aging: Aging, duckdb_engine: DuckDbEngine)
     aging.materialize(duckdb_engine, KEEPS)
     aging.land(WRITE.insert(1, 1, at=10, v=7))
     assert (aging.materialize(duckdb_engine, KEEPS).late, shown(aging, duckdb_engine)) == (0, [])
-    assert not aging.state.of(PURGED)
+    assert not aging.state.of(Source.PURGED)
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_a_run_that_fails_before_its_commit_is_done_again(
         raise EngineError("killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("cdc_views.engines.duckdb.state.write_deltalake", killed)
+        patch.setattr("cdc_views.engines.duckdb.state.commit", killed)
         with pytest.raises(EngineError, match="killed"):
             aging.materialize(duckdb_engine)
     assert DeltaTable(aging.location).version() == version
@@ -296,7 +296,7 @@ def test_when_events_came_back_into_raw_what_was_late_stays_out(aging: Aging, du
 def test_a_horizon_before_the_epoch_purges_nothing(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
     aging.land(at_server(WRITE.delete(1, 1, at=11), 1), WRITE.insert(1, 2, at=12, v=1, expiry=(1, 1)))
     aging.materialize(duckdb_engine, Forgetting(0))
-    assert not aging.state.of(PURGED)
+    assert not aging.state.of(Source.PURGED)
 
 
 def test_an_earlier_clock_is_told_what_was_purged(aging: Aging, duckdb_engine: DuckDbEngine) -> None:
@@ -304,7 +304,7 @@ def test_an_earlier_clock_is_told_what_was_purged(aging: Aging, duckdb_engine: D
     aging.materialize(duckdb_engine)
     sources = sources_of(aging.raw, aging.location)
     assert sources is not None
-    assert latest_expiry(sources.purged) == OLD
+    assert latest_expiry(sources.paths(Source.PURGED)) == OLD
     assert len(read_rows(duckdb_engine, aging.raw, as_of=OLD - 1)) == 1, "raw still shows it"
 
 
@@ -314,7 +314,7 @@ def test_a_state_without_a_horizon_reads_and_writes_as_before(aging: Aging, duck
     aging.land(WRITE.insert(1, 2, at=2, v=1))
     sources = sources_of(aging.raw, aging.location)
     assert sources is not None
-    assert (sources.late_by, sources.purged, aging.state.of(LATE)) == (None, (), ())
+    assert (sources.late_by, sources.paths(Source.PURGED), aging.state.of(Source.LATE).paths) == (None, (), ())
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("2h", 7200), ("10d", 864_000)])

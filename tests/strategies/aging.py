@@ -12,7 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.operations.lateness import purged_through
-from cdc_views.plan.compact import COVERS, LATE, PART
+from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import COVERS, Source
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import Forgetting, Materialization, materialize, sources_of
@@ -74,7 +75,9 @@ class Aging:
 
     def quarantined(self) -> Counter[str]:
         """Return the late facts of the state, as texts."""
-        return Counter(text for file in self.state.of(LATE) for text in _texts(pq.ParquetFile(file.path).read().to_pylist()))
+        return Counter(
+            text for path in self.state.of(Source.LATE).paths for text in _texts(pq.ParquetFile(path).read().to_pylist())
+        )
 
     def late(self) -> Counter[str]:
         """Return those of the model."""

@@ -37,10 +37,10 @@ RAW, WAREHOUSE, STATE, RECORD = "raw", "warehouse", "warehouse/state", "warehous
 FOLDERS = (RAW, WAREHOUSE, STATE, RECORD)
 COMMITS = (
     "cdc_views.landing.pipeline.append",
-    "cdc_views.engines.duckdb.state.write_deltalake",
-    "cdc_views.state.state_table.append",
-    "cdc_views.state.newest_write_bound.append",
-    "cdc_views.state.watermark.append",
+    "cdc_views.engines.duckdb.state.commit",
+    "cdc_views.state.state_table.record",
+    "cdc_views.state.newest_write_bound.record",
+    "cdc_views.state.watermark.record",
     "cdc_views.storage.generations.Generations.switch",
     "cdc_views.operations.known_raw.write_whole",
 )

@@ -14,6 +14,7 @@ from cdc_views.engines.duckdb.types import quoted
 from cdc_views.plan.build import Ask, build, output_names
 from cdc_views.plan.expr import col
 from cdc_views.plan.nodes import Select
+from cdc_views.plan.parts import FileSet, Part, Parts
 from cdc_views.plan.serving import serving_names
 from cdc_views.state.serving.table import ServingTable, open_serving
 from cdc_views.storage.relation import RawTable
@@ -33,7 +34,7 @@ def viewed(engine: DuckDbEngine, raw: RawTable, *, now: int, version: int | None
     ask = Ask(raw.relation, as_of=now)
     names, outputs = serving_names(raw.relation.schema), output_names(ask)
     plan = Select("shown", "visible row", build(ask), tuple((names[name], col(output)) for name, output in outputs))
-    rows = (by or engine).rows(plan, Sources(raw, table.version(), tail=tuple(table.file_uris())))
+    rows = (by or engine).rows(plan, Sources(raw, table.version(), Parts({Part.TAIL: FileSet(tuple(table.file_uris()))})))
     casts = {names[name]: kind.sql(dialect="duckdb") for name, kind in casts_of(raw.relation).items()}
     shown = [f"CAST({quoted(n)} AS {casts[n]})" if n in casts else quoted(n) for n in rows.column_names]
     return _texts(engine, rows, shown)

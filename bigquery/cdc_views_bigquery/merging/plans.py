@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from sqlglot import exp
 
 from cdc_views.plan import names
-from cdc_views.plan.build import Ask, build, output_names
+from cdc_views.plan.build import Ask, Tells, build, output_names
 from cdc_views.plan.compact import compact, part_of
 from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.expr import Call, Op
 from cdc_views.plan.late import KnownBy, facts_in_time, late_facts
-from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.nodes import Node
+from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT
@@ -81,7 +82,7 @@ def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purg
     `is_base`: they are all there are, so that deletions are applied.
     """
     part = part_of(relation, prefix="", digits=0)
-    plan = compact(relation, part=part, is_base=is_base, purge=purge)
+    plan = compact(relation, part=part, into=Part.BASE if is_base else Part.RUN, purge=purge)
     tables = {Source.ALL: facts, Source.PURGED: facts}
     return _rendered(plan, relation, merging, tables, clock=HORIZON)
 
@@ -110,7 +111,7 @@ def late_query(relation: Relation, merging: Merging, *, tail: str, purged: str) 
 
 def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     """Return the query of a serving table's rows over the facts of whole partitions, at the script's clock."""
-    ask = Ask(relation, tells_expiry=True, tells_identity=True)
+    ask = Ask(relation, tells=Tells.EXPIRY | Tells.IDENTITY)
     dialect = BigQueryState(relation.schema, clock=CLOCK)
     dialect.holds_any_field = False
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))

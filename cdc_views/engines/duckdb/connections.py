@@ -9,6 +9,7 @@ import duckdb
 from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.types import literal
 from cdc_views.errors import EngineError
+from cdc_views.plan.parts import Part
 
 IN_MEMORY = ":memory:"
 _COMMON = (
@@ -53,7 +54,4 @@ def _connect(database: str, settings: Iterable[str]) -> duckdb.DuckDBPyConnectio
 
 def files_of(sources: Sources | None) -> tuple[str, ...]:
     """Return all files that a read of `sources` may name."""
-    if sources is None:
-        return ()
-    covered = (sources.covered,) if sources.covered else ()
-    return (*sources.files, *sources.purged, *sources.late, *covered)
+    return sources.parts.of(Part).paths if sources is not None else ()

@@ -1,8 +1,8 @@
-"""Which rows of a state's base its overlay stands in for: a bit for each row of each file, written with the overlay.
+"""Which rows of a state's base its overlay replaces: a bit for each row of each file, written with the overlay.
 
 Looking up the overlay's keys for every row of the base costs a full read a quarter of a plain scan, a bit at the row's place
-next to nothing. Files do not change, so a place names a row for as long as the base has just these files; what else
-reads, or has other files, looks up the keys.
+next to nothing. Files do not change, so a place names a row for as long as the base has just these files. Other engines, and
+reads of other files, look up the keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.duckdb.types import literal, quoted
 from cdc_views.engines.state_plan import covered_part, name_in_state
 from cdc_views.plan import names
-from cdc_views.plan.compact import COVERS, PART
+from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import COVERS, Source
 from cdc_views.plan.reduction import Reduction
 from cdc_views.rules.facts import FactKind
 
@@ -27,7 +28,7 @@ _KEYS = "overlay_keys"
 
 
 def with_covered(connection: duckdb.DuckDBPyConnection, write: StateWrite, rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """Return the facts of an overlay, and after them which rows of the base those stand in for."""
+    """Return the facts of an overlay, and after them which rows of the base those replace."""
     schema = rows.schema.append(pa.field(COVERS, _TYPE))
     return pa.RecordBatchReader.from_batches(schema, _and_covered(connection.cursor(), write, rows, schema))
 
@@ -41,7 +42,7 @@ def _and_covered(
         found.append(pa.Table.from_batches([batch]).select([names.KIND, *keys]))
         nothing = pa.nulls(batch.num_rows, _TYPE)
         yield pa.RecordBatch.from_arrays([*batch.columns, nothing], schema=schema)
-    base = sorted(write.sources.base, key=name_in_state)
+    base = sorted(write.sources.paths(Source.BASE), key=name_in_state)
     connection.register(_KEYS, pa.concat_tables(found))
     covers = [{"file": name_in_state(base[number]), "rows": bits} for number, bits in _places(connection, base, keys)]
     count = len(covers)
@@ -70,7 +71,7 @@ def _places(connection: duckdb.DuckDBPyConnection, base: list[str], keys: tuple[
 
 def uncovered(sources: Sources, files: tuple[str, ...]) -> str:
     """Return what reads some files of the base, those of plain rows or the others, without the rows that are covered."""
-    base = sorted(sources.base, key=name_in_state)
+    base = sorted(sources.paths(Source.BASE), key=name_in_state)
     some = sorted(files, key=name_in_state)
     first = base.index(some[0])
     assert base[first : first + len(some)] == some, "files of plain rows and others are apart"

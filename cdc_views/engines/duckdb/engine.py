@@ -10,15 +10,17 @@ from types import TracebackType
 import duckdb
 import pyarrow as pa
 
+from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.duckdb.connections import connect, connect_locked, files_of
 from cdc_views.engines.duckdb.serving import write_serving
 from cdc_views.engines.duckdb.state import snapshot_of_sources, write_state
-from cdc_views.engines.duckdb.tables import REGISTERED, asked, from_clause, tables_of
+from cdc_views.engines.duckdb.tables import REGISTERED, from_clause, tables_of
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.errors import EngineError
-from cdc_views.plan.nodes import Node, Source
+from cdc_views.plan.nodes import Node
+from cdc_views.plan.parts import Source
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.sql.dialects import dialect
@@ -167,7 +169,7 @@ def _view_statement(view: ViewDefinition, snapshot: Snapshot) -> str:
         table=tables[Source.ALL],
         note=f"raw table {view.raw.location} at Delta version {snapshot.version}; run `cdc-views apply` after landing",
         tables=tables,
-        split=None if sources is None else sources.split_for(leaves_out_covered=True),
+        split=None if sources is None else sources.split(leaves_out_covered=True),
     )
 
 
@@ -177,9 +179,8 @@ def _pinned(asked: Read | ViewDefinition) -> Snapshot:
 
 def _sql_over(snapshot: Snapshot, read: Read, *, is_pretty: bool = True) -> str:
     tables, strategy = _tables(read, snapshot), read.strategy.value
-    return query_sql(
-        asked(read), dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty
-    )
+    ask = ask_of(read, leaves_out_covered=True)
+    return query_sql(ask, dialect_name="duckdb", strategy=strategy, table=tables[Source.ALL], tables=tables, is_pretty=is_pretty)
 
 
 def _tables(asked: Read | ViewDefinition, snapshot: Snapshot) -> dict[Source, str]:

@@ -7,17 +7,15 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, Transaction
 
 from cdc_views.engines.duckdb.types import quoted, type_text
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.errors import EngineError
-from cdc_views.landing.checkpoints import hooks, sum_up
-from cdc_views.landing.delta import delta_errors
-from cdc_views.landing.digests import note_commit
+from cdc_views.landing.delta import commit, open_delta
 from cdc_views.plan import names
 from cdc_views.plan.expiry import LIFT, SHIFT
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.duckdb import DuckDb
 from cdc_views.sql.render import Renderer
@@ -54,10 +52,5 @@ def _column(field: pa.Field) -> str:
 def _commit(write: ServingWrite, rows: pa.RecordBatchReader) -> None:
     name, number = write.transaction
     properties = CommitProperties(custom_metadata={NOTE: write.note}, app_transactions=[Transaction(name, number)])
-    with delta_errors(write.target):
-        target = DeltaTable(write.target, version=write.version)
-        what: dict[str, Any] = {"schema_mode": "overwrite"} if write.replaced is None else {"predicate": write.replaced}
-        after = hooks(target.table_uri)
-        write_deltalake(target, rows, mode="overwrite", commit_properties=properties, post_commithook_properties=after, **what)
-        sum_up(target)
-        note_commit(target)
+    what: dict[str, Any] = {"schema_mode": "overwrite"} if write.replaced is None else {"predicate": write.replaced}
+    commit(open_delta(write.target, version=write.version), rows, properties, mode="overwrite", **what)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import WriterProperties
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.duckdb.covered import with_covered
@@ -17,11 +17,9 @@ from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import Snapshot, snapshot_of
 from cdc_views.engines.state_plan import order_of, plan_of, replaced_by
 from cdc_views.errors import EngineError
-from cdc_views.landing.checkpoints import hooks, sum_up
-from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, delta_errors, recording
-from cdc_views.landing.digests import note_commit
+from cdc_views.landing.delta import BOUND_BYTES, DICTIONARY_BYTES, commit, open_delta, recording
 from cdc_views.plan.compact import PART
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.parts import Part, Source
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 
@@ -38,9 +36,10 @@ def snapshot_of_sources(sources: Sources) -> Snapshot:
     """Return the files of `sources` as one snapshot."""
     if sources.is_raw:
         return snapshot_of(sources.raw, version=sources.raw_version)
-    if not sources.files:
+    files = sources.paths()
+    if not files:
         return Snapshot(sources.raw_version, arrow=sources.raw.relation.arrow_schema().empty_table())
-    return snapshot_of_files(sources, sources.files)
+    return snapshot_of_files(sources, files)
 
 
 def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas | None = None) -> Snapshot:
@@ -48,30 +47,19 @@ def snapshot_of_files(sources: Sources, files: tuple[str, ...], known: Schemas |
     return Snapshot(sources.raw_version, files, _stored(sources, files, {} if known is None else known))
 
 
-def parts_of_sources(sources: Sources) -> dict[Source, Snapshot]:
-    """Return what the scans of a plan read: the state's base, and the other files."""
-    parts = {
-        Source.BASE: sources.base + sources.overlay,
-        Source.PLAIN: sources.plain,
-        Source.JUDGED: sources.judged,
-        Source.OVERLAY: sources.overlay,
-        Source.OVERLAY_PLAIN: sources.overlay_plain,
-        Source.OVERLAY_JUDGED: sources.overlay_judged,
-        Source.FRESH: sources.runs + sources.tail,
-        Source.SINCE: sources.overlay + sources.runs + sources.tail,
-        Source.OTHERS: sources.others or sources.files,
-    }
+def snapshots_of_parts(sources: Sources) -> dict[Source, Snapshot]:
+    """Return the files of each source that a scan of a state may read."""
     known: Schemas = {}
-    return {part: snapshot_of_files(sources, files, known) for part, files in parts.items() if files}
+    return {s: snapshot_of_files(sources, files, known) for s in Source if s is not Source.ALL and (files := sources.paths(s))}
 
 
 def _stored(sources: Sources, files: tuple[str, ...], known: Schemas) -> pa.Schema:
     """The columns that the files really have: those of Delta's schema may be younger than all of them.
 
-    Of each column the type that is not the expected one, if any, so that a reader completes it. The files of a base
-    are written together, as are those of an overlay, and there may be hundreds of them: one tells of all.
+    Of each column the type that is not the expected one, if any, so that a reader completes it. One commit writes the files
+    of a base, which may be hundreds, and one those of an overlay, so that one file speaks for all.
     """
-    base, overlay = set(sources.base), set(sources.overlay)
+    base, overlay = set(sources.paths(Source.BASE)), set(sources.paths(Source.OVERLAY))
     of_base, of_overlay = ([file for file in files if file in those] for those in (base, overlay))
     wanted = (*of_base[:1], *of_overlay[:1], *(file for file in files if file not in base and file not in overlay))
     for file in dict.fromkeys(wanted):
@@ -99,7 +87,7 @@ def write_state(connection: duckdb.DuckDBPyConnection, write: StateWrite, *, tab
     sql = f"SELECT {columns}, {quoted(PART)} FROM ({reduced}) AS reduced ORDER BY {order}"
     try:
         rows = connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
-        _commit(write, with_covered(connection, write, rows) if write.is_overlay else rows)
+        _commit(write, with_covered(connection, write, rows) if write.into is Part.OVERLAY else rows)
     except duckdb.Error as error:
         raise EngineError(f"DuckDB: {str(error).splitlines()[0]}") from error
 
@@ -110,11 +98,6 @@ def _typed(field: pa.Field) -> str:
 
 def _commit(write: StateWrite, rows: pa.RecordBatchReader) -> None:
     name, number = write.transaction
-    with delta_errors(write.target):
-        target, recorded = DeltaTable(write.target, version=write.version), recording({name: number})
-        more: dict[str, Any] = {"mode": "append", "post_commithook_properties": hooks(target.table_uri)}
-        if write.replaced:
-            more |= {"mode": "overwrite", "predicate": replaced_by(write)}
-        write_deltalake(target, rows, schema_mode="merge", commit_properties=recorded, writer_properties=_FILES, **more)
-        sum_up(target)
-        note_commit(target)
+    how: dict[str, Any] = {"mode": "overwrite", "predicate": replaced_by(write)} if write.replaced else {"mode": "append"}
+    target = open_delta(write.target, version=write.version)
+    commit(target, rows, recording({name: number}), schema_mode="merge", writer_properties=_FILES, **how)

@@ -3,54 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
-from cdc_views.engines.ask_of_read import ask_of
-from cdc_views.engines.base import Read, Sources
+from cdc_views.engines.base import Sources
 from cdc_views.engines.duckdb.covered import uncovered
-from cdc_views.engines.duckdb.state import parts_of_sources, snapshot_of_files
+from cdc_views.engines.duckdb.state import snapshot_of_files, snapshots_of_parts
 from cdc_views.engines.duckdb.types import is_same_type, literal, quoted, type_text
 from cdc_views.engines.snapshot import Snapshot
 from cdc_views.engines.state_plan import in_time
-from cdc_views.plan.build import Ask
-from cdc_views.plan.nodes import Source
+from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.rewrites import prune
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import RawTable
 
-_ALIKE = {Source.PLAIN, Source.JUDGED, Source.OVERLAY, Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED}
-"""Parts whose files one commit wrote; what `forget` rewrites keeps its columns."""
 REGISTERED = "raw_events"
 """The name of a snapshot that has no files to name."""
 
 
 def tables_of(sources: Sources, every: str, *, drops_empty: bool = False) -> dict[Source, str]:
-    """Return a FROM clause for each part of `sources`; `every` is the clause of all its facts, late ones among them.
+    """Return a FROM clause for each source that has files; `every` is the clause of all facts, late ones among them.
 
     See `plan.late.facts_in_time` for `drops_empty`.
     """
     found = {Source.ALL: every}
-    for part, snapshot in parts_of_sources(sources).items():
-        if sources.covered and part in (Source.PLAIN, Source.JUDGED):
-            found[part] = _in_layout(uncovered(sources, snapshot.files), snapshot.stored, sources.raw)
+    for source, snapshot in snapshots_of_parts(sources).items():
+        if sources.covered and source in (Source.PLAIN, Source.JUDGED):
+            found[source] = _in_layout(uncovered(sources, snapshot.files), snapshot.stored, sources.raw)
         else:
-            found[part] = from_clause(snapshot, sources.raw, are_alike=part in _ALIKE)
-    remembered = {Source.PURGED: sources.purged, Source.LATE: sources.late}
-    found |= {part: _of_files(sources, files) for part, files in remembered.items() if files}
+            found[source] = from_clause(snapshot, sources.raw, are_alike=_are_alike(source))
+    # plain rows alone hold no other kind of fact: a scan of all finds none
+    found.setdefault(Source.OTHERS, every)
     if sources.late_by is None:
         return found
-    found[Source.TAIL] = every if sources.is_raw else _of_files(sources, sources.tail)
+    if sources.is_raw:
+        found[Source.TAIL] = every
     counts = _in_time(sources, found, drops_empty=drops_empty)
-    since = sources.overlay + sources.runs
-    others = sources.judged + sources.overlay_judged + sources.runs
-    stays = {Source.ALL: sources.base + since, Source.FRESH: sources.runs, Source.SINCE: since, Source.OTHERS: others}
-    for part, files in stays.items():
-        if part in found:
-            found[part] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])
+    for source in Source:
+        if Part.TAIL in source.value and source is not Source.TAIL and source in found:
+            files = sources.parts.without(Part.TAIL).of(source).paths
+            found[source] = _together(sources, [_of_files(sources, files)] * bool(files) + [counts])
     return found
+
+
+def _are_alike(source: Source) -> bool:
+    """Whether one commit wrote the files; what `forget` rewrites keeps its columns."""
+    return any(set(source.value) <= set(level.value) for level in (Source.BASE, Source.OVERLAY))
 
 
 def _of_files(sources: Sources, files: tuple[str, ...]) -> str:
@@ -70,12 +69,6 @@ def _together(sources: Sources, clauses: list[str]) -> str:
     columns = ", ".join(quoted(name) for name in sources.raw.relation.arrow_schema().names)
     selects = " UNION ALL ".join(f"SELECT {columns} FROM {clause}" for clause in clauses)
     return f"({selects}) AS facts_that_count"
-
-
-def asked(read: Read) -> Ask:
-    """Return what `read` asks for, of tables as `tables_of` makes them."""
-    ask = ask_of(read)
-    return ask if read.sources is None else replace(ask, split=read.sources.split_for(leaves_out_covered=True))
 
 
 def from_clause(snapshot: Snapshot, raw: RawTable, *, are_alike: bool = False) -> str:

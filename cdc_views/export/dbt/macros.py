@@ -14,8 +14,9 @@ from cdc_views.export.dbt.naming import dbt_name
 from cdc_views.export.exporting import mark_of
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask
-from cdc_views.plan.compact import PART, RUN, compact, part_of
+from cdc_views.plan.compact import PART, compact, part_of
 from cdc_views.plan.expr import Call, Case, Lit, Op, col
+from cdc_views.plan.parts import Part
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.rules.facts import FactKind
 from cdc_views.sql import rows_sql
@@ -61,7 +62,7 @@ class Bodies:
         `_landed_at` is when the newest of the facts landed: the watermark that an incremental run goes on from.
         """
         target, table = dialect(name), self._word("cdc_views_facts")
-        plan = compact(self.relation, part=part_of(self.relation, prefix=RUN, digits=PART_DIGITS))
+        plan = compact(self.relation, part=part_of(self.relation, prefix=Part.RUN.value, digits=PART_DIGITS))
         reduced = Renderer(target, table=table).query(prune(lower(plan, strategy="aggregate")))
         newest = exp.select(function("MAX", _column(names.LANDED))).from_(exp.to_table(table))
         columns = [self._typed(field, newest) for field in self.relation.arrow_schema().names]
@@ -77,7 +78,7 @@ class Bodies:
 
     def part(self, name: str) -> str:
         """Return the expression of the part of the state that a fact belongs to."""
-        of_key = part_of(self.relation, prefix=RUN, digits=PART_DIGITS)
+        of_key = part_of(self.relation, prefix=Part.RUN.value, digits=PART_DIGITS)
         is_table = Call(Op.EQ, (col(names.KIND), Lit(FactKind.TABLE.value)))
         of_fact = Case(((is_table, replace(of_key, keys=())),), of_key)
         return filled(dialect(name).render(of_fact).sql(dialect=dialect(name).sqlglot_name), {})

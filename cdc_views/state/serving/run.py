@@ -13,12 +13,13 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.serving import ServingWrite
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.delta import open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
+from cdc_views.plan.parts import STORED, FileSet, Part, Parts, Source
 from cdc_views.plan.serving import touched_buckets
 from cdc_views.rules.facts import FactKind
-from cdc_views.state.buckets import digest, only
+from cdc_views.state.buckets import in_buckets
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.serving.table import (
     OURS,
@@ -29,7 +30,7 @@ from cdc_views.state.serving.table import (
     setting_of,
     transaction_name,
 )
-from cdc_views.state.state_table import StateTable, checked, id_of, open_state
+from cdc_views.state.state_table import checked, id_of, open_state
 from cdc_views.state.tail import tail_of
 from cdc_views.state.taking import why_changed
 from cdc_views.storage.conflicts import retried
@@ -95,25 +96,24 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
 
 
 def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
-    with delta_errors(raw.location):
-        table = DeltaTable(raw.location)
+    table = open_delta(raw.location)
     state = checked(open_state(state_location, raw.relation, raw=table), table)
     if state is None or state.mark is None:
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
     state_id = id_of(state.location)
     serving = open_serving(location, raw.relation, state_id=state_id)
     note = _note(serving, raw, state_id, now=now)
-    finest = digits_for(sum(file.rows for file in state.files))
+    finest = digits_for(state.rows(STORED))
     due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
     if not due.parts and not due.why:
         assert serving.raw_version is not None
-        return Served(False, serving.raw_version, note.clock, serving.rows)
+        return Served(is_new=False, raw_version=serving.raw_version, clock=note.clock, rows=serving.rows)
     if due.why:
         note = replace(note, digits=finest)
     is_again = serving.mark is not None and serving.mark.version >= state.mark.version
     mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
     write = ServingWrite(
-        of_buckets(at_rest(raw, state), state, due.parts),
+        of_buckets(at_rest(raw, state), due.parts),
         note.clock,
         location,
         serving.version,
@@ -124,7 +124,7 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
     )
     engine.write_serving(write)
     rows = open_serving(location, raw.relation, state_id=state_id).rows
-    return Served(True, state.mark.version, note.clock, rows, len(due.parts), due.why)
+    return Served(is_new=True, raw_version=state.mark.version, clock=note.clock, rows=rows, buckets=len(due.parts), why=due.why)
 
 
 def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
@@ -151,7 +151,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
     tail = tail_of(table, after=serving.raw_version)
     if tail.rebuild:
         return _Due(why=tail.rebuild)
-    landed = _landed(engine, Sources(raw, tail.version, tail=tail.files), digits=note.digits)
+    landed = _landed(engine, Sources(raw, tail.version, Parts({Part.TAIL: FileSet(tail.files)})), digits=note.digits)
     if landed is None:
         return _Due(why="the table was truncated")
     return _Due(tuple(sorted(landed | serving.expired(note.clock))))
@@ -159,7 +159,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
 
 def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     """The buckets that events since are about; None for all of them."""
-    if not tail.tail:
+    if not tail.parts.has(Source.TAIL):
         return set()
     found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
     if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
@@ -167,19 +167,6 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
     return set(found.column(PART).to_pylist())
 
 
-def of_buckets(sources: Sources, state: StateTable, parts: tuple[str, ...]) -> Sources:
-    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it.
-
-    Facts about the whole table have no key and are always read.
-    """
-    if not parts:
-        return sources
-    wanted = {part[1:] for part in parts}
-    begun = {text[:size] for text in (*wanted, digest()) for size in range(len(text) + 1)}
-    kept = {f.path for f in state.files if f.part[1:] in begun or _begins(f.part[1:], wanted)}
-    return only(sources, lambda path: path in kept)
-
-
-def _begins(text: str, wanted: set[str]) -> bool:
-    """Whether a bucket's digits begin those of a file that is split more finely."""
-    return any(text[:size] in wanted for size in range(len(text) + 1))
+def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
+    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it."""
+    return in_buckets(sources, (part[1:] for part in parts)) if parts else sources

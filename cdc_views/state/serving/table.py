@@ -22,7 +22,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.duckdb.serving import NOTE
 from cdc_views.engines.serving import serving_schema
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import delta_errors, recorded, with_settings
+from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.plan.compact import PART
 from cdc_views.plan.serving import CHANGES_AT
@@ -104,8 +104,7 @@ def create_serving(location: str, relation: Relation) -> None:
     """Create an empty serving table where there is none; raises `UsageError` where something else is."""
     place = Path(location)
     if not place.is_file() and is_delta(location):
-        with delta_errors(location):
-            with_settings(DeltaTable(location), _BOUNDS)
+        with_settings(open_delta(location), _BOUNDS)
         return
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not (place / "_delta_log").is_dir()):
         raise UsageError(f"{location}: is no serving table of cdc-views, and one is to be written there; move it away")
@@ -159,8 +158,7 @@ def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
 
 def noted_at(location: str) -> int:
     """Return the version of the newest note, which the log must keep; 0 where there is none."""
-    with delta_errors(location):
-        return next((version for version, _ in _notes(DeltaTable(location))), 0)
+    return next((version for version, _ in _notes(open_delta(location))), 0)
 
 
 def _soonest(location: str, action: dict[str, Any]) -> int | None:

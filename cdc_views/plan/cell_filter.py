@@ -1,0 +1,215 @@
+"""Filters of what a fact says in the raw layout: its row marker, its deletion, its cells, and a collection's own deletion.
+
+`filtered` keeps what passes, `greatest` finds the newest that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from cdc_views.formats.base import WriteOrder
+from cdc_views.model.naming import physical_name
+from cdc_views.model.schema import Column
+from cdc_views.model.types import Udt
+from cdc_views.plan import names
+from cdc_views.plan.expr import (
+    FALSE,
+    Call,
+    Each,
+    Expr,
+    Field,
+    Greatest,
+    IsEmpty,
+    Item,
+    Keep,
+    Lit,
+    Named,
+    Op,
+    Struct,
+    col,
+    either,
+    is_null,
+    not_null,
+    when,
+)
+from cdc_views.plan.order import RANK, WRITTEN, has_expiry, now_rank
+
+DELETION, CELLS, AT = "deletion", "cells", "at"
+Instant = int | Expr
+"""Seconds since the epoch."""
+_SECOND = 1_000_000
+
+
+Test = Callable[[Expr], Expr]
+"""False, or null, for what is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellFilter:
+    """Two tests: of cells and row markers (structs with `written` and `rank`), and of deletions (`written` and `at`)."""
+
+    cell: Test
+    deletion: Test
+
+    def inverted(self) -> CellFilter:
+        """Return the filter that passes what is there and does not pass this one."""
+        return CellFilter(partial(_fails, self.cell), partial(_fails, self.deletion))
+
+
+def _fails(test: Test, value: Expr) -> Expr:
+    passed = Call(Op.COALESCE, (test(value), FALSE))
+    return Call(Op.AND, (_is_there(value), Call(Op.NOT, (passed,))))
+
+
+def _is_there(value: Expr) -> Expr:
+    return not_null(Field(value, WRITTEN))
+
+
+EVERYTHING = CellFilter(_is_there, _is_there)
+
+
+def written_after(through: Expr) -> CellFilter:
+    """Return the filter of what was written after `through`, or of everything where that is null."""
+
+    def test(value: Expr) -> Expr:
+        newer = either(is_null(through), Call(Op.GT, (Field(value, WRITTEN), through)))
+        return Call(Op.AND, (_is_there(value), newer))
+
+    return CellFilter(test, test)
+
+
+def written_until(through: Expr) -> CellFilter:
+    """Return the filter of what was written at or before `through`, or of nothing where that is null."""
+
+    def test(value: Expr) -> Expr:
+        return Call(Op.LE, (Field(value, WRITTEN), through))
+
+    return CellFilter(test, test)
+
+
+def uncovered(cover: Expr, own: Expr) -> CellFilter:
+    """Return the filter of what neither `cover` hides nor, of cells, the column's `own` deletion: write times, or null (D3)."""
+    return CellFilter(written_after(Call(Op.GREATEST, (cover, own))).cell, written_after(cover).deletion)
+
+
+def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
+    """Return the filter of tombstones, deletions and expired cells that ended at or before `horizon`, in seconds (rule M2).
+
+    The horizon is a constant, or an expression that is one for a whole run. A server's time of 0 means that the source had
+    none (relational sources without clocks): it never passes. Nor does what was written after the horizon, by a clock that
+    was ahead: all that is written until then would be late. `order` says whether write times are times.
+    """
+
+    def dated(at: Expr) -> Expr:
+        return Call(Op.AND, (Call(Op.GT, (at, Lit(0))), Call(Op.LE, (at, instant(horizon)))))
+
+    def in_past(value: Expr, has_ended: Expr) -> Expr:
+        if order is not WriteOrder.MICROS:
+            return has_ended
+        return Call(Op.AND, (has_ended, Call(Op.LE, (Field(value, WRITTEN), _micros(horizon)))))
+
+    return CellFilter(
+        lambda cell: in_past(cell, either(dated(Field(cell, RANK)), expired(cell, by=horizon))),
+        lambda deletion: in_past(deletion, dated(Field(deletion, AT))),
+    )
+
+
+def expired_by(horizon: Instant) -> CellFilter:
+    """Return the filter of cells and markers that expired at or before `horizon`, in seconds."""
+    return CellFilter(lambda cell: expired(cell, by=horizon), lambda _: FALSE)
+
+
+def instant(value: Instant) -> Expr:
+    """Return an instant as an expression."""
+    return value if isinstance(value, Expr) else Lit(value)
+
+
+def _micros(value: Instant) -> Expr:
+    """Seconds as write times have them."""
+    return Call(Op.MUL, (value, Lit(_SECOND))) if isinstance(value, Expr) else Lit(value * _SECOND)
+
+
+def expired(cell: Expr, *, by: Instant) -> Expr:
+    """Whether a cell carries an expiry at or before `by` (seconds); `cells.rank` says how ranks are packed."""
+    rank = Field(cell, RANK)
+    return Call(Op.AND, (has_expiry(rank), Call(Op.LT, (rank, now_rank(instant(by))))))
+
+
+def filtered(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter) -> Named:
+    """Return the marker, the deletion and `columns`, as far as `node_columns` has them, with only what passes; else null."""
+    have, kept = set(node_columns), list[tuple[str, Expr]]()
+    if names.LIVE in have:
+        kept.append((names.LIVE, when(passes.cell(col(names.LIVE)), col(names.LIVE))))
+    kept += [(n, when(passes.deletion(col(n)), col(n))) for n in (names.DELETED, names.OWN_DELETED) if n in have]
+    present = ((physical_name(column.name), column) for column in columns)
+    return (*kept, *((name, _column(column, passes)) for name, column in present if name in have))
+
+
+def _column(column: Column, passes: CellFilter) -> Expr:
+    stored = col(physical_name(column.name))
+    if not column.type.is_multicell:
+        return when(passes.cell(stored), stored)
+    deletion = Field(stored, DELETION)
+    kept = when(passes.deletion(deletion), deletion)
+    if isinstance(column.type, Udt):
+        fields = tuple((name, when(passes.cell(cell), cell)) for name, cell in _fields(column, column.type))
+        present = either(*(not_null(cell) for _, cell in fields))
+        cells = when(present, Struct(fields))
+    else:
+        left = Keep(Field(stored, CELLS), passes.cell(Item()))
+        present = Call(Op.NOT, (IsEmpty(left),))
+        cells = when(present, left)
+    return when(either(not_null(kept), present), Struct(((DELETION, kept), (CELLS, cells))))
+
+
+def _fields(column: Column, kind: Udt) -> Iterator[tuple[str, Expr]]:
+    cells = Field(col(physical_name(column.name)), CELLS)
+    for name, _ in kind.fields:
+        yield physical_name(name), Field(cells, physical_name(name))
+
+
+def greatest(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter, *, of: str = WRITTEN) -> Expr:
+    """Return the largest `of` (`written`; or `rank`, which deletions have not) of what passes; null for nothing."""
+    have, found = set(node_columns), list[Expr]()
+    if names.LIVE in have:
+        found.append(when(passes.cell(col(names.LIVE)), Field(col(names.LIVE), of)))
+    if names.DELETED in have and of == WRITTEN:
+        found.append(when(passes.deletion(col(names.DELETED)), Field(col(names.DELETED), of)))
+    for column in columns:
+        if physical_name(column.name) in have:
+            found += _greatest_of(column, passes, of)
+    if not found:
+        return Lit(None)
+    return found[0] if len(found) == 1 else Call(Op.GREATEST, tuple(found))
+
+
+def _greatest_of(column: Column, passes: CellFilter, of: str) -> Iterator[Expr]:
+    stored = col(physical_name(column.name))
+    if not column.type.is_multicell:
+        yield when(passes.cell(stored), Field(stored, of))
+        return
+    if of == WRITTEN:
+        deletion = Field(stored, DELETION)
+        yield when(passes.deletion(deletion), Field(deletion, of))
+    if isinstance(column.type, Udt):
+        for _, cell in _fields(column, column.type):
+            yield when(passes.cell(cell), Field(cell, of))
+    else:
+        yield Greatest(Each(Keep(Field(stored, CELLS), passes.cell(Item())), Field(Item(), of)))
+
+
+__all__ = [
+    "EVERYTHING",
+    "CellFilter",
+    "Instant",
+    "ended",
+    "expired",
+    "expired_by",
+    "filtered",
+    "greatest",
+    "uncovered",
+    "written_after",
+    "written_until",
+]

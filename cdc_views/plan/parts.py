@@ -1,0 +1,207 @@
+"""The parts of a state: what each holds, what is known of its files, and which parts a scan reads.
+
+Base and overlay hold reduced rows: each row key once, with every deletion applied. A row of the overlay replaces the base's
+row of the same key. Runs and tail hold facts that came since; any of them may beat any other (rule M1).
+
+This module alone lists the parts. Four places give the overlay and its covered rows a meaning: `plan.split` reads them,
+`plan.compact` writes them, `engines.duckdb.covered` skips the base's rows that the overlay replaces, and `state.run` decides
+when an overlay is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+LATEST = 1 << 127
+"""Above every write time, as its negative is below (rule S2: 38 decimal digits)."""
+MOST_BROADCAST = 2_000_000
+"""Values (rows times columns) up to which a side of a join goes to every worker instead of being shuffled: some 100 MB."""
+
+
+class Part(Enum):
+    """A part of a table's facts. The value of a stored part is how the `_part` of its rows begins on disk."""
+
+    BASE = "b"
+    """The base's facts that a read must judge: rows that may expire or are deleted, and facts about more than a row."""
+    PLAIN = "p"
+    """The base's rows that show what is stored, whatever the clock says."""
+    OVERLAY = "q"
+    """As `BASE`, of the overlay."""
+    OVERLAY_PLAIN = "s"
+    """As `PLAIN`, of the overlay."""
+    COVERED = "t_"
+    """Which rows of the base the overlay replaces, by file and position (`engines.duckdb.covered`). No facts."""
+    RUN = "r"
+    """Facts reduced since, one run after the other."""
+    PURGED = "g"
+    """The newest write time that each partition has purged (rule M2). No facts that a view reads."""
+    LATE = "too_late"
+    """Facts in quarantine because they landed too late (rule M2)."""
+    TAIL = "tail"
+    """Raw facts that the state does not have; never stored in a state."""
+
+
+COVERS = "_covers"
+"""The column of `COVERED` that lists rows; null in all facts."""
+STORED = frozenset(Part) - {Part.TAIL}
+OVERLAID = frozenset({Part.OVERLAY, Part.OVERLAY_PLAIN, Part.COVERED})
+SINCE_BASE = OVERLAID | {Part.RUN}
+"""Stored parts that hold what came since the base; a new overlay replaces them."""
+PLAIN_OF = {Part.BASE: Part.PLAIN, Part.OVERLAY: Part.OVERLAY_PLAIN}
+"""Where the plain rows of a part's facts are."""
+
+
+class Source(Enum):
+    """Which facts a scan reads: those of some parts, in this order. A raw table without a state has only `ALL`."""
+
+    ALL = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
+    SETTLED = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN)
+    """Base and overlay."""
+    BASE = (Part.BASE, Part.PLAIN)
+    PLAIN = (Part.PLAIN,)
+    JUDGED = (Part.BASE,)
+    OVERLAY = (Part.OVERLAY, Part.OVERLAY_PLAIN)
+    OVERLAY_PLAIN = (Part.OVERLAY_PLAIN,)
+    OVERLAY_JUDGED = (Part.OVERLAY,)
+    FRESH = (Part.RUN, Part.TAIL)
+    """What came since base and overlay."""
+    SINCE = (Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
+    """Everything but the base."""
+    OTHERS = (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL)
+    """Everything but plain rows: facts about more than a row are only here."""
+    TAIL = (Part.TAIL,)
+    PURGED = (Part.PURGED,)
+    LATE = (Part.LATE,)
+
+    @property
+    def label(self) -> str:
+        """Its name in the steps of a plan."""
+        return self.name.lower()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all of it is plain rows."""
+        return self in (Source.PLAIN, Source.OVERLAY_PLAIN)
+
+
+LEVELS = {
+    "base_rows": (Source.PLAIN, Source.JUDGED),
+    "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED),
+}
+"""Where reduced rows are, level by level; the same facts may touch the rows of one level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of some facts; the default is true of no facts.
+
+    Attributes:
+        has_scopes: Some may be about more than a row: statics, deletions of ranges, partitions or the table.
+        has_truncates: Some may be about the whole table.
+        oldest: No write time is below.
+        newest: No write time is above.
+    """
+
+    has_scopes: bool = False
+    has_truncates: bool = False
+    oldest: int = LATEST
+    newest: int = -LATEST
+
+    def __or__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            has_scopes=self.has_scopes or other.has_scopes,
+            has_truncates=self.has_truncates or other.has_truncates,
+            oldest=min(self.oldest, other.oldest),
+            newest=max(self.newest, other.newest),
+        )
+
+
+ROWS_ALONE = Statistics(oldest=-LATEST, newest=LATEST)
+"""True of plain rows without looking."""
+UNKNOWN = replace(ROWS_ALONE, has_scopes=True, has_truncates=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """The files of a part, or of several, and what is known of them.
+
+    Attributes:
+        paths: Where they are.
+        rows: Facts in them; None where nobody knows.
+        bytes: Their size; 0 for raw files, whose size matters to nobody.
+        statistics: What their footers say.
+    """
+
+    paths: tuple[str, ...] = ()
+    rows: int | None = 0
+    bytes: int = 0
+    statistics: Statistics = UNKNOWN
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+    def __or__(self, other: FileSet) -> FileSet:
+        if not other:
+            return self
+        if not self:
+            return other
+        rows = None if self.rows is None or other.rows is None else self.rows + other.rows
+        return FileSet(self.paths + other.paths, rows, self.bytes + other.bytes, self.statistics | other.statistics)
+
+
+NO_FILES = FileSet(statistics=Statistics())
+"""What a part has that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The files of each part of a table's facts; what a part lacks has no files."""
+
+    files: Mapping[Part, FileSet] = field(default_factory=dict)
+
+    def of(self, parts: Source | Iterable[Part]) -> FileSet:
+        """Return the files of several parts as one set."""
+        found = NO_FILES
+        for part in parts.value if isinstance(parts, Source) else parts:
+            found |= self.files.get(part, NO_FILES)
+        return found
+
+    def has(self, source: Source) -> bool:
+        """Whether the source has any files."""
+        return any(self.files.get(part) for part in source.value)
+
+    def places(self) -> list[Source]:
+        """Return where reduced rows are: plain ones of base and overlay first, then the judged ones."""
+        return [place for places in zip(*LEVELS.values(), strict=True) for place in places if self.has(place)]
+
+    def is_small(self, source: Source, *, columns: int = 1) -> bool:
+        """Whether so many columns of the source's facts fit into each worker's memory."""
+        rows = self.of(source).rows
+        return rows is not None and rows * columns < MOST_BROADCAST
+
+    @property
+    def is_fresh_newer(self) -> bool:
+        """Whether every fact of runs and tail was written after all of base and overlay."""
+        return self.of(Source.SETTLED).statistics.newest < self.of(Source.FRESH).statistics.oldest
+
+    def without(self, *parts: Part) -> Parts:
+        """Return the parts but these."""
+        return Parts({part: files for part, files in self.files.items() if part not in parts})
+
+    def as_runs(self, source: Source) -> Parts:
+        """Return the same facts with those of `source` among the runs, which they may be by rule M1."""
+        runs = self.of([*source.value, Part.RUN])
+        return Parts({**self.without(*source.value, Part.COVERED).files, Part.RUN: runs})
+
+    def only(self, keeps: Callable[[str], bool]) -> Parts:
+        """Return the parts with those of the state's files of facts that `keeps` accepts; `rows` stays an upper bound.
+
+        The positions of covered rows hold for all files of the base together, so they are left out.
+        """
+        state = {*Source.SETTLED.value, Part.RUN}
+        kept = dict(self.without(Part.COVERED).files)
+        for part in state & kept.keys():
+            kept[part] = replace(kept[part], paths=tuple(filter(keeps, kept[part].paths)))
+        return Parts(kept)
