@@ -11,7 +11,7 @@ DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
 
 # not targets called by `$(MAKE)`: a recipe line that has it runs under `make -n`, with all else that stands on it
-LINT := $(BIN)/ruff check . && $(BIN)/mypy --no-error-summary && \
+LINT := $(BIN)/ruff check . && $(BIN)/ruff format --check --quiet . && $(BIN)/mypy --no-error-summary && \
   { $(BIN)/lint-imports --no-cache > .lint-imports.log 2>&1 || { cat .lint-imports.log; false; }; }
 BENCH_STATE := $(BIN)/python tests/bench/state.py --engine duckdb && $(BIN)/python tests/bench/state.py --engine spark
 

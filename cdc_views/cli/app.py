@@ -38,7 +38,7 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
     if asked:
         print(f"cdc-views {version('cdc-views')}")
         raise typer.Exit
@@ -46,6 +46,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    *,
     is_version_asked: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
     ] = False,

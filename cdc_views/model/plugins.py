@@ -33,7 +33,7 @@ def plugin_names(group: PluginGroup) -> tuple[str, ...]:
 
 
 @cache
-def load_plugin(group: PluginGroup, name: str) -> Any:
+def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # what each group has, its registry says
     """Return what the entry point of that name names.
 
     Raises:

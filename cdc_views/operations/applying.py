@@ -97,9 +97,8 @@ def _plan_remote(table: TableContext) -> TablePlan:
     with table.project.remote() as opened:
         found = opened.plan(definition)
     view = f"{definition.schema}.{definition.name}"
-    return TablePlan(
-        table.name, view, found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate, True
-    )
+    known = (found.change, None, found.raw_rows, found.raw_bytes, found.diff, found.schema, found.estimate)
+    return TablePlan(table.name, view, *known, is_remote=True)
 
 
 def _planned(table: TableContext) -> str:

@@ -264,7 +264,7 @@ def _old(table: DeltaTable, through: int) -> tuple[int, int]:
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
     """Never null: a fact without an instant stays."""
     landed = rows[_LANDED].cast(pa.timestamp("us", tz="UTC"))
-    return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), False)
+    return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), fill_value=False)
 
 
 def _sync(path: Path) -> None:

@@ -44,7 +44,7 @@ class Expr:
             yield from _expressions(getattr(self, field.name))
 
 
-def _expressions(value: Any) -> Iterator[Expr]:
+def _expressions(value: object) -> Iterator[Expr]:
     if isinstance(value, Expr):
         yield value
     elif isinstance(value, tuple):

@@ -42,5 +42,5 @@ def _text_of(test: DataTest) -> str | None:
     return test.holds
 
 
-def _literal(value: str | int | bool) -> str:
+def _literal(value: str | int) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

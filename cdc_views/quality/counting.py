@@ -19,6 +19,7 @@ from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build
 from cdc_views.plan.cell_filter import EVERYTHING, greatest
 from cdc_views.plan.expr import (
+    FALSE,
     Agg,
     Call,
     Expr,
@@ -239,7 +240,7 @@ def _plain_checks(relation: Relation) -> list[CountedCheck]:
 
 def _known(condition: Expr) -> Expr:
     """False where a comparison with null is neither."""
-    return Call(Op.COALESCE, (condition, Lit(False)))
+    return Call(Op.COALESCE, (condition, FALSE))
 
 
 def _and(*conditions: Expr) -> Expr:

@@ -51,7 +51,7 @@ def partition_filter(relation: Relation, partition: tuple[Any, ...]) -> ds.Expre
 
 
 def _all_equal(columns: tuple[Column, ...], values: tuple[Any, ...]) -> ds.Expression:
-    condition = ds.scalar(True)
+    condition = ds.scalar(True)  # noqa: FBT003  # a literal of Arrow's
     for column, value in zip(columns, values, strict=True):
         condition = condition & _equal(column, value)
     return condition

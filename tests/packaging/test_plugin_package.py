@@ -1,12 +1,14 @@
-"""A stranger's package adds a dialect, a raw format and an engine: CONTRIBUTING word for word, and nothing is edited here."""
+"""A stranger's package adds a dialect, a format, an engine and a producer: CONTRIBUTING word for word, nothing edited here."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -101,6 +103,36 @@ def test_its_dialect_is_printed_and_runs(site: Path, folder: Path) -> None:
         connection.execute(text)
         assert connection.sql("SELECT id, state FROM shop.orders ORDER BY id").fetchall() == ROWS
     assert raw.num_rows == 3
+
+
+def test_its_producer_lands_what_its_log_has_and_goes_on_after_a_stop(site: Path, folder: Path) -> None:
+    assert "--file FILE" in run(site, folder, "produce", "acme", "--help")
+    log = folder / "acme.log"
+    log.write_text("at=1;id=1;state=open\n")
+    produced(site, folder, facts=1)
+    with log.open("a") as file:
+        file.write("at=2;id=1;state=paid\nat=3;id=2;state=open\n")
+    produced(site, folder, facts=3)
+    rows = [json.loads(line) for line in run(site, folder, "query", "shop.orders", "--format", "jsonl").splitlines()]
+    assert [(row["id"], row["state"]) for row in rows] == ROWS
+
+
+def produced(site: Path, folder: Path, *, facts: int) -> None:
+    """Run the producer until the raw table has so many facts, then stop it, as an operator does."""
+    raw = folder / "raw" / "shop_orders"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-m", "cdc_views", "produce", "acme"]
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            until = time.monotonic() + 60
+            while not (raw / "_delta_log").is_dir() or DeltaTable(raw).to_pyarrow_table().num_rows < facts:
+                assert process.poll() is None, process.stderr.read() if process.stderr else ""
+                assert time.monotonic() < until
+                time.sleep(0.2)
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert DeltaTable(raw).to_pyarrow_table().num_rows == facts
 
 
 def test_one_name_from_two_packages_is_refused(site: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

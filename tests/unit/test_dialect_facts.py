@@ -27,7 +27,7 @@ def facts(kind: type) -> set[str]:
         name
         for base in kind.__mro__
         for name, value in [*vars(base).items(), *((n, None) for n in inspect.get_annotations(base))]
-        if issubclass(base, Dialect) and not name.startswith("_") and not callable(value) and not isinstance(value, property)
+        if base.__module__.startswith("cdc_views.sql.dialects") and not name.startswith("_") and not callable(value) and not isinstance(value, property)
     } - {"nodes", "node", "lineage", "engine_name"}
 
 

@@ -112,11 +112,11 @@ def _shortest_float32(value: float) -> float:
     return value
 
 
-def _float(single: bool) -> Callable[[float], str]:
+def _float(*, single: bool) -> Callable[[float], str]:
     return lambda value: java_double(value, single=single) if math.isfinite(value) else "null"
 
 
-def _any_float(single: bool) -> Callable[[float], str]:
+def _any_float(*, single: bool) -> Callable[[float], str]:
     return lambda value: java_double(value, single=single) if math.isfinite(value) else _named(value)
 
 

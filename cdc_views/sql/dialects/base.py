@@ -6,8 +6,7 @@ Facts come first as class attributes: they decide, never the printer. What a dia
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar, NoReturn
 
@@ -31,6 +30,8 @@ from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect
 from cdc_views.sql.dialects.lineage import Built, Origins, without_values
 from cdc_views.sql.dialects.reshaping import is_changed
+from cdc_views.sql.dialects.traits import ComparingDialect, NamingDialect
+from cdc_views.sql.dialects.traits import identifier as identifier  # what writes SQL takes it from here
 
 Sql = exp.Expr
 
@@ -44,16 +45,6 @@ _BINARY: dict[e.Op, type[exp.Binary]] = {
     e.Op.MUL: exp.Mul,
     e.Op.DIV: exp.IntDiv,
 }
-
-
-def identifier(name: str) -> exp.Identifier:
-    """Return a quoted identifier; the printer escapes what the dialect needs escaped.
-
-    Raises `UnsupportedError` for a name with a NUL, which no engine takes and some cut the statement at.
-    """
-    if "\0" in name:
-        raise UnsupportedError(f"the name {name!r} holds a NUL, which no SQL engine takes", remedy="rename it at the source")
-    return exp.to_identifier(name, quoted=True)
 
 
 def function(name: str, *args: Sql) -> exp.Anonymous:
@@ -74,41 +65,17 @@ def number(value: int) -> Sql:
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
 
 
-class Dialect(DecimalDialect):
+class Dialect(NamingDialect, ComparingDialect, DecimalDialect):
     """A dialect of SQL. One instance renders the expressions of one plan."""
 
     name: ClassVar[str]
     sqlglot_name: ClassVar[str]
     engine_name: ClassVar[str] = ""
     """The engine that runs it, where one is installed; empty: the engine of the dialect's own name."""
-    ignores_case: ClassVar[bool] = True
-    """Whether two column names that differ in case alone cannot stand in one view."""
-    compares_structs: ClassVar[bool] = True
-    """Whether `max` and `=` take structs, compared field by field."""
     has_filter: ClassVar[bool] = True
     """Whether aggregates take `FILTER (WHERE …)`."""
-    greatest_skips_null: ClassVar[bool] = True
     joins_fully: ClassVar[bool] = False
     """Whether a full join with a small side is as cheap as any other: nothing has to move for it."""
-    types_bare_nulls: ClassVar[bool] = False
-    """Whether `NULL AS x` in a step is of some type, which a UNION with a step of another type refuses."""
-
-    compares_comparables_alone: ClassVar[bool] = False
-    """Whether to partition and join by a key's comparable, not by its value too: equal bytes have one value.
-
-    For engines where a value cannot be compared, or not as Cassandra does (NaN is not NaN).
-    """
-
-    holds_any_field: bool = True
-    """Whether a user type's fields keep their own names in a struct; a Delta table does not take all of them."""
-
-    max_name_bytes: ClassVar[int | None] = None
-    """The longest identifier, in UTF-8; some engines cut longer ones without a word, and two become one."""
-    column_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).+\Z")
-    """What a view's column may be called."""
-    relation_name: ClassVar[re.Pattern[str]] = re.compile(r"(?s).*\Z")
-    """What a schema and a view may be called."""
-
     clock: str = ""
     """Text that stands where a plan asks for the time, in seconds since the epoch; empty for the engine's own clock."""
 
@@ -121,24 +88,7 @@ class Dialect(DecimalDialect):
         """Look at a plan before anything of it is rendered; a dialect refuses here what it cannot do."""
         self.nodes = nodes
         for name in sorted({name for node in nodes for name in node.output()}):
-            self._check_length(name)
-
-    def check_names(self, columns: Iterable[str], *, others: Iterable[str] = ()) -> None:
-        """Raise `UnsupportedError` for a view's column, or for a view or schema, that the dialect cannot hold."""
-        rules = [(n, self.column_name, "view columns") for n in columns]
-        rules += [(n, self.relation_name, "views or schemas") for n in others]
-        for name, rule, what in rules:
-            if not rule.match(name):
-                raise UnsupportedError(f"{self.name} has no {what} called {name!r}", remedy="rename it, or use another dialect")
-            self._check_length(name)
-            identifier(name)
-
-    def _check_length(self, name: str) -> None:
-        if self.max_name_bytes is not None and len(name.encode()) > self.max_name_bytes:
-            raise UnsupportedError(
-                f"{self.name} takes names of at most {self.max_name_bytes} bytes, and {name!r} is longer",
-                remedy="give the column, or the view, a shorter name at its source",
-            )
+            self.check_length(name)
 
     @cached_property
     def lineage(self) -> Origins:
