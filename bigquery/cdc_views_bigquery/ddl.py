@@ -26,6 +26,8 @@ from cdc_views_bigquery.types import Fields, fields_of, quoted, text_literal
 from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 
 DIALECT = "bigquery"
+LONGEST_VIEW = limits.VIEW_CHARACTERS
+"""Characters; a view whose query is longer is cut into parts."""
 MOST_ALIGNED = 400
 """Columns; a statement of more is too long for a view when it is aligned, and takes seconds to write."""
 _OURS = {
@@ -203,7 +205,7 @@ def not_too_deep(target: Target) -> Iterator[None]:
 def view_queries(target: Target) -> list[tuple[str, str]]:
     """Return (full name, SELECT) of the view, the last, and of its parts, where it is too long to be one."""
     query = rows_query(target)
-    if len(query) <= limits.VIEW_CHARACTERS:
+    if len(query) <= LONGEST_VIEW:
         return [(target.view, query)]
     table = target.shown
     parts = parts_of(target.relation)

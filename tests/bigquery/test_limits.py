@@ -92,7 +92,7 @@ def test_a_view_too_long_for_one_is_cut_into_parts_that_amount_to_it(server: Ser
     from cdc_views_bigquery import wide as parting
 
     monkeypatch.setattr(parting, "COLUMNS", 2)
-    monkeypatch.setattr(limits, "VIEW_CHARACTERS", 1000)
+    monkeypatch.setattr(ddl, "LONGEST_VIEW", 1000)
     _shows_the_oracles_rows(server.url, 5)
     assert _planned(server.url, 5) == "none"
     assert {name for name in server.store.things if "__part" in name} == {f"my-project.shop.t__part{n}" for n in (1, 2, 3)}
@@ -170,6 +170,7 @@ def test_what_is_beyond_a_limit_is_refused_with_numbers(monkeypatch: pytest.Monk
     _refused(wide(1, deep), r"nests \d+ STRUCTs in column 'column_0000', and BigQuery takes 15")
     _refused(wide(1, ListOf(ListOf(INT))), "BigQuery has no ARRAY of ARRAY")
     _refused(wide(2600), r"has 10,4\d\d columns, and BigQuery takes 10,000")
+    monkeypatch.setattr(ddl, "LONGEST_VIEW", 100)
     _refused(wide(1, static=True), "static columns cannot be cut into parts")
     monkeypatch.setattr(limits, "VIEW_CHARACTERS", 100)
     _refused(wide(1), r"of 3 columns, takes [\d,]+ characters, and BigQuery keeps views of at most 100")

@@ -23,12 +23,12 @@ RENDERED = [kind for kind in DIALECTS if issubclass(kind, StructDialect)]
 
 def facts(kind: type) -> set[str]:
     """The facts that a class declares or inherits: public class attributes that are no functions."""
-    return {
-        name
-        for base in kind.__mro__
-        for name, value in [*vars(base).items(), *((n, None) for n in inspect.get_annotations(base))]
-        if base.__module__.startswith("cdc_views.sql.dialects") and not name.startswith("_") and not callable(value) and not isinstance(value, property)
-    } - {"nodes", "node", "lineage", "engine_name"}
+    bases = [base for base in kind.__mro__ if base.__module__.startswith("cdc_views.sql.dialects")]
+    declared = {name: value for base in bases for name, value in {**inspect.get_annotations(base), **vars(base)}.items()}
+    public = {
+        name for name, value in declared.items() if not (name.startswith("_") or callable(value) or isinstance(value, property))
+    }
+    return public - {"nodes", "node", "lineage", "engine_name"}
 
 
 def test_there_are_facts() -> None:
