@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
-from strategies.dialect_cases import REAL, Table, assert_same, random_table
-from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
-from strategies.tiers import often
-from warehouses import Served, load_case, make_raw, real_case
+from helpers.bigquery_warehouses import Served, load_case, make_raw, real_case
+from helpers.dialect_cases import REAL, Table, assert_same, random_table
+from helpers.schemas import KEYS, NARROW, SUBJECTS, Subject
+from helpers.tiers import often
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from command_line import CommandLine
-from producing import Producer
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 from test_cassandra_schema_live import Trial
 
 if TYPE_CHECKING:

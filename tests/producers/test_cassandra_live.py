@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from cassandra.cluster import Session
-from cassandra_tables import ORDERS, TABLES, TYPED, Workload, differences, mark, wait_until_landed
-from cassandra_views import lists_waiting
-from command_line import CommandLine
-from producing import Producer, eventually
+from helpers.cassandra_tables import ORDERS, TABLES, TYPED, Workload, differences, mark, wait_until_landed
+from helpers.cassandra_views import lists_waiting
+from helpers.command_line import CommandLine
+from helpers.producing import Producer, eventually
 from services.cassandra import CassandraCluster
 
 from cdc_views.api import Project

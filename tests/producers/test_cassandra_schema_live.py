@@ -16,9 +16,9 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from command_line import CommandLine
-from comparing import only_one_has
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.comparing import only_one_has
+from helpers.producing import Producer, eventually
 
 if TYPE_CHECKING:
     from cassandra.cluster import Session

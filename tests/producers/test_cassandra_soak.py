@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from captured_cassandra import CAPTURED, copy, differences, log_of, project
-from command_line import CommandLine
-from producing import Producer
+from helpers.captured_cassandra import CAPTURED, copy, differences, log_of, project
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 from test_cassandra_live import reader_of
 
 pytestmark = pytest.mark.slow

@@ -16,9 +16,9 @@ from cdc_producers.kafka.avro import codec
 from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.topics import matched
+from helpers.kafka_avro import avro_schema, avro_value, framed
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_avro import avro_schema, avro_value, framed
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine, order_key

@@ -13,10 +13,10 @@ import pytest
 from cdc_producers.postgres.coverage import WHOLE, Landed
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.source import Emitted, LostError
-from command_line import CommandLine
-from postgres_tables import TABLES
-from postgres_views import SLOT, differences, raw_location, wait_until_landed
-from producing import Producer
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import TABLES
+from helpers.postgres_views import SLOT, differences, raw_location, wait_until_landed
+from helpers.producing import Producer
 from services.postgres import Postgres
 
 from cdc_views.landing import Position

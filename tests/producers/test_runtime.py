@@ -12,13 +12,13 @@ from threading import Event
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.metrics import Metrics
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, Emitted, SourceStatus, StoppedError
-from tiny_project import event, landed_ids, quarantined, raw_table
+from helpers.captured import Said
+from helpers.tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError
 from cdc_views.formats.cassandra_mutation import CassandraMutation

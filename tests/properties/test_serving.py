@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import MAX_SECONDS, NOW
-from strategies.reading import CASES, SEED
-from strategies.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
-from strategies.serving import assert_serves, opened, served
-from strategies.tiers import often
-from strategies.writing import Writer
+from helpers.histories import MAX_SECONDS, NOW
+from helpers.reading import CASES, SEED
+from helpers.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
+from helpers.serving import assert_serves, opened, served
+from helpers.tiers import often
+from helpers.writing import Writer
 from test_state import LOOKED_UP, UNSHARED, Growing, small_tables
 
 from cdc_views.engines.base import Engine

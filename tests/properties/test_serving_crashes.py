@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from strategies.reading import SEED
-from strategies.serving import assert_serves
+from helpers.reading import SEED
+from helpers.serving import assert_serves
 from test_state_crashes import KILLS, TABLE, Live
 
 from cdc_views import Project

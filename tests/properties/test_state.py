@@ -15,10 +15,10 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
-from strategies.tiers import often
+from helpers.histories import NOW, Histories, histories
+from helpers.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
+from helpers.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
+from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine

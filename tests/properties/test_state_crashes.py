@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from strategies.reading import SEED
+from helpers.reading import SEED
 
 from cdc_views import Project
 from cdc_views.api import Table

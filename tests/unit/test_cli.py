@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_project import CQL, NOW, append_lines, event, make_project, write_lines
+from helpers.tiny_project import CQL, NOW, append_lines, event, make_project, write_lines
 
 from cdc_views.cli import main
 
