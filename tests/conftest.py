@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
+
+pytest.register_assert_rewrite("helpers")
+
 from helpers.bigquery_project import RemoteProject, is_asked_for, remote_project
 from helpers.histories import NOW
 from helpers.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from helpers.dbt_project import DbtProject
+from helpers.dbt_views import MODELS, answered, check, land, landing, printed, real
 from helpers.dialect_cases import REAL, real_table
-from test_dbt import MODELS, answered, check, land, landing, printed, real
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

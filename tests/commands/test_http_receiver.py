@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from cdc_producers.http.writing import TableWriter
 from deltalake import DeltaTable
+from helpers.debezium_rows import FULL_NINE, ONE, RETOASTED, THREE, UPDATED, Row, shown
 from helpers.http_receiver import DATA, ENVIRONMENT, Client, in_process, in_thread, recorded, replay, wait_for
-from test_debezium_end_to_end import FULL_NINE, ONE, RETOASTED, THREE, UPDATED, Row, shown
 
 from cdc_views import Project
 from cdc_views.cli import main

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from helpers.dbt_views import answered, check, landing, printed, real
 from helpers.dialect_cases import REAL, real_table
 from helpers.sqlmesh_project import SqlMeshProject
-from test_dbt import answered, check, landing, printed, real
 
 from cdc_views.api import Project
 from cdc_views.export.sqlmesh import export

@@ -13,9 +13,9 @@ from cdc_producers.reports import Reports, reporting
 from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
 from helpers.captured import Said
+from helpers.memory_source import BATCHES, Memory, Target, emitted
 from helpers.tiny_project import raw_table
 from sentry_sdk.transport import Transport
-from test_runtime import BATCHES, Memory, Target, emitted
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError, UsageError
 from cdc_views.landing.targets import ProducerOrder
