@@ -72,6 +72,7 @@ class DuckDbView(Friendly):
             return super().normal(kind, [{"key": k, "value": v} for k, v in value])
         return value + 0.0 if isinstance(value, float) else super().normal(kind, value)
 
+
 SHOWN = DuckDbView(range(-9 * 10**15, 9 * 10**15 + 1), range(-2 * 10**9, 2 * 10**9 + 1))
 
 

@@ -75,6 +75,7 @@ class Growing:
         theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
         assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
 
+
 SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
 """The shares of the base, of runs with overlay and of runs, that bring a merge about; what landed becomes a run first."""
 

@@ -13,11 +13,11 @@ import pytest
 from deltalake import DeltaTable
 from helpers import histories as histories_module
 from helpers.aging import Aging
+from helpers.growing_states import UNSHARED, small_tables
 from helpers.histories import NOW, Histories, histories
 from helpers.reading import CASES, SEED, assert_same, one_spelled
 from helpers.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
 from helpers.tiers import often
-from properties.test_state import UNSHARED, small_tables
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
