@@ -71,11 +71,11 @@ test-live: $(STAMP) ## longer tests against real servers
 test-live-bigquery: $(STAMP) ## the same rows and commands in BigQuery itself: CDC_VIEWS_BIGQUERY_PROJECT and credentials are needed
 	@test -n "$$CDC_VIEWS_BIGQUERY_PROJECT" || { echo "set CDC_VIEWS_BIGQUERY_PROJECT to a project that may be billed (CONTRIBUTING.md)" >&2; exit 2; }
 	@test -z "$$CI" || { echo "BigQuery is not tested where CI is set" >&2; exit 2; }
-	@$(BIN)/python -m pytest -q -n 8 -m bigquery_project tests/live tests/semantics
+	@$(BIN)/python -m pytest -q -n 8 -m bigquery_project tests/bigquery tests/semantics
 
 test-long: $(BENCH_STAMP) ## thousands of random histories, 30 kills, a simulated day; ClickHouse's and GoogleSQL's engines; a Debezium Server
-	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics tests/unit
-	@$(BIN)/python -m pytest -q -m slow tests/golden tests/contracts tests/producers tests/bigquery tests/bench
+	@CDC_VIEWS_HISTORIES=$${CDC_VIEWS_HISTORIES:-3000} CDC_VIEWS_KILLS=$${CDC_VIEWS_KILLS:-30} $(BIN)/python -m pytest -q -m "not live" tests/properties tests/semantics tests/unit tests/layout
+	@$(BIN)/python -m pytest -q -m slow tests/golden tests/commands tests/producers tests/bigquery tests/bench
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter
 	@$(LINT)
@@ -97,7 +97,7 @@ services-stop: ## stop what `make services` started
 	@PYTHONPATH=tests $(BIN)/python -m services --stop
 
 docs: $(STAMP) $(DOCS_STAMP) ## run the documents' commands in bash, then build the site into build/site and check its links
-	@CDC_VIEWS_DOCS_BY=bash $(BIN)/python -m pytest -q tests/unit/test_docs.py tests/docs
+	@CDC_VIEWS_DOCS_BY=bash $(BIN)/python -m pytest -q tests/docs
 	@rm -rf build/site
 	@$(DOCS_VENV)/bin/sphinx-build -q -E -W --keep-going -n -b html -c docs/site -d build/doctrees docs build/site
 	@$(BIN)/python docs/site/check_site.py build/site

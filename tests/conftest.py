@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
+
+pytest.register_assert_rewrite("helpers")
+
+from helpers.bigquery_project import RemoteProject, is_asked_for, remote_project
+from helpers.histories import NOW
+from helpers.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by
 from hypothesis import settings
-from strategies.bigquery_project import RemoteProject, is_asked_for, remote_project
-from strategies.histories import NOW
-from strategies.reading import CASES, STRATEGIES, Row, canonical_row, land, shown_by
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.formats.base import WriteOrder

@@ -144,11 +144,10 @@ def rule_tests() -> dict[str, list[str]]:
 
 
 def _broken() -> dict[str, list[str]]:
-    """Rule → the ways in which tests/semantics/corruptors.py breaks it."""
-    for folder in (TESTS, TESTS / "semantics"):
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
-    from corruptors import CORRUPTORS
+    """Rule → the ways in which tests/helpers/corruptors.py breaks it."""
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    from helpers.corruptors import CORRUPTORS
 
     found: dict[str, list[str]] = {}
     for corruptor in CORRUPTORS:

@@ -22,9 +22,8 @@ from threading import Event
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("tests", "tests/producers", "tests/contracts", "tests/unit", "producers")]
+sys.path[:0] = [str(ROOT / part) for part in ("tests", "producers")]
 
-from captured_cassandra import CAPTURED, copy, log_of, unpacked  # noqa: E402
 from cdc_producers.cassandra.columns import ColumnPlan  # noqa: E402
 from cdc_producers.cassandra.node_schema import schema_of_text  # noqa: E402
 from cdc_producers.cassandra.options import CassandraOptions  # noqa: E402
@@ -33,6 +32,7 @@ from cdc_producers.cassandra.segments import WHOLE, segments_in  # noqa: E402
 from cdc_producers.cassandra.source import CassandraSource  # noqa: E402
 from cdc_producers.metrics import Health, Metrics  # noqa: E402
 from cdc_producers.runtime import Runtime  # noqa: E402
+from helpers.captured_cassandra import CAPTURED, copy, log_of, unpacked  # noqa: E402
 from services.cassandra import jars  # noqa: E402
 from watching import memory_mib  # noqa: E402
 

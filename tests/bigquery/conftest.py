@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from warehouses import Served
+from helpers.bigquery_warehouses import Served
 
 
 @pytest.fixture(scope="session")
 def _served() -> Iterator[Served]:
+    from helpers.bigquery_values import Evaluator
     from services.bigquery_http import served
-    from strategies.bigquery_values import Evaluator
 
     with served(Evaluator()) as (url, store):
         yield Served(url, store)

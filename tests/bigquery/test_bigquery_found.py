@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from cdc_views_bigquery.merging.columns import _type
-from found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type
-from warehouses import WAREHOUSE, Served
+from helpers.bigquery_warehouses import WAREHOUSE, Served
+from helpers.found_tables import DATA, Event, as_columns, as_records, cells_type, connect_type
 
 from cdc_views import Project
 from cdc_views.cli import main

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_project import CQL, NOW, append_lines, event, write_lines
-from warehouses import Served, project
+from helpers.bigquery_warehouses import Served, project
+from helpers.tiny_project import CQL, NOW, append_lines, event, write_lines
 
 from cdc_views import Project
 from cdc_views.cli import main

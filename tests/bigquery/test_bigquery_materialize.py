@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tiny_project import CQL, event
-from warehouses import Served, load, project
+from helpers.bigquery_warehouses import Served, load, project
+from helpers.tiny_project import CQL, event
 
 from cdc_views import Project
 from cdc_views.cli import main

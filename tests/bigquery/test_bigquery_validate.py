@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from strategies.tiers import often
-from tiny_project import event
-from warehouses import Served, load, project
+from helpers.bigquery_warehouses import Served, load, project
+from helpers.tiers import often
+from helpers.tiny_project import event
 
 from cdc_views import Project
 from cdc_views.cli import main

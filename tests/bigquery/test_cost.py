@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 from cdc_views_bigquery.config import BigQueryConfig
-from tiny_project import SCHEMA, event, make_project
-from warehouses import Served, load, project
+from helpers.bigquery_warehouses import Served, load, project
+from helpers.tiny_project import SCHEMA, event, make_project
 
 from cdc_views.cli import main
 from cdc_views.engines.warehouses import Load, Measured

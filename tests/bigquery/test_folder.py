@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_project import event, make_project
-from warehouses import Served, load, project
+from helpers.bigquery_warehouses import Served, load, project
+from helpers.tiny_project import event, make_project
 
 from cdc_views.cli import main
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from cdc_views_bigquery.config import SCHEME
 from cdc_views_bigquery.merging import limits
-from strategies.dialect_cases import Table, assert_same
-from strategies.histories import NOW
-from test_rows import PLACE, _check
-from warehouses import Served, make_raw
+from helpers.bigquery_rows import PLACE, check_rows
+from helpers.bigquery_warehouses import Served, make_raw
+from helpers.dialect_cases import Table, assert_same
+from helpers.histories import NOW
 
 from cdc_views.cli import main
 from cdc_views.engines.base import Read, ViewDefinition
@@ -145,7 +144,7 @@ def test_the_query_and_the_function_of_1000_columns_are_ones_that_googlesql_take
 
 @pytest.mark.slow
 def test_the_query_of_200_columns_gives_the_oracles_rows(server: Served) -> None:
-    _check(Table(wide(200), facts(200)), server.url, "aggregate")
+    check_rows(Table(wide(200), facts(200)), server.url, "aggregate")
     _are_below_limits(server, views=1)
 
 
@@ -188,8 +187,7 @@ def test_self_join_of_too_many_columns_says_what_to_use() -> None:
 
 @pytest.mark.slow
 def test_nested_and_repeated_types_and_hostile_names(server: Served) -> None:
-    sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
-    from golden_cases import HOSTILE
+    from helpers.golden_cases import HOSTILE
 
     from cdc_views.model.naming import physical_name
     from cdc_views.sql.dialects import dialect
@@ -202,7 +200,7 @@ def test_nested_and_repeated_types_and_hostile_names(server: Served) -> None:
     columns = [Column(n, TEXT) for n in folded.values()]
     schema = TableSchema("shop", "t", (Column("the key", INT, Role.PARTITION), *columns, Column("home", nested)))
     cells = {name: Cell(5, f"of {i}") for i, name in enumerate(folded.values())}
-    _check(Table(Relation(schema), [Fact(FactKind.ROW, (1,), cells=cells)]), server.url, "aggregate")
+    check_rows(Table(Relation(schema), [Fact(FactKind.ROW, (1,), cells=cells)]), server.url, "aggregate")
     shown = server.store.things["my-project.shop.t"].resource["schema"]["fields"]
     assert [field["name"] for field in shown] == ["the key", *folded.values(), "home"]
 
@@ -214,7 +212,7 @@ def test_a_name_that_no_view_can_have_is_refused() -> None:
 
 @pytest.mark.slow
 def test_100_tables_are_applied_and_each_says_so(server: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from warehouses import project
+    from helpers.bigquery_warehouses import project
 
     count = 100
     texts = [f"CREATE TABLE shop.t{n} (id int PRIMARY KEY, v text);" for n in range(count)]

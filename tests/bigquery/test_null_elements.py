@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from cdc_views_bigquery.config import SCHEME
-from strategies.histories import NOW
-from strategies.schemas import INT, TEXT, scalar, table
-from strategies.values import V1_NEW, V1_OLD
-from strategies.writing import Writer
-from test_rows import PLACE
-from warehouses import Served
+from helpers.bigquery_rows import PLACE
+from helpers.bigquery_warehouses import Served
+from helpers.histories import NOW
+from helpers.schemas import INT, TEXT, scalar, table
+from helpers.values import V1_NEW, V1_OLD
+from helpers.writing import Writer
 
 from cdc_views.engines.base import Read, ViewDefinition
 from cdc_views.engines.exact import rows_of

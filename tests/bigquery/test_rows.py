@@ -5,39 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
-from strategies.dialect_cases import REAL, Table, assert_same, random_table
-from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
-from strategies.tiers import often
-from warehouses import Served, load_case, make_raw, real_case
+from helpers.bigquery_rows import check_rows
+from helpers.bigquery_warehouses import Served, load_case, make_raw, real_case
+from helpers.dialect_cases import REAL, random_table
+from helpers.schemas import KEYS, NARROW, SUBJECTS, Subject
+from helpers.tiers import often
 
-from cdc_views.engines.base import Read, ViewDefinition
-from cdc_views.engines.exact import rows_of
 from cdc_views.errors import UnsupportedError
-from cdc_views.model.strategy import Strategy
 from cdc_views.plan.rewrites import LOWERINGS
 from cdc_views.quality.truth import CapturedTruth, agreement
-from cdc_views.storage.relation import RawTable
-
-PLACE = Datasets("my-project", "shop", "shop_raw", "shop_state")
-
-
-def _check(table: Table, url: str, strategy: str) -> None:
-    from cdc_views_bigquery.engine import BigQueryEngine
-
-    raw = RawTable(f"{SCHEME}{PLACE.raw_table('t')}", table.relation)
-    with BigQueryEngine(PLACE, BigQueryConfig(endpoint=url)) as engine:
-        engine.apply(ViewDefinition("my-project.shop", "t", raw, Strategy(strategy)))
-        engine.load(raw, table.relation.rows(table.facts, landed_at=0))
-        for now in table.instants:
-            found = rows_of(table.relation, (), engine.read(Read(raw, now, strategy=Strategy(strategy))))
-            assert_same(table.expected(now), found)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("subject", often(SUBJECTS, NARROW, KEYS), ids=lambda s: s.name)
 def test_random_histories_give_the_oracles_rows(server: Served, subject: Subject) -> None:
-    _check(random_table(subject, cases=6, seed=3), server.url, "aggregate")
+    check_rows(random_table(subject, cases=6, seed=3), server.url, "aggregate")
 
 
 NO_VIEW = {"names3": "bigquery has no view columns called '`tick`'"}

@@ -8,9 +8,9 @@ import tarfile
 from pathlib import Path
 
 import brotli
-import fetching
 import pytest
-from fetching import NoChromiumError, chromium
+from helpers import chromium_fetching as fetching
+from helpers.chromium_fetching import NoChromiumError, chromium
 
 
 def package() -> bytes:

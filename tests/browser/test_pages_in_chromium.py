@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from driving import Browser, Page, browsing
-from fetching import NoChromiumError, chromium
-from strategies.reporting import AS_OF, SECRET, land, make_project
+from helpers.chromium_driving import Browser, Page, browsing
+from helpers.chromium_fetching import NoChromiumError, chromium
+from helpers.reporting import AS_OF, SECRET, land, make_project
 
 pytestmark = pytest.mark.heavy
 

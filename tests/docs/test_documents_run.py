@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from blocks import idle_blocks, read_blocks, read_steps
-from running import run_document
-from shell import Shell, environment, first_program
+from helpers.document_blocks import idle_blocks, read_blocks, read_steps
+from helpers.document_runs import run_document
+from helpers.document_shell import Shell, environment, first_program
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

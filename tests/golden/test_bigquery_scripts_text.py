@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlglot
 from cdc_views_bigquery.merging import QUERY_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
-from golden_cases import CASES, HOSTILE, key, relation
+from helpers.golden_cases import CASES, HOSTILE, key, relation
+from helpers.schemas import INT, TEXT, WIDE, Subject, table
 from sqlglot import exp
-from strategies.schemas import INT, TEXT, WIDE, Subject, table
 
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.formats.base import WriteOrder
@@ -18,7 +18,7 @@ from cdc_views.model.types import ListOf, Udt
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
 pytestmark = pytest.mark.heavy
 
@@ -54,7 +54,7 @@ def test_one_script_is_the_statements_it_should_be(made: Relation) -> None:
     setup = sqlglot.parse(setup_script(made, MERGING), read="bigquery")
     kinds = [type(statement) for statement in setup if statement is not None]
     assert kinds == [exp.Create] * 6
-    from strategies.bigquery_scripts import statements
+    from helpers.bigquery_scripts import statements
 
     run = statements(run_script(made, MERGING, settles=True))
     assert [text.split()[0] for text in run].count("MERGE") == 2
@@ -65,8 +65,8 @@ def test_one_script_is_the_statements_it_should_be(made: Relation) -> None:
 @pytest.mark.parametrize("settles", [False, True])
 @pytest.mark.parametrize("made", [hostile(), WIDE.relation], ids=["hostile", "wide"])
 def test_googlesql_takes_every_statement(made: Relation, settles: bool) -> None:
-    from strategies.bigquery_scripts import Bench
-    from strategies.bigquery_values import Evaluator, table_of
+    from helpers.bigquery_scripts import Bench
+    from helpers.bigquery_values import Evaluator, table_of
 
     engine: Evaluator = Evaluator()
     bench = Bench(engine)

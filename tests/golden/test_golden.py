@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlglot
-from golden_cases import CASES
+from helpers.golden_cases import CASES
 from sqlglot import exp
 
 from cdc_views.sql import ViewSql, generate

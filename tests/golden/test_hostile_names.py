@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 import sqlglot
-from golden_cases import HOSTILE, INT, LONG, TEXT, key, relation
+from helpers.golden_cases import HOSTILE, INT, LONG, TEXT, key, relation
 from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
@@ -175,11 +175,7 @@ def test_clickhouse_runs_them(clickhouse: Any, tmp_path: Any) -> None:
 
 @pytest.mark.slow
 def test_googlesql_runs_them() -> None:
-    import sys
-    from pathlib import Path
-
-    sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-    from dialect_zetasql import GoogleSql
+    from helpers.dialect_zetasql import GoogleSql
 
     made, names = of_names(dialect("bigquery"), fields=True)
     engine = GoogleSql()

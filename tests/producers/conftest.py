@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from command_line import CommandLine
+from helpers.command_line import CommandLine
 
 if TYPE_CHECKING:
-    from producing import Producer
+    from helpers.producing import Producer
     from services.cassandra import CassandraCluster
     from services.kafka import Kafka
     from services.mariadb import MariaDb
@@ -42,7 +42,7 @@ def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
     server = postgres_server
     server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield server
-    from producing import eventually
+    from helpers.producing import eventually
 
     eventually(lambda: without_slots(server), within=10, what="slots dropped")
     for (name,) in server.sql("SELECT pubname FROM pg_publication"):
@@ -52,7 +52,7 @@ def postgres(postgres_server: Postgres) -> Iterator[Postgres]:
 @pytest.fixture(scope="session")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What was captured of a Cassandra node: see `captured_cassandra`."""
-    from captured_cassandra import unpacked
+    from helpers.captured_cassandra import unpacked
 
     return unpacked(tmp_path_factory.mktemp("capture"))
 
@@ -131,8 +131,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 @pytest.fixture
 def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
     """A producer of a project of the tables of 27 types, which the server has, empty; not started."""
-    from postgres_tables import DDL, STORAGE, project
-    from producing import Producer
+    from helpers.postgres_tables import DDL, STORAGE, project
+    from helpers.producing import Producer
 
     postgres.sql(DDL + STORAGE)
     project(tmp_path)
@@ -143,7 +143,7 @@ def producer(postgres: Postgres, run: CommandLine, tmp_path: Path) -> Iterator[P
 @pytest.fixture
 def cassandra(cassandra_node: CassandraCluster) -> CassandraCluster:
     """The same with the workload's tables, empty."""
-    from cassandra_tables import create
+    from helpers.cassandra_tables import create
 
     create(cassandra_node.session())
     return cassandra_node
@@ -152,8 +152,8 @@ def cassandra(cassandra_node: CassandraCluster) -> CassandraCluster:
 @pytest.fixture
 def agent(cassandra: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
     """The node's agent, of a project of the workload's tables; not started."""
-    from cassandra_tables import project
-    from producing import Producer
+    from helpers.cassandra_tables import project
+    from helpers.producing import Producer
 
     project(tmp_path)
     node = cassandra.nodes[0]
@@ -165,8 +165,8 @@ def agent(cassandra: CassandraCluster, run: CommandLine, tmp_path: Path) -> Iter
 @pytest.fixture
 def kafka_producer(kafka: Kafka, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
     """A producer of a project of three topics, which the broker has, empty; not started."""
-    from kafka_topics import create, project
-    from producing import Producer
+    from helpers.kafka_topics import create, project
+    from helpers.producing import Producer
 
     create(kafka)
     project(tmp_path)
@@ -177,8 +177,8 @@ def kafka_producer(kafka: Kafka, run: CommandLine, tmp_path: Path) -> Iterator[P
 @pytest.fixture
 def mariadb_producer(mariadb: MariaDb, run: CommandLine, tmp_path: Path) -> Iterator[Producer]:
     """A producer of a project of the tables of 40 types, which the server has, empty; not started."""
-    from mariadb_tables import DDL, project, statements
-    from producing import Producer
+    from helpers.mariadb_tables import DDL, project, statements
+    from helpers.producing import Producer
 
     mariadb.sql(*statements(DDL))
     project(tmp_path)

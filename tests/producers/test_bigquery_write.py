@@ -11,9 +11,9 @@ from threading import Event
 from typing import Any
 
 import pytest
-from strategies.histories import NOW, histories
-from strategies.schemas import LOGGED, NARROW, PLAIN, WIDE, Subject
-from strategies.writing import Writer
+from helpers.histories import NOW, histories
+from helpers.schemas import LOGGED, NARROW, PLAIN, WIDE, Subject
+from helpers.writing import Writer
 
 from cdc_views.errors import EngineError, SourceFileError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing import Position

@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from captured import Said
 from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
 from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.metrics import Health
 from cdc_producers.source import Emit, Emitted, SourceStatus
-from producing import eventually
+from helpers.captured import Said
+from helpers.producing import eventually
 
 from cdc_views.errors import TransientError, UsageError
 

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from captured import Said
+from helpers.captured import Said
 
 pytest.importorskip("cassandra")
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from captured import Said
-from captured_cassandra import CAPTURED, copy, differences, log_of, project
-from cassandra_tables import ORDERS, TYPED
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.node_schema import NodeSchema, schema_of_text
 from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.reader import Bad, CommitLogReader, ReadEvents
 from cdc_producers.cassandra.segments import WHOLE
-from command_line import CommandLine
-from producing import Producer, eventually
+from helpers.captured import Said
+from helpers.captured_cassandra import CAPTURED, copy, differences, log_of, project
+from helpers.cassandra_tables import ORDERS, TYPED
+from helpers.command_line import CommandLine
+from helpers.producing import Producer, eventually
 
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation

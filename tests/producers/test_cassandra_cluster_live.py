@@ -19,10 +19,10 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from cassandra_views import differences, landed_everywhere, mark, read_at_all, settled, witness, witnessed_by
-from cassandra_workload import TABLES, Workload, create, project
-from command_line import CommandLine
-from producing import Producer, eventually
+from helpers.cassandra_views import differences, landed_everywhere, mark, read_at_all, settled, witness, witnessed_by
+from helpers.cassandra_workload import TABLES, Workload, create, project
+from helpers.command_line import CommandLine
+from helpers.producing import Producer, eventually
 
 if TYPE_CHECKING:
     from cassandra.cluster import Session

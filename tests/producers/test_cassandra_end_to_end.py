@@ -6,10 +6,10 @@ import random
 import time
 
 import pytest
-from cassandra_tables import ORDERS, TABLES, Workload, differences, mark, wait_until_landed
-from command_line import CommandLine
-from comparing import lose
-from producing import Producer
+from helpers.cassandra_tables import ORDERS, TABLES, Workload, differences, mark, wait_until_landed
+from helpers.command_line import CommandLine
+from helpers.comparing import lose
+from helpers.producing import Producer
 from services.cassandra import CassandraCluster
 
 pytestmark = pytest.mark.live

@@ -17,12 +17,12 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from captured_cassandra import CAPTURED, copy, differences, log_of, project
-from cassandra_tables import ORDERS, TYPED
 from cdc_producers.cassandra.segments import index_of
-from command_line import CommandLine
-from comparing import raw_location
-from producing import Producer, eventually
+from helpers.captured_cassandra import CAPTURED, copy, differences, log_of, project
+from helpers.cassandra_tables import ORDERS, TYPED
+from helpers.command_line import CommandLine
+from helpers.comparing import raw_location
+from helpers.producing import Producer, eventually
 
 pytestmark = pytest.mark.heavy
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from cassandra_log import IDS, ITEMS, ORDERS, WHOLE, Asked, Followed, Log, schema
 from cdc_producers.cassandra import following
 from cdc_producers.cassandra.reader import Ended
 from cdc_producers.cassandra.segments import held_bytes, index_of, segments_in
 from cdc_producers.source import LostError
+from helpers.cassandra_log import IDS, ITEMS, ORDERS, WHOLE, Asked, Followed, Log, schema
 
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position

@@ -13,7 +13,7 @@ pytest.importorskip("cassandra")
 from cdc_producers.cassandra.lists import ListRow, OldLists, created, lists_of
 from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter, replaced_list
 from cdc_producers.cassandra.snapshot_query import Selected, Selection
-from test_cassandra_snapshot import NOW, a_row, number, several, table
+from helpers.cassandra_rows import NOW, a_row, number, several, table
 
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from command_line import CommandLine
-from producing import Producer
-from test_cassandra_schema_live import Trial
+from helpers.cassandra_node_trial import Trial
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 
 if TYPE_CHECKING:
     from services.cassandra import CassandraCluster

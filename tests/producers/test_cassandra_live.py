@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from cassandra.cluster import Session
-from cassandra_tables import ORDERS, TABLES, TYPED, Workload, differences, mark, wait_until_landed
-from cassandra_views import lists_waiting
-from command_line import CommandLine
-from producing import Producer, eventually
+from helpers.cassandra_processes import reader_of
+from helpers.cassandra_tables import ORDERS, TABLES, TYPED, Workload, differences, mark, wait_until_landed
+from helpers.cassandra_views import lists_waiting
+from helpers.command_line import CommandLine
+from helpers.producing import Producer, eventually
 from services.cassandra import CassandraCluster
 
 from cdc_views.api import Project
@@ -32,15 +33,6 @@ def check(session: Session, run: CommandLine, number: int) -> None:
     assert differences(session, run, "--raw-only") == []
     assert run("materialize", "--once").code == 0
     assert differences(session, run) == []
-
-
-def reader_of(agent: Producer) -> int:
-    """The process id of an agent's Java part."""
-    assert agent.running is not None
-    children = Path(f"/proc/{agent.running.pid}/task/{agent.running.pid}/children").read_text().split()
-    tasks = Path(f"/proc/{agent.running.pid}/task").iterdir()
-    children += [child for task in tasks for child in (task / "children").read_text().split()]
-    return int(next(child for child in children if "java" in Path(f"/proc/{child}/cmdline").read_text()))
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -13,11 +13,11 @@ import yaml
 
 pytest.importorskip("cassandra")
 
-from cassandra_odd import TABLES, Workload, canonical, create, project
-from cassandra_views import settled
-from command_line import CommandLine
-from comparing import only_one_has
-from producing import Producer, eventually
+from helpers.cassandra_odd import TABLES, Workload, canonical, create, project
+from helpers.cassandra_views import settled
+from helpers.command_line import CommandLine
+from helpers.comparing import only_one_has
+from helpers.producing import Producer, eventually
 
 if TYPE_CHECKING:
     from cassandra.cluster import Session

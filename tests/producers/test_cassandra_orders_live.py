@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from cassandra_views import differences, source_rows, view_rows
-from command_line import CommandLine
-from producing import Producer, eventually
+from helpers.cassandra_views import differences, source_rows, view_rows
+from helpers.command_line import CommandLine
+from helpers.producing import Producer, eventually
 from workloads import WorkloadOrder, ddl_of, run_workload
 from workloads.orders_cassandra import open_workload
 

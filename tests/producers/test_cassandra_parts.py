@@ -8,7 +8,6 @@ from uuid import UUID
 
 import fsspec
 import pytest
-from captured import Said
 from cdc_producers.cassandra import PRODUCER
 from cdc_producers.cassandra.after import AfterLanding, set_aside
 from cdc_producers.cassandra.node import NodeFacts
@@ -18,6 +17,7 @@ from cdc_producers.cassandra.schema_file import changes, check, follow
 from cdc_producers.cassandra.segments import index_of
 from cdc_producers.cassandra.source import CassandraSource
 from cdc_producers.metrics import Health, Metrics
+from helpers.captured import Said
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.targets import ProducerProject

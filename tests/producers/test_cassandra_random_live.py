@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("cassandra")
 
 from cassandra import ConsistencyLevel
-from cassandra_steps import STEPS, Step, kill_node
-from cassandra_trial import Trial
-from cassandra_views import differences
-from cassandra_workload import Workload
-from command_line import CommandLine
+from helpers.cassandra_steps import STEPS, Step, kill_node
+from helpers.cassandra_trial import Trial
+from helpers.cassandra_views import differences
+from helpers.cassandra_workload import Workload
+from helpers.command_line import CommandLine
 
 pytestmark = pytest.mark.live
 _SEED = int(os.environ.get("CDC_VIEWS_SEED", "1"))

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import cassandra_views
-import cassandra_workload
 import pytest
+from helpers import cassandra_views, cassandra_workload
 
 pytest.importorskip("cassandra")
 
-from cassandra_tables import ORDERS, Workload, create, differences, mark, project, wait_until_landed
 from cdc_producers.cassandra.jars import cassandra_jars, compiled
-from command_line import CommandLine
-from producing import Producer
+from helpers.cassandra_tables import ORDERS, Workload, create, differences, mark, project, wait_until_landed
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 
 if TYPE_CHECKING:
     from services.cassandra import CassandraCluster

@@ -5,95 +5,24 @@ What one table needs never stops another; what cannot be known is said, and /hea
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("cassandra")
 
-from command_line import CommandLine
-from comparing import only_one_has
-from producing import Producer, eventually
+from helpers.cassandra_node_trial import CREATED, Trial
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 
 if TYPE_CHECKING:
-    from cassandra.cluster import Session
     from services.cassandra import CassandraCluster
 
 pytestmark = pytest.mark.live
-_CREATED = {
-    "other": "CREATE TABLE {ks}.other (k int PRIMARY KEY, v text) WITH cdc = true",
-    "gap": "CREATE TABLE {ks}.gap (k int PRIMARY KEY, v text) WITH cdc = true",
-    "udt": "CREATE TABLE {ks}.udt (k int PRIMARY KEY, fa frozen<addr>) WITH cdc = true",
-}
 _TYPE = "CREATE TYPE {ks}.addr (street text, zip int)"
-
-
-@dataclass
-class Trial:
-    """A keyspace of its own, its project in the working directory, and the node's agent."""
-
-    session: Session
-    keyspace: str
-    agent: Producer
-    run: CommandLine
-    folder: Path
-    tables: tuple[str, ...] = tuple(_CREATED)
-    raws: dict[str, str] = field(default_factory=dict)
-
-    def cql(self, *statements: str) -> None:
-        """Run statements; `{ks}` is the keyspace."""
-        for text in statements:
-            self.session.execute(text.replace("{ks}", self.keyspace))
-
-    def project(self) -> None:
-        """Write the project file; `raws` are raw tables other than the usual ones."""
-        tables = []
-        for name in self.tables:
-            raw = {"format": "cassandra-mutation"} | ({"table": self.raws[name]} if name in self.raws else {})
-            tables.append({"name": f"{self.keyspace}.{name}", "schema": "schema.cql", "raw": raw})
-        beside = self.folder / "cdc_views.yml.new"
-        beside.write_text(json.dumps({"name": "shop", "engine": "duckdb", "tables": tables}))
-        beside.replace(self.folder / "cdc_views.yml")
-
-    def start(self, *more: str) -> None:
-        self.agent.start(*more).wait_until_said("following", within=120)
-
-    def differences(self, name: str) -> list[str]:
-        """Rows that only one of the view and the node has."""
-        rows = [row[0] for row in self.session.execute(f"SELECT JSON * FROM {self.keyspace}.{name}")]
-        answer = self.run("query", f"{self.keyspace}.{name}", "--format", "jsonl")
-        assert answer.code == 0, answer.err
-        return only_one_has(name, map(_canonical, rows), map(_canonical, answer.out.splitlines()))
-
-    def equals(self, *names: str) -> None:
-        """Wait until these tables' views are what the node answers."""
-        for name in names:
-            eventually(
-                lambda name=name: not self.differences(name), within=90, every=1.0,
-                what=f"{name}: {self.keyspace}; the agent says {self.agent.said[-6:]}",
-            )  # fmt: skip
-
-    @property
-    def health(self) -> tuple[int, dict[str, str]]:
-        code, text = self.agent.get("/healthz")
-        return code, json.loads(text)["troubles"]
-
-    def fails_by(self, part: str) -> None:
-        """Wait until /healthz is 503 and says this."""
-        eventually(lambda: self.health[0] == 503 and part in str(self.health[1]), within=30, what=f"{part} in {self.health}")
-
-    def is_well(self) -> None:
-        eventually(lambda: self.health == (200, {}), within=90, every=0.5, what=f"{self.health}; {self.agent.said[-6:]}")
-
-
-def _canonical(line: str) -> str:
-    row: dict[str, Any] = json.loads(line)
-    return json.dumps(row, sort_keys=True)
 
 
 @pytest.fixture
@@ -103,8 +32,8 @@ def trial(cassandra_node: CassandraCluster, run: CommandLine, tmp_path: Path) ->
     where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
     made = Trial(session, keyspace, Producer(tmp_path, {}, ["cassandra", *where]), run, tmp_path)
     made.cql("CREATE KEYSPACE {ks} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", _TYPE)
-    made.cql(*_CREATED.values())
-    texts = (_TYPE, *_CREATED.values())
+    made.cql(*CREATED.values())
+    texts = (_TYPE, *CREATED.values())
     (tmp_path / "schema.cql").write_text(";\n".join(text.replace("{ks}", keyspace) for text in texts) + ";\n")
     made.project()
     yield made
@@ -198,7 +127,7 @@ def test_ddl_of_one_table_sets_that_table_aside_and_the_others_go_on(trial: Tria
     trial.equals("other", "udt")
     assert trial.agent.stop() == 0
     trial.start()  # a restart goes on, too
-    trial.cql(_CREATED["gap"], "INSERT INTO {ks}.gap (k, v) VALUES (9, 'latter')")
+    trial.cql(CREATED["gap"], "INSERT INTO {ks}.gap (k, v) VALUES (9, 'latter')")
     trial.fails_by("gap was dropped and created again")
     _fill(trial, "other", 6, 8, 1)
     trial.equals("other")

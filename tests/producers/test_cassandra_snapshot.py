@@ -27,11 +27,11 @@ from cdc_producers.cassandra.snapshot_ranges import (
     split,
     whole_ring,
 )
+from helpers.cassandra_rows import NOW, a_row, number, several, table
 
 from cdc_views.errors import UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.model.schema import TableSchema
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.facts import Elements, Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
@@ -39,9 +39,6 @@ from cdc_views.schemas.cql.reader import read_cql
 
 TOKENS = st.integers(FIRST_TOKEN, LAST_TOKEN)
 PLACES = st.builds(RingPosition, TOKENS, st.integers(0, (1 << 22) - 1), st.integers(0, (1 << 40) - 1))
-NOW = 1_790_000_000
-DDL = """CREATE TYPE ks.u (x int, y text);
-CREATE TABLE ks.t (k int, c int, st int static, v text, l list<text>, m map<text, int>, u u, PRIMARY KEY (k, c));"""
 
 
 @given(PLACES)
@@ -79,29 +76,9 @@ def test_a_choice_that_cannot_be_is_refused(bad: dict[str, object]) -> None:
         SnapshotOptions(**bad)  # type: ignore[arg-type]
 
 
-def table() -> TableSchema:
-    return read_cql(DDL).table("ks.t")
-
-
-def several(*parts: bytes | None, counted: bool = True) -> bytes:
-    """A collection as the protocol carries it."""
-    sized = b"".join(struct.pack(">i", -1) if part is None else struct.pack(">i", len(part)) + part for part in parts)
-    return (struct.pack(">i", len(parts)) if counted else b"") + sized
-
-
 def map_of(key: bytes, value: bytes) -> bytes:
     """A map of one entry as the protocol carries it."""
     return struct.pack(">i", 1) + several(key, value, counted=False)
-
-
-def number(value: int, width: int = 8) -> bytes:
-    return value.to_bytes(width, "big", signed=True)
-
-
-def a_row(**cells: tuple[bytes | None, bytes | None, bytes | None]) -> RawRow:
-    """A row of partition 1, clustering 2; each cell is its value, write time and seconds left."""
-    values = [part for name in ("st", "v", "l", "m", "u") for part in cells.get(name, (None, None, None))]
-    return (number(5), number(NOW * 1000), number(1, 4), number(2, 4), *values)
 
 
 def facts(

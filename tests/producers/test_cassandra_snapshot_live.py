@@ -14,15 +14,15 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from cassandra_views import differences, settled, source_rows
-from cassandra_workload import TABLES, Workload, create, project
 from cdc_producers.cassandra.snapshot import SnapshotSource
 from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.metrics import Metrics
 from cdc_producers.queue import Limits
 from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, Emitted
-from command_line import CommandLine
+from helpers.cassandra_views import differences, settled, source_rows
+from helpers.cassandra_workload import TABLES, Workload, create, project
+from helpers.command_line import CommandLine
 
 from cdc_views.cli.producing import targets_of
 from cdc_views.errors import TransientError

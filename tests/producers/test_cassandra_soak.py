@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("cassandra")
 
-from captured_cassandra import CAPTURED, copy, differences, log_of, project
-from command_line import CommandLine
-from producing import Producer
-from test_cassandra_live import reader_of
+from helpers.captured_cassandra import CAPTURED, copy, differences, log_of, project
+from helpers.cassandra_processes import reader_of
+from helpers.command_line import CommandLine
+from helpers.producing import Producer
 
 pytestmark = pytest.mark.slow
 A_SEGMENT = 5_400

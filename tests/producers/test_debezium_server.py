@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
-from postgres_tables import DDL, STORAGE, TABLES, Workload, project
-from postgres_views import differences, raw_location
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
+from helpers.postgres_views import differences, raw_location
+from helpers.producing import Producer, eventually
 from services.account import free_port
 from services.debezium import DebeziumServer
 from services.postgres import Postgres

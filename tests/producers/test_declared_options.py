@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import typer
-from tiny_project import make_project
+from helpers.tiny_project import make_project
 
 from cdc_views.cli import main
 from cdc_views.cli import producing as cli_producing

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
-from postgres_tables import DDL, STORAGE, TABLES, Workload, project
-from postgres_views import differences
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
+from helpers.postgres_views import differences
+from helpers.producing import Producer, eventually
 from services.connect import running
 from services.kafka import Kafka
 from services.postgres import Postgres

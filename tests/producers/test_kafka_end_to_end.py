@@ -6,11 +6,11 @@ import random
 import time
 
 import pytest
-from command_line import CommandLine
-from comparing import lose
 from deltalake import DeltaTable
-from kafka_topics import CARTS, GROUP, ORDERS, TOPICS, USERS, Writer, differences
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.comparing import lose
+from helpers.kafka_topics import CARTS, GROUP, ORDERS, TOPICS, USERS, Writer, differences
+from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 
 from cdc_views.api import Project

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
 from deltalake import DeltaTable
-from kafka_topics import GROUP, ORDERS, TOPICS, create, project
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.kafka_topics import GROUP, ORDERS, TOPICS, create, project
+from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]

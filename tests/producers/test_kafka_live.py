@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from kafka_avro import framed
-from kafka_topics import GROUP, ORDERS, TOPICS, USERS, Writer, differences
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.kafka_avro import framed
+from helpers.kafka_topics import GROUP, ORDERS, TOPICS, USERS, Writer, differences
+from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 from services.registry import running as running_registry
 
@@ -141,7 +141,7 @@ def test_a_topic_that_comes_later_is_found_and_latest_is_remembered(
 
 
 def test_a_registry_that_is_away_is_waited_for(kafka: Kafka, run: CommandLine, tmp_path: Path) -> None:
-    from kafka_topics import create, project
+    from helpers.kafka_topics import create, project
 
     create(kafka)
     project(tmp_path)

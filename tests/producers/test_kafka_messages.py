@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,10 @@ from cdc_producers.kafka.avro import codec
 from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.topics import matched
+from helpers.kafka_avro import avro_schema, avro_value, framed
+from helpers.kafka_sent import DATA, Sent, recorded, text
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka_avro import avro_schema, avro_value, framed
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine, order_key
@@ -29,44 +28,13 @@ from cdc_views.model.schema import TableSchema
 from cdc_views.rules.facts import Fact
 from cdc_views.schemas import read_schema
 
-DATA = Path(__file__).parents[1] / "data" / "debezium"
 USERS = "CREATE TABLE s.users (id text PRIMARY KEY, name text, age int);"
 _DURATION = {"type": "fixed", "name": "d", "size": 12, "logicalType": "duration"}
-
-
-@dataclass
-class Sent:
-    """A message as `confluent_kafka` gives it."""
-
-    sent_key: bytes | None
-    sent_value: bytes | None
-    at: int = 7
-
-    def offset(self) -> int:
-        return self.at
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1_700_000_000_123
-
-    def key(self) -> bytes | None:
-        return self.sent_key
-
-    def value(self) -> bytes | None:
-        return self.sent_value
 
 
 def users(tmp_path: Path) -> TableSchema:
     (tmp_path / "users.sql").write_text(USERS)
     return read_schema(tmp_path / "users.sql", table="s.users", keyspace="s")
-
-
-def recorded(name: str) -> list[dict[str, Any]]:
-    lines = (DATA / f"{name}.jsonl").read_text().splitlines()
-    return [json.loads(line, parse_float=Decimal) for line in lines]
-
-
-def text(document: Any) -> bytes | None:
-    return None if document is None else json.dumps(document, default=float, ensure_ascii=False).encode()
 
 
 def facts(line: bytes | None, table: str = "public.t_types", file: str = "postgres_schema.sql") -> list[Fact]:

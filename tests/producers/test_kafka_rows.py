@@ -13,8 +13,8 @@ from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import JsonEncoder, Record, writer
 from cdc_producers.kafka.rows_avro import AvroEncoder
+from helpers.kafka_sent import Sent, recorded, text
 from services.registry import running
-from test_kafka_messages import Sent, recorded, text
 
 from cdc_views.errors import MalformedEventError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.kafka.settings import connection
 from cdc_producers.kafka.transactions import Outgoing, Publisher
-from command_line import CommandLine
-from postgres_tables import DDL, STORAGE, TABLES, Workload, project
-from postgres_views import differences, wait_until_landed
-from producing import Producer, eventually
+from helpers.captured import Said
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import DDL, STORAGE, TABLES, Workload, project
+from helpers.postgres_views import differences, wait_until_landed
+from helpers.producing import Producer, eventually
 from services.kafka import Kafka
 from services.postgres import Postgres
 from services.registry import Registry

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from command_line import CommandLine, table, write_project
+from helpers.command_line import CommandLine, table, write_project
 
 if TYPE_CHECKING:
     from cdc_views_spark.engine import SparkEngine

@@ -6,11 +6,11 @@ import random
 import time
 
 import pytest
-from command_line import CommandLine
-from comparing import lose
-from mariadb_tables import TABLES, Workload
-from mariadb_views import differences, landed_twice, wait_until_landed
-from producing import Producer
+from helpers.command_line import CommandLine
+from helpers.comparing import lose
+from helpers.mariadb_tables import TABLES, Workload
+from helpers.mariadb_views import differences, landed_twice, wait_until_landed
+from helpers.producing import Producer
 from services.mariadb import MariaDb
 
 pytestmark = pytest.mark.live

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from mariadb_tables import DDL, TABLES, Workload, project, statements
-from mariadb_views import differences, landed_twice, raw_location, wait_until_landed
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.mariadb_tables import DDL, TABLES, Workload, project, statements
+from helpers.mariadb_views import differences, landed_twice, raw_location, wait_until_landed
+from helpers.producing import Producer, eventually
 from services.mariadb import PASSWORD, USER, MariaDb, running
 
 from cdc_views.api import Project

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captured import Said, singles
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, has_checksums, read_event
 from cdc_producers.mariadb.gtids import Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.transactions import MariaDbTransactions
 from cdc_producers.source import Emitted, LostError
-from mariadb_tables import DDL, canonical
+from helpers.captured import Said, singles
+from helpers.mariadb_tables import DDL, canonical
 
 from cdc_views.errors import EngineError
 from cdc_views.formats.base import SourceLine, order_key

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip("pymysql")
 
-from command_line import CommandLine
-from comparing import only_one_has
-from mariadb_views import wait_until_landed
-from producing import Producer
+from helpers.command_line import CommandLine
+from helpers.comparing import only_one_has
+from helpers.mariadb_views import wait_until_landed
+from helpers.producing import Producer
 from workloads import WorkloadOrder, ddl_of, run_workload
 from workloads.orders_mariadb import open_workload
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pymysql
 import pytest
-from captured import Said
 from cdc_producers.mariadb import PRODUCER, catalog, connections
 from cdc_producers.mariadb.catalog import check_filters, check_table, read_server, read_table, warn_of_cascades
 from cdc_producers.mariadb.connections import Access, connect, translated
 from cdc_producers.mariadb.snapshot import read_rows
 from cdc_producers.mariadb.stream import BinlogStream
+from helpers.captured import Said
 from services.mariadb import MariaDb
 
 from cdc_views.errors import TransientError, UnsupportedError, UsageError

@@ -7,7 +7,6 @@ from threading import Event
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.mariadb import snapshots
 from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.gtids import Gtid, Mark
@@ -17,6 +16,7 @@ from cdc_producers.mariadb.snapshots import MariaDbSnapshots
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emitted
+from helpers.captured import Said
 
 from cdc_views.landing import Position
 from cdc_views.model.schema import Column, Role, TableSchema

@@ -8,10 +8,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from captured import DATA, Said, Target, emitted, handed_on, messages, payloads
 from cdc_producers.postgres import transactions
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, PgOutputReader, Relation, Truncate, Update
 from cdc_producers.source import Emitted
+from helpers.captured import DATA, Said, Target, emitted, handed_on, messages, payloads
 
 from cdc_views.errors import EngineError, MalformedEventError
 from cdc_views.formats.base import SourceLine

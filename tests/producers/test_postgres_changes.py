@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from postgres_tables import DDL, TABLES
-from postgres_views import SLOT, differences, landed_twice, wait_until_landed
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import DDL, TABLES
+from helpers.postgres_views import SLOT, differences, landed_twice, wait_until_landed
+from helpers.producing import Producer, eventually
 from services.postgres import Postgres
 
 FULL = TABLES[1]

@@ -6,12 +6,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from captured import Said
 from cdc_producers.postgres.catalog import read_table
 from cdc_producers.postgres.connections import connect, postgres_errors, refusal, rows
 from cdc_producers.postgres.publications import ensure_publications
 from cdc_producers.postgres.replication import NoPublicationError, ReplicationStream
 from cdc_producers.postgres.slots import StandbyError, check_logical
+from helpers.captured import Said
 from services.postgres import Postgres
 
 from cdc_views.errors import CdcViewsError, TransientError, UsageError

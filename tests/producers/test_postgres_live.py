@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from postgres_tables import DDL, TABLES, Workload
-from postgres_views import SLOT, differences, landed_twice, raw_location, wait_until_landed
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import DDL, TABLES, Workload
+from helpers.postgres_views import SLOT, differences, landed_twice, raw_location, wait_until_landed
+from helpers.producing import Producer, eventually
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.live

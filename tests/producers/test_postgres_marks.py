@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cdc_producers.postgres.coverage import WHOLE, Landed
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.source import Emitted, LostError
-from command_line import CommandLine
-from postgres_tables import TABLES
-from postgres_views import SLOT, differences, raw_location, wait_until_landed
-from producing import Producer
+from helpers.command_line import CommandLine
+from helpers.kept_positions import Table
+from helpers.postgres_tables import TABLES
+from helpers.postgres_views import SLOT, differences, raw_location, wait_until_landed
+from helpers.producing import Producer
 from services.postgres import Postgres
 
 from cdc_views.landing import Position
@@ -40,21 +39,6 @@ def refused(producer: Producer, said: str) -> None:
     assert producer.running is not None
     assert producer.running.wait(30) == 3, producer.log.read_text()
     assert said in producer.log.read_text()
-
-
-class Table:
-    """What a raw table keeps of positions."""
-
-    raw = None
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Position] = {}
-
-    def lander(self, stream: str) -> Any:
-        def land(events: Sequence[Any], *, through: Position, now: object) -> None:
-            self.kept[stream] = through
-
-        return SimpleNamespace(position=lambda: self.kept.get(stream), land=land)
 
 
 def marks_of(*names: str) -> Marks:

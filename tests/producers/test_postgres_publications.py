@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.postgres.catalog import LeftOutError, Types, check_key, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.coverage import Landed
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
 from cdc_producers.postgres.tables import Tables
+from helpers.captured import Said
 from psycopg.errors import ObjectNotInPrerequisiteState
 from services.postgres import Postgres
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.postgres import PRODUCER
 from cdc_producers.postgres.catalog import check_key, read_table
 from cdc_producers.postgres.connections import connect
@@ -13,6 +12,7 @@ from cdc_producers.postgres.publications import ensure_publications
 from cdc_producers.postgres.replication import ReplicationStream
 from cdc_producers.postgres.slot_watcher import SlotWatcher
 from cdc_producers.postgres.slots import Slot, find_slot
+from helpers.captured import Said
 from services.postgres import Postgres
 
 from cdc_views.errors import TransientError, UsageError

@@ -12,11 +12,11 @@ import pytest
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
 from cdc_producers.postgres.shapes import Difference, Shapes
 from cdc_producers.source import Emitted
-from command_line import CommandLine
-from postgres_views import wait_until_landed
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.kept_positions import Table
+from helpers.postgres_views import wait_until_landed
+from helpers.producing import Producer, eventually
 from services.postgres import Postgres
-from test_postgres_marks import Table
 
 from cdc_views.errors import UsageError
 

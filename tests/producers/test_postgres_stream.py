@@ -8,14 +8,14 @@ from threading import Event
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.postgres.connections import connect, lsn_number
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Commit, Message
 from cdc_producers.postgres.slot_watcher import SlotWatcher
 from cdc_producers.postgres.slots import check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
-from producing import eventually
+from helpers.captured import Said
+from helpers.producing import eventually
 from services.postgres import Postgres
 
 from cdc_views.errors import TransientError

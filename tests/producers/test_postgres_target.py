@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
-from postgres_tables import TABLES
-from postgres_views import differences, landed_twice, raw_location, wait_until_landed
-from producing import Producer, eventually
+from helpers.command_line import CommandLine
+from helpers.postgres_tables import TABLES
+from helpers.postgres_views import differences, landed_twice, raw_location, wait_until_landed
+from helpers.producing import Producer, eventually
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.live

@@ -8,14 +8,14 @@ from threading import Event
 from typing import Any
 
 import pytest
-from captured import Said
 from cdc_producers.metrics import Metrics
 from cdc_producers.reports import Reports, reporting
 from cdc_producers.retrying import pauses
 from cdc_producers.runtime import Runtime
+from helpers.captured import Said
+from helpers.memory_source import BATCHES, Memory, Target, emitted
+from helpers.tiny_project import raw_table
 from sentry_sdk.transport import Transport
-from test_runtime import BATCHES, Memory, Target, emitted
-from tiny_project import raw_table
 
 from cdc_views.errors import CheckFailedError, EngineError, TransientError, UsageError
 from cdc_views.landing.targets import ProducerOrder

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cdc_producers.queue import BoundedQueue, Limits
 from cdc_producers.source import Emitted
-from test_runtime import TABLE, Memory, runtime
-from tiny_project import event, landed_ids, raw_table
+from helpers.memory_source import TABLE, Memory, runtime
+from helpers.tiny_project import event, landed_ids, raw_table
 
 from cdc_views.errors import TransientError
 from cdc_views.landing import EventBlock, Position

@@ -16,9 +16,9 @@ from threading import Event
 
 import psycopg
 import pytest
-from producing import ROOT, eventually
+from helpers.producing import ROOT, eventually
+from helpers.tiers import often
 from services import __main__ as services
-from strategies.tiers import often
 
 PID_FILE = "services.pid"
 

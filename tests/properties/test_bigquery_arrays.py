@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import pytest
 from cdc_views_bigquery.merging import plans
 from cdc_views_bigquery.merging.columns import leaves_out
-from strategies.bigquery_loop import Loop
-from strategies.bigquery_values import StoreError
-from strategies.histories import NOW
-from strategies.schemas import INT, TEXT, Subject, scalar, table
-from strategies.values import V1_NEW, V1_OLD
-from strategies.writing import Writer
+from helpers.bigquery_loop import Loop
+from helpers.bigquery_values import StoreError
+from helpers.histories import NOW
+from helpers.schemas import INT, TEXT, Subject, scalar, table
+from helpers.values import V1_NEW, V1_OLD
+from helpers.writing import Writer
 
 from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, SetOf, TupleOf, Udt
 
 if TYPE_CHECKING:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
 pytestmark = pytest.mark.heavy
 
@@ -46,7 +46,7 @@ WRITE = Writer(ARRAYS.schema)
 
 @pytest.fixture(scope="module")
 def engine() -> Evaluator:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
     return Evaluator()
 
@@ -84,7 +84,7 @@ def test_elements_without_a_value_are_left_out_and_counted(engine: Evaluator) ->
 @pytest.mark.slow
 def test_they_could_not_be_stored(engine: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "without_nulls", lambda value, _: value)
-    from strategies import bigquery_loop
+    from helpers import bigquery_loop
 
     bigquery_loop._script.cache_clear()
     loop = Loop(engine, ARRAYS)

@@ -12,17 +12,17 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from strategies.bigquery_loop import Loop, _script, shuffled
-from strategies.bigquery_scripts import KilledError, ScriptError, statements
-from strategies.bigquery_values import StoreError
-from strategies.histories import NOW, histories
-from strategies.schemas import INT, LOGGED, NARROW, READDED, Subject, table
-from strategies.writing import Writer
+from helpers.bigquery_loop import Loop, _script, shuffled
+from helpers.bigquery_scripts import KilledError, ScriptError, statements
+from helpers.bigquery_values import StoreError
+from helpers.histories import NOW, histories
+from helpers.schemas import INT, LOGGED, NARROW, READDED, Subject, table
+from helpers.writing import Writer
 
 from cdc_views.formats.base import WriteOrder
 
 if TYPE_CHECKING:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
 pytestmark = pytest.mark.slow
 """A day takes 20 s of CPU; `make test` runs `test_bigquery_scripts.py`."""
@@ -32,7 +32,7 @@ BATCHES, STEPS = 4, 9
 
 @pytest.fixture(scope="module")
 def engine() -> Evaluator:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
     return Evaluator()
 

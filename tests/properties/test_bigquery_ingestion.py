@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from cdc_views_bigquery.merging.ingestion import DELETE, Change, changes_of, check_whole_rows, sequence_number
+from helpers.schemas import BIGINT, LOGGED, NARROW, TEXT, Subject, table
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies.schemas import BIGINT, LOGGED, NARROW, TEXT, Subject, table
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.formats.base import WriteOrder, order_key

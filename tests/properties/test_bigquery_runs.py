@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.bigquery_loop import shuffled
-from strategies.bigquery_served import PLACE, served_loop
-from strategies.histories import NOW, histories
-from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
-from strategies.tiers import often
-from strategies.writing import Writer
+from helpers.bigquery_loop import shuffled
+from helpers.bigquery_served import PLACE, served_loop
+from helpers.histories import NOW, histories
+from helpers.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
+from helpers.tiers import often
+from helpers.writing import Writer
 
 from cdc_views.errors import EngineError
 
@@ -31,8 +31,8 @@ STATE = "my-project.shop_state.t__state"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[str, Store]]:
+    from helpers.bigquery_values import Evaluator
     from services.bigquery_http import served
-    from strategies.bigquery_values import Evaluator
 
     with served(Evaluator()) as found:
         yield found

@@ -1,6 +1,6 @@
 """BigQuery's scripts keep a state and a serving table that show what the oracle shows, however facts land and runs end.
 
-Everything is run as `strategies.bigquery_scripts` says: SELECTs in GoogleSQL's reference implementation.
+Everything is run as `helpers.bigquery_scripts` says: SELECTs in GoogleSQL's reference implementation.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cdc_views_bigquery.merging import run_script
-from strategies.bigquery_loop import Loop, shuffled
-from strategies.bigquery_scripts import KilledError, ScriptError, statements
-from strategies.histories import NOW, histories
-from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
-from strategies.tiers import often
-from strategies.writing import Writer
+from helpers.bigquery_loop import Loop, shuffled
+from helpers.bigquery_scripts import KilledError, ScriptError, statements
+from helpers.histories import NOW, histories
+from helpers.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
+from helpers.tiers import often
+from helpers.writing import Writer
 
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.types import EMPTY, SetOf
@@ -23,7 +23,7 @@ from cdc_views.rules.cells import Cell
 from cdc_views.rules.facts import Elements, Fact, FactKind
 
 if TYPE_CHECKING:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
 pytestmark = pytest.mark.heavy
 
@@ -40,7 +40,7 @@ MERGED = "WHEN MATCHED THEN\n  UPDATE SET `_kind`"
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Evaluator]:
-    from strategies.bigquery_values import Evaluator
+    from helpers.bigquery_values import Evaluator
 
     return Evaluator()
 

@@ -13,11 +13,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.histories import LATE_LANDING, NOW, Histories, histories
-from strategies.reading import CASES, SEED, STRATEGIES, Row, assert_same, land, read_rows
-from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
-from strategies.timeline import written_by
-from strategies.values import GREATEST, LEAST
+from helpers.histories import LATE_LANDING, NOW, Histories, histories
+from helpers.reading import CASES, SEED, STRATEGIES, Row, assert_same, land, read_rows
+from helpers.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, SUBJECTS, WIDE, Subject
+from helpers.timeline import written_by
+from helpers.values import GREATEST, LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Read, Strategy
 from cdc_views.engines.duckdb.engine import DuckDbEngine

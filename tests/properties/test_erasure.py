@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from strategies.histories import NOW, histories
-from strategies.projects import add, project_of
-from strategies.reading import CASES, SEED, canonical_row, read_rows
-from strategies.schemas import KEYS, NARROW, SUBJECTS, Subject
-from strategies.tiers import often
+from helpers.histories import NOW, histories
+from helpers.projects import add, project_of
+from helpers.reading import CASES, SEED, canonical_row, read_rows
+from helpers.schemas import KEYS, NARROW, SUBJECTS, Subject
+from helpers.tiers import often
 
 from cdc_views.api import Table
 from cdc_views.engines.base import Engine

@@ -8,13 +8,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies import reading
-from strategies.histories import NOW, Histories, histories
-from strategies.reading import SEED, canonical_row, land, read_rows
-from strategies.schemas import KEYS, LOGGED, NARROW, READDED, SUBJECTS, WIDE, Subject
-from strategies.telling import fact_text
-from strategies.timeline import Told, read_versions, told, true_versions, written_by
-from strategies.values import LEAST
+from helpers import reading
+from helpers.histories import NOW, Histories, histories
+from helpers.reading import SEED, canonical_row, land, read_rows
+from helpers.schemas import KEYS, LOGGED, NARROW, READDED, SUBJECTS, WIDE, Subject
+from helpers.telling import fact_text
+from helpers.timeline import Told, read_versions, told, true_versions, written_by
+from helpers.values import LEAST
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb.engine import DuckDbEngine

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from properties.test_state import UNSHARED, small_tables
-from strategies import histories as histories_module
-from strategies.aging import Aging
-from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, assert_same, one_spelled
-from strategies.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
-from strategies.tiers import often
+from helpers import histories as histories_module
+from helpers.aging import Aging
+from helpers.growing_states import UNSHARED, small_tables
+from helpers.histories import NOW, Histories, histories
+from helpers.reading import CASES, SEED, assert_same, one_spelled
+from helpers.schemas import INT, NARROW, SUBJECTS, TEXT, Subject, table
+from helpers.tiers import often
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine

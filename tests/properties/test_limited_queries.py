@@ -17,9 +17,9 @@ from typing import Any
 import duckdb
 import pytest
 from deltalake import write_deltalake
-from strategies.histories import NOW
-from strategies.reading import SEED, Row, land
-from strategies.schemas import BIGINT, INT, TEXT, Subject, table
+from helpers.histories import NOW
+from helpers.reading import SEED, Row, land
+from helpers.schemas import BIGINT, INT, TEXT, Subject, table
 
 from cdc_views.engines.base import Read, Sources, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine

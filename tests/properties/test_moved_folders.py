@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from strategies.moving_folders import World
-from strategies.reading import CASES, SEED
-from strategies.tiers import often
+from helpers.moving_folders import World
+from helpers.reading import CASES, SEED
+from helpers.tiers import often
 
 from cdc_views.operations import known_raw
 from cdc_views.state import state_table as state

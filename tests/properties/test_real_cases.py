@@ -17,8 +17,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from strategies.reading import SEED, STRATEGIES, land, read_rows
-from strategies.timeline import read_versions, told, true_versions
+from helpers.reading import SEED, STRATEGIES, land, read_rows
+from helpers.timeline import read_versions, told, true_versions
 
 from cdc_views.engines.base import Engine, RawTable, Strategy
 from cdc_views.engines.duckdb.engine import DuckDbEngine

@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from strategies.copies import confirmed_facts, copies_of
-from strategies.histories import LATE_LANDING, NODES, NOW, Histories, histories
-from strategies.reading import SEED, assert_same, land, read_rows
-from strategies.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
-from strategies.tiers import often
+from helpers.copies import confirmed_facts, copies_of
+from helpers.histories import LATE_LANDING, NODES, NOW, Histories, histories
+from helpers.reading import SEED, assert_same, land, read_rows
+from helpers.schemas import FIELDS, KEYS, LOGGED, NARROW, PLAIN, READDED, WIDE, Subject
+from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.model.schema import TableSchema

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from strategies.histories import NOW, histories
-from strategies.projects import add, project_of
-from strategies.reading import CASES, SEED, assert_same, read_rows
-from strategies.schemas import NARROW, SUBJECTS, Subject
-from strategies.tiers import often
+from helpers.histories import NOW, histories
+from helpers.projects import add, project_of
+from helpers.reading import CASES, SEED, assert_same, read_rows
+from helpers.schemas import NARROW, SUBJECTS, Subject
+from helpers.tiers import often
 
 from cdc_views.api import Table
 from cdc_views.engines.base import Engine

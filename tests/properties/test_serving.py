@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import MAX_SECONDS, NOW
-from strategies.reading import CASES, SEED
-from strategies.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
-from strategies.serving import assert_serves, opened, served
-from strategies.tiers import often
-from strategies.writing import Writer
-from test_state import LOOKED_UP, UNSHARED, Growing, small_tables
+from helpers.growing_states import LOOKED_UP, UNSHARED, small_tables
+from helpers.histories import MAX_SECONDS, NOW
+from helpers.kept_tables import Kept
+from helpers.reading import CASES, SEED
+from helpers.schemas import FIELDS, LOGGED, NARROW, PLAIN, SUBJECTS, Subject
+from helpers.serving import assert_serves, opened, served
+from helpers.tiers import often
+from helpers.writing import Writer
 
 from cdc_views.engines.base import Engine
 from cdc_views.engines.duckdb.engine import DuckDbEngine
@@ -34,24 +35,6 @@ pytestmark = pytest.mark.heavy
 STATED = (*SUBJECTS, UNSHARED)
 STEPS = ((0.4, NOW - 2), (0.02, NOW - 1), (0.3, NOW), (0.0, NOW + 1), (0.1, NOW + 2))
 """Parts of the facts that land before each run, and the run's clock."""
-
-
-class Kept(Growing):
-    """A growing raw table with a state and a serving table."""
-
-    def __init__(self, folder: Path, subject: Subject, *, cases: int, seed: int = SEED) -> None:
-        super().__init__(folder, subject, cases=cases, seed=seed)
-        self.serving = str(folder / "serving")
-
-    def run(self, engine: Engine, now: int, *, full: bool = False) -> Served:
-        """Bring state and serving table up to date."""
-        materialize(engine, self.raw, self.state, full=full)
-        return serve(engine, self.raw, self.state, self.serving, now=now, full=full)
-
-    @property
-    def files(self) -> set[str]:
-        """The serving table's files."""
-        return set(DeltaTable(self.serving).file_uris())
 
 
 @pytest.mark.parametrize("subject", often(STATED, LOGGED, UNSHARED), ids=lambda s: s.name)

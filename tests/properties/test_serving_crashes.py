@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from strategies.reading import SEED
-from strategies.serving import assert_serves
-from test_state_crashes import KILLS, TABLE, Live
+from helpers.killed_states import KILLS, TABLE, Live
+from helpers.reading import SEED
+from helpers.serving import assert_serves
 
 from cdc_views import Project
 from cdc_views.engines.duckdb.engine import DuckDbEngine

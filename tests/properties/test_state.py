@@ -8,27 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, one_spelled, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, SUBJECTS, TEXT, Subject, table
-from strategies.tiers import often
+from helpers.growing_states import EARLIER, LATER, LOOKED_UP, SHARES, UNSHARED, Growing, merge_next, small_tables
+from helpers.histories import NOW
+from helpers.reading import CASES, SEED, canonical_row, land, read_rows
+from helpers.schemas import INT, SUBJECTS, TEXT, Subject, table
+from helpers.tiers import often
 
-from cdc_views.engines.base import Engine, RawTable, Sources
+from cdc_views.engines.base import Engine, RawTable
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
-from cdc_views.plan.parts import Part, Source
+from cdc_views.model.types import ListOf, Udt
 from cdc_views.rules.cells import Cell
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Elements, Fact, FactKind
 from cdc_views.rules.oracle import latest_rows
-from cdc_views.state import materialize, run, sources_of
+from cdc_views.state import materialize, sources_of
 from cdc_views.state import state_table as state
 from cdc_views.state.identity import RawMismatchError, StateChangedError
 
@@ -37,63 +36,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.heavy
 
-UNSHARED = Subject(
-    table(
-        "unshared",
-        partition={"case": INT, "p": DOUBLE},
-        clustering={"c1": INT, "c2": DECIMAL},
-        descending=("c2",),
-        regulars={
-            "v": BIGINT,
-            "e": SetOf(DECIMAL, frozen=False),
-            "m": MapOf(DOUBLE, INT, frozen=False),
-            "u": Udt("tests", "pair", (("a", INT), ("b", TEXT)), frozen=False),
-            "again": INT,
-        },
-        dropped={"again": 4},
-    )
-)
-"""No static columns, so that rows of the base show without being reduced again; every scope of deletion."""
 
-LOOKED_UP = Subject(table("looked_up", partition={"case": INT}, clustering={"id": TEXT}, regulars={"v": BIGINT}))
 STATED = (*SUBJECTS, UNSHARED)
 LONG = ("unshared", "narrow", "logged")
-EARLIER, LATER = NOW - 1, NOW + 1
-
-
-class Growing:
-    """A raw table that facts land in batch by batch, its state, and what the oracle says of what has landed."""
-
-    def __init__(self, folder: Path, subject: Subject, *, cases: int, seed: int) -> None:
-        self.made: Histories = histories(subject, cases=cases, seed=seed)
-        self.subject, self.state = subject, str(folder / "state")
-        self._rng, self.landed = Random(f"{seed} {subject.name} state"), list[Fact]()
-        self._waiting = list(self.made.facts)
-        self._rng.shuffle(self._waiting)
-        self.raw: RawTable = land(folder, subject.relation, [])
-
-    def land(self, count: int) -> None:
-        """Land so many facts more, with some that landed before."""
-        fresh, self._waiting = self._waiting[:count], self._waiting[count:]
-        batch = fresh + self._rng.sample(self.landed, min(len(self.landed), count // 10))
-        self.landed += fresh
-        write_deltalake(self.raw.location, self.subject.relation.rows(batch, landed_at=0), mode="append")
-
-    def sources(self) -> Sources:
-        """Where what landed is read from."""
-        found = sources_of(self.raw, self.state)
-        assert found is not None, "there is no state to read"
-        return found
-
-    def check(self, engine: Engine, *, now: int = NOW, how: str = "") -> None:
-        """Compare the hybrid view with the oracle."""
-        sources = self.sources()
-        found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
-        expected = latest_rows(self.subject.schema, self.landed, now=now)
-        parts = [sources.parts.of(part).paths for part in (Source.BASE, Source.OVERLAY, [Part.RUN], Source.TAIL)]
-        counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
-        theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
-        assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
 
 
 STEPS = (
@@ -112,24 +57,7 @@ STEPS = (
 """Parts of the facts, and what the runs are merged into after each."""
 SHORT = ((0.3, "base"), (0.02, ""), (0.03, ""), (0.03, "runs"), (0.15, "overlay"), (0.2, "base"), (0.2, "overlay"))
 """Each kind of merge, after a base and after another: enough where what differs between schemas is a row's reduction."""
-SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
-"""The shares of the base, of runs with overlay and of runs, that bring a merge about; what landed becomes a run first."""
-AT_ONCE = (100, 100, 0)
-"""The same for an overlay that takes what landed without a run."""
 MERGES = set(SHARES)
-
-
-def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Merge runs often, and split files finely, as large tables do."""
-    monkeypatch.setattr(run, "MOST_RUNS", 2)
-    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
-
-
-def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = False) -> None:
-    """Let the next run merge into the base, into the overlay, or runs alone where there are several."""
-    shares = AT_ONCE if at_once and what == "overlay" else (*SHARES[what], 100)
-    for name, share in zip(("REBASE_SHARE", "OVERLAY_SHARE", "AT_ONCE_SHARE"), shares, strict=True):
-        monkeypatch.setattr(run, name, share)
 
 
 @pytest.mark.parametrize("subject", often(STATED, UNSHARED), ids=lambda s: s.name)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from strategies.histories import NOW
-from strategies.overlays import ROWS, Kept, row
+from helpers.histories import NOW
+from helpers.overlays import ROWS, Kept, row
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine, view_statement

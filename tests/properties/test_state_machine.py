@@ -11,15 +11,15 @@ from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
+from helpers.growing_states import UNSHARED
+from helpers.histories import NOW
+from helpers.kept_tables import Kept
+from helpers.reading import CASES, land
+from helpers.schemas import LOGGED, NARROW, READDED
+from helpers.serving import assert_serves
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from strategies.histories import NOW
-from strategies.reading import CASES, land
-from strategies.schemas import LOGGED, NARROW, READDED
-from strategies.serving import assert_serves
-from test_serving import Kept
-from test_state import UNSHARED
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.landing.delta import recorded

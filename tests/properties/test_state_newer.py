@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
-from strategies.histories import NOW, Histories, histories
-from strategies.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
-from strategies.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJECTS, TEXT, TIMESTAMP, Subject, table
-from strategies.tiers import often
-from strategies.writing import cell
-from test_state import EARLIER, LATER, Growing, merge_next, small_tables
+from helpers.growing_states import EARLIER, LATER, Growing, merge_next, small_tables
+from helpers.histories import NOW, Histories, histories
+from helpers.reading import CASES, SEED, Row, assert_same, canonical_row, land, read_rows
+from helpers.schemas import BIGINT, DECIMAL, DOUBLE, INT, LOGGED, PLAIN, SUBJECTS, TEXT, TIMESTAMP, Subject, table
+from helpers.tiers import often
+from helpers.writing import cell
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.histories import NOW
-from strategies.overlays import ROWS, Kept, row
-from strategies.reading import read_rows
+from helpers.histories import NOW
+from helpers.overlays import ROWS, Kept, row
+from helpers.reading import read_rows
 
 from cdc_views.engines.base import Read
 from cdc_views.engines.duckdb.engine import DuckDbEngine

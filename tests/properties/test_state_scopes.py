@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from strategies.histories import NOW
-from strategies.reading import CASES, SEED, canonical_row, read_rows
-from strategies.schemas import DECIMAL, INT, Subject, table
-from test_state import UNSHARED, Growing, merge_next, small_tables
+from helpers.growing_states import UNSHARED, Growing, merge_next, small_tables
+from helpers.histories import NOW
+from helpers.reading import CASES, SEED, canonical_row, read_rows
+from helpers.schemas import DECIMAL, INT, Subject, table
 
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.engines.duckdb.engine import DuckDbEngine

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from strategies.reading import SEED, different_cases, land, read_rows, same_rows
-from strategies.schemas import BIGINT, INT, TEXT, Subject, table
+from helpers.reading import SEED, different_cases, land, read_rows, same_rows
+from helpers.schemas import BIGINT, INT, TEXT, Subject, table
 
 from cdc_views.engines.base import RawTable
 from cdc_views.engines.duckdb.engine import DuckDbEngine

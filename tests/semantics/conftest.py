@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
-from strategies.histories import NOW
-from strategies.reading import STRATEGIES, Row
+from helpers.histories import NOW
+from helpers.reading import STRATEGIES, Row
 
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import TableSchema
@@ -19,9 +19,9 @@ from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
-    from dialect_zetasql import GoogleSql
-    from strategies.bigquery_project import ProjectCases, RemoteProject
-    from strategies.googlesql_cases import GoogleSqlCases
+    from helpers.bigquery_project import ProjectCases, RemoteProject
+    from helpers.dialect_zetasql import GoogleSql
+    from helpers.googlesql_cases import GoogleSqlCases
 
 SHOWN_BY = [
     "duckdb",
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def googlesql() -> GoogleSql:
     """GoogleSQL's reference implementation."""
-    from dialect_zetasql import GoogleSql
+    from helpers.dialect_zetasql import GoogleSql
 
     return GoogleSql()
 
@@ -74,6 +74,6 @@ def _cases(request: pytest.FixtureRequest) -> GoogleSqlCases | ProjectCases:
     if request.param == "bigquery-project":
         remote: RemoteProject = request.getfixturevalue("bigquery_project")
         return remote.cases(STRATEGIES)
-    from strategies.googlesql_cases import GoogleSqlCases
+    from helpers.googlesql_cases import GoogleSqlCases
 
     return GoogleSqlCases(request.getfixturevalue("googlesql"), STRATEGIES)

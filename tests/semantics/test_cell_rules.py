@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from strategies.histories import MAX_SECONDS, NOW
-from strategies.reading import canonical
-from strategies.schemas import INT, TEXT, scalar, table
-from strategies.values import GREATEST, LEAST, NAN
-from strategies.writing import Writer
+from helpers.histories import MAX_SECONDS, NOW
+from helpers.reading import canonical
+from helpers.schemas import INT, TEXT, scalar, table
+from helpers.values import GREATEST, LEAST, NAN
+from helpers.writing import Writer
 
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.cells import Cell, deciding_rule

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import reduce
 from itertools import permutations
 
+from helpers.cells import all_seconds, all_ttls, cells, deletions, livenesses, write_times
+from helpers.histories import MAX_SECONDS, MAX_TTL
 from hypothesis import example, given
 from hypothesis import strategies as st
-from strategies.cells import all_seconds, all_ttls, cells, deletions, livenesses, write_times
-from strategies.histories import MAX_SECONDS, MAX_TTL
 
 from cdc_views.rules.cells import (
     RULES,

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from corruptors import CORRUPTORS, Corruptor, Patch
-from strategies.histories import NOW, histories
-from strategies.reading import Row, different_cases, land, read_rows, same_rows
-from strategies.schemas import NARROW, SUBJECTS, Subject
+from helpers.corruptors import CORRUPTORS, Corruptor, Patch
+from helpers.histories import NOW, histories
+from helpers.reading import Row, different_cases, land, read_rows, same_rows
+from helpers.schemas import NARROW, SUBJECTS, Subject
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.rules.oracle import latest_rows

@@ -8,10 +8,10 @@ from itertools import product
 from typing import Any
 
 import pytest
-from strategies.histories import NOW
-from strategies.schemas import DECIMAL, INT, TEXT, TIMEUUID, UUID, VARINT, table
-from strategies.values import GREATEST, LEAST, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD, V4_HIGH, V4_LOW
-from strategies.writing import OPEN, Writer, exclusive, inclusive, removed
+from helpers.histories import NOW
+from helpers.schemas import DECIMAL, INT, TEXT, TIMEUUID, UUID, VARINT, table
+from helpers.values import GREATEST, LEAST, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD, V4_HIGH, V4_LOW
+from helpers.writing import OPEN, Writer, exclusive, inclusive, removed
 
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import EMPTY, ListOf, MapOf, SetOf, Udt

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from strategies.googlesql_cases import GoogleSqlCases
-from strategies.histories import NOW
-from strategies.schemas import INT, TEXT, table
-from strategies.values import V1_NEW, V1_OLD
-from strategies.writing import Writer
+from helpers.googlesql_cases import GoogleSqlCases
+from helpers.histories import NOW
+from helpers.schemas import INT, TEXT, table
+from helpers.values import V1_NEW, V1_OLD
+from helpers.writing import Writer
 
 from cdc_views.model.strategy import Strategy
 from cdc_views.model.types import EMPTY, ListOf, SetOf
 from cdc_views.storage.relation import Relation
 
 if TYPE_CHECKING:
-    from dialect_zetasql import GoogleSql
+    from helpers.dialect_zetasql import GoogleSql
 
 pytestmark = pytest.mark.heavy
 

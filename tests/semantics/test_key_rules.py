@@ -8,10 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from strategies.reading import canonical
-from strategies.schemas import (
+from helpers.reading import canonical
+from helpers.schemas import (
     BIGINT,
     BLOB,
     BOOLEAN,
@@ -31,7 +29,7 @@ from strategies.schemas import (
     scalar,
     table,
 )
-from strategies.values import (
+from helpers.values import (
     GREATEST,
     LEAST,
     NAN,
@@ -44,7 +42,9 @@ from strategies.values import (
     V4_LOW,
     values_of,
 )
-from strategies.writing import Writer
+from helpers.writing import Writer
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
 from cdc_views.rules.codec.comparable import comparable, partition_identity

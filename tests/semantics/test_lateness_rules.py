@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
-from strategies.aging import Aging
-from strategies.histories import NOW
-from strategies.reading import canonical_row, read_rows
-from strategies.schemas import INT, TEXT, Subject, table
-from strategies.tiers import often
-from strategies.writing import OPEN, Writer
+from helpers.aging import Aging
+from helpers.histories import NOW
+from helpers.reading import canonical_row, read_rows
+from helpers.schemas import INT, TEXT, Subject, table
+from helpers.tiers import often
+from helpers.writing import OPEN, Writer
 
 from cdc_views.engines.base import Engine, StateWrite
 from cdc_views.engines.duckdb.engine import DuckDbEngine

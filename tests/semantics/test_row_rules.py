@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from strategies.histories import NOW
-from strategies.schemas import DECIMAL, INT, TEXT, scalar, table
-from strategies.values import TIMEUUIDS, V1_LATE_BUT_LESS_BY_TEXT, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD
-from strategies.writing import Writer, removed
+from helpers.histories import NOW
+from helpers.schemas import DECIMAL, INT, TEXT, scalar, table
+from helpers.values import TIMEUUIDS, V1_LATE_BUT_LESS_BY_TEXT, V1_NEW, V1_NEW_HIGH, V1_NEW_LOW, V1_OLD
+from helpers.writing import Writer, removed
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.types import Kind, ListOf, MapOf, SetOf, Udt
@@ -81,7 +81,7 @@ def test_a_row_lives_until_its_last_cell_expires(shown: Shown) -> None:
 
 
 def test_a_column_not_asked_for_keeps_its_row_alive(duckdb_engine: Any, tmp_path: Any) -> None:
-    from strategies.reading import STRATEGIES, land, read_rows
+    from helpers.reading import STRATEGIES, land, read_rows
 
     from cdc_views.storage.relation import Relation
 

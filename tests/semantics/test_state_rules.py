@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from helpers.histories import NOW, history, replicated
+from helpers.reading import canonical_row, land, read_rows
+from helpers.schemas import INT, NARROW, SUBJECTS, Subject, table
+from helpers.writing import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies.histories import NOW, history, replicated
-from strategies.reading import canonical_row, land, read_rows
-from strategies.schemas import INT, NARROW, SUBJECTS, Subject, table
-from strategies.writing import Writer
 
 from cdc_views.engines.base import Engine, Read, ViewDefinition
 from cdc_views.engines.duckdb.engine import DuckDbEngine

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from helpers.schemas import INT, TEXT, table
+from helpers.writing import Writer
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies.schemas import INT, TEXT, table
-from strategies.writing import Writer
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import WriteOrder, order_key
@@ -52,7 +52,7 @@ def test_a_delete_removes_the_row_and_a_later_create_brings_only_itself(read: Sh
 
 
 def test_columns_not_asked_for_need_not_be_read(duckdb_engine: Any, tmp_path: Any) -> None:
-    from strategies.reading import STRATEGIES, land, read_rows
+    from helpers.reading import STRATEGIES, land, read_rows
 
     from cdc_views.storage.relation import Relation
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
 
-from dialect_zetasql import Columns, GoogleSql
+from helpers.dialect_zetasql import Columns, GoogleSql
 
 from services import bigquery_values as values
 from services.bigquery_statements import Body, is_query, is_script, options_of, unwrapped

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from dialect_zetasql import GoogleSql
+from helpers.dialect_zetasql import GoogleSql
 
 from services.bigquery import Body, Refused, Store
 

@@ -1,4 +1,4 @@
-"""Scripts in the server: GoogleSQL's reference implementation runs each SELECT, `strategies.bigquery_scripts` the rest.
+"""Scripts in the server: GoogleSQL's reference implementation runs each SELECT, `helpers.bigquery_scripts` the rest.
 
 So MERGE, INSERT, UPDATE, DELETE and TRUNCATE are applied by the tests' own reading of a statement's parts. Scripts run one
 after the other: two at once conflict only where a test says so.
@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from strategies.bigquery_scripts import Bench
-from strategies.bigquery_values import Evaluator, Table
+from helpers.bigquery_scripts import Bench
+from helpers.bigquery_values import Evaluator, Table
 from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2 as service
 
 from services import bigquery_values as values

@@ -12,10 +12,10 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from helpers.contracts import Described, described
+from helpers.projects import project_of
+from helpers.schemas import SUBJECTS, Subject
 from hypothesis import HealthCheck, given, settings
-from strategies.contracts import Described, described
-from strategies.projects import project_of
-from strategies.schemas import SUBJECTS, Subject
 
 from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UnsupportedError

@@ -9,7 +9,7 @@ import jinja2
 import pytest
 import sqlglot
 import yaml
-from tiny_project import CQL
+from helpers.tiny_project import CQL
 
 from cdc_views.api import Project
 from cdc_views.cli import main

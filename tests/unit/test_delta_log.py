@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tiny_project import append_lines, event, landed_ids, raw_table, write_lines
+from helpers.tiny_project import append_lines, event, landed_ids, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
 from cdc_views.formats.cassandra_mutation import CassandraMutation

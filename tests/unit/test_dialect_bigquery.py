@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from strategies.dialect_cases import REAL, Friendly, Table, assert_exact, assert_shown, assert_view, random_table, real_table
-from strategies.reading import STRATEGIES
-from strategies.schemas import SUBJECTS, Subject
-from strategies.tiers import often
+from helpers.dialect_cases import REAL, Friendly, Table, assert_exact, assert_shown, assert_view, random_table, real_table
+from helpers.reading import STRATEGIES
+from helpers.schemas import SUBJECTS, Subject
+from helpers.tiers import often
 
 from cdc_views.plan.rewrites import LOWERINGS
 
 if TYPE_CHECKING:
-    from dialect_zetasql import GoogleSql
+    from helpers.dialect_zetasql import GoogleSql
 
 slow = pytest.mark.slow
 HISTORIES = 29
@@ -28,7 +28,7 @@ by_strategy = pytest.mark.parametrize("strategy", LOWERINGS)
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[GoogleSql]:
-    from dialect_zetasql import GoogleSql
+    from helpers.dialect_zetasql import GoogleSql
 
     return GoogleSql()
 

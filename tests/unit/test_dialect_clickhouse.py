@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from strategies.dialect_cases import REAL, Friendly, Record, Table, assert_shown, assert_view, random_table, real_table
-from strategies.schemas import SUBJECTS, Subject
+from helpers.dialect_cases import REAL, Friendly, Record, Table, assert_shown, assert_view, random_table, real_table
+from helpers.schemas import SUBJECTS, Subject
 
 from cdc_views.plan.rewrites import LOWERINGS
 

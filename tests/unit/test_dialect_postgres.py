@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from dialect_postgres import Server, is_available, plain
-from strategies.dialect_cases import REAL, Friendly, assert_shown, assert_view, random_table, real_table
-from strategies.schemas import SUBJECTS, Subject
-from strategies.values import float32
+from helpers.dialect_cases import REAL, Friendly, assert_shown, assert_view, random_table, real_table
+from helpers.dialect_postgres import Server, is_available, plain
+from helpers.schemas import SUBJECTS, Subject
+from helpers.values import float32
 
 from cdc_views.model.types import EMPTY, Kind, LogicalType, Scalar
 from cdc_views.plan.rewrites import LOWERINGS

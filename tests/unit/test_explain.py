@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from helpers.tiny_project import NOW, SCHEMA, event, make_project, raw_table, write_lines
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_project import NOW, SCHEMA, event, make_project, raw_table, write_lines
 
 from cdc_views.cli import main
 from cdc_views.errors import UnknownColumnError, UsageError

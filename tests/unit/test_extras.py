@@ -13,7 +13,7 @@ from importlib.metadata import metadata, packages_distributions, requires
 from pathlib import Path
 
 import pytest
-from tiny_project import event, make_project, write_lines
+from helpers.tiny_project import event, make_project, write_lines
 
 from cdc_views.errors import MissingExtraError, UnsupportedError
 from cdc_views.model.extras import EXTRA_OF, missing_extra, needs
@@ -73,7 +73,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
     commands = [["land", "cassandra-mutation", "events.jsonl", "--table", "shop.orders"], *(asked for asked, _ in ASKED.values())]
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     ran = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("without_extras.py"))],
+        [sys.executable, str(Path(__file__).parents[1] / "helpers" / "without_extras.py")],
         input="\n".join(map(json.dumps, commands)), cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from tiny_project import event, landed_ids, raw_table
+from helpers.tiny_project import event, landed_ids, raw_table
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import UsageError

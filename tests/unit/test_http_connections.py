@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from cdc_producers.http.connections import BoundedProtocol, most_connections
-from strategies.http_receiver import ENVIRONMENT, Client, in_thread, wait_for
-from tiny_project import CQL
+from helpers.http_receiver import ENVIRONMENT, Client, in_thread, wait_for
+from helpers.tiny_project import CQL
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 

@@ -16,8 +16,8 @@ from typing import Any
 import jwt
 import pytest
 from cdc_producers.http.options import HttpOptions
-from strategies.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
-from tiny_project import CQL, event, landed_ids
+from helpers.http_receiver import ENVIRONMENT, PASSWORD, SECRET, USER, Client, in_thread, recorded, wait_for
+from helpers.tiny_project import CQL, event, landed_ids
 
 from cdc_views import Project
 from cdc_views.cli import main

@@ -14,9 +14,9 @@ from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.limits import Rate
 from cdc_producers.http.routing import Router
 from cdc_producers.http.splitting import elements
+from helpers.http_receiver import recorded
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies.http_receiver import recorded
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text() | st.decimals(allow_nan=False, allow_infinity=False).map(str),

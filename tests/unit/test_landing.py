@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from strategies.tiers import often
-from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
+from helpers.tiers import often
+from helpers.tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import SourceFileError, TransientError, UsageError

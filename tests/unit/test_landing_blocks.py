@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from tiny_project import event, landed_ids, quarantined, raw_table
+from helpers.tiny_project import event, landed_ids, quarantined, raw_table
 
 from cdc_views.errors import EngineError
 from cdc_views.formats.cassandra_mutation import CassandraMutation

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from helpers.debezium_texts import Texts, schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies.debezium_texts import Texts, schema
 
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.debezium.format import Debezium

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
+from helpers.tiny_project import SCHEMA, append_lines, event, landed_ids, quarantined, raw_table, write_lines
 
 from cdc_views.engines.base import RawTable
 from cdc_views.formats.cassandra_mutation import CassandraMutation

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_project import SCHEMA, event
+from helpers.tiny_project import SCHEMA, event
 
 from cdc_views import Project
 from cdc_views.cli.producing import ProjectTarget, targets_of

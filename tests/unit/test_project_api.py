@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tiny_project import NOW, event, make_project, write_lines
+from helpers.tiny_project import NOW, event, make_project, write_lines
 
 from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UsageError

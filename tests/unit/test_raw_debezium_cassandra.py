@@ -5,55 +5,22 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.debezium_cassandra_samples import ADDRESS, DATA, INT, KV, NOW, SAMPLES, TEXT, D, decode, event_of, schema_of
 
 from cdc_views.errors import UnsupportedError
-from cdc_views.formats.base import SourceLine, Verdict
+from cdc_views.formats.base import Verdict
 from cdc_views.formats.debezium_cassandra.format import DebeziumCassandra
 from cdc_views.model.schema import Column, Role, TableSchema
-from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
+from cdc_views.model.types import Kind, LogicalType, Scalar, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.jsonread import from_json
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact, FactKind
 from cdc_views.rules.oracle import latest_rows, path_type
 
-DATA = Path(__file__).parents[1] / "data" / "debezium_cassandra"
-NOW = 1795251800  # before the samples' times to live run out
-TEXT, INT = Scalar(Kind.TEXT), Scalar(Kind.INT)
-ADDRESS = Udt("ks", "addr", (("street", TEXT), ("zip", INT)))
-D = TableSchema(
-    "ks",
-    "d",
-    (
-        Column("pk", INT, Role.PARTITION),
-        Column("ck1", INT, Role.CLUSTERING),
-        Column("ck2", TEXT, Role.CLUSTERING),
-        Column("st", TEXT, Role.STATIC),
-        Column("b", Scalar(Kind.BLOB)),
-        Column("big", Scalar(Kind.BIGINT)),
-        Column("bo", Scalar(Kind.BOOLEAN)),
-        Column("d", Scalar(Kind.DECIMAL)),
-        Column("fl", ListOf(INT)),
-        Column("fu", ADDRESS),
-        Column("l", ListOf(INT, frozen=False)),
-        Column("m", MapOf(TEXT, INT, frozen=False)),
-        Column("se", SetOf(TEXT, frozen=False)),
-        Column("ts", Scalar(Kind.TIMESTAMP)),
-        Column("u", Scalar(Kind.UUID)),
-        Column("v", INT),
-        Column("w", TEXT),
-    ),
-)
-KV = TableSchema("ks", "kv2", (Column("k", TEXT, Role.PARTITION), Column("n", INT), Column("v", TEXT)))
-SAMPLES = {
-    path.stem: json.loads(path.read_text(), parse_float=Decimal)
-    for path in sorted(DATA.glob("*.json"))
-    if path.stem != "debezium_value_schema"
-}
 EXACT = [
     "insert", "update", "null_cell", "delete_column", "delete_row", "delete_partition", "range_gt_le", "range_open",
     "range_prefix", "kv_insert", "kv_delete", "json_only_pk", "lwt_insert",
@@ -70,19 +37,6 @@ LOSSY = {
     "static_and_row": ("st", Verdict.UNSAFE),
     "types": ("d", Verdict.APPROXIMATE),
 }
-
-
-def schema_of(name: str) -> TableSchema:
-    return KV if name.startswith("kv_") else D
-
-
-def decode(event: Any, schema: TableSchema = D) -> list[Fact]:
-    return DebeziumCassandra().decode(SourceLine(json.dumps(event, default=float)), schema)
-
-
-def event_of(name: str) -> Any:
-    """The first event of a sample, to be changed."""
-    return json.loads(json.dumps(SAMPLES[name]["debezium_events"][0], default=float))
 
 
 def from_debezium(name: str) -> list[Fact]:

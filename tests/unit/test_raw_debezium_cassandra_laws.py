@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 import pytest
+from helpers.debezium_cassandra_samples import KV, NOW, SAMPLES, D, decode, event_of, schema_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_raw_debezium_cassandra import KV, NOW, SAMPLES, D, decode, event_of, schema_of
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.formats.base import SourceLine

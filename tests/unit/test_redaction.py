@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from tiny_project import CQL, event, write_lines
+from helpers.tiny_project import CQL, event, write_lines
 
 from cdc_views.api import Project
 from cdc_views.cli import main

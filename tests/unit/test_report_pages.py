@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 import html5lib
 import pytest
-from strategies.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, land, make_project
+from helpers.reporting import AS_OF, COLUMN, EMPTY_TABLE, NODE, SECRET, TEST, land, make_project
 
 from cdc_views.api import Project
 from cdc_views.model.severity import Severity

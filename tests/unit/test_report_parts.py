@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from strategies.reporting import COLUMN, make_project
+from helpers.reporting import COLUMN, make_project
 
 from cdc_views.errors import UsageError
 from cdc_views.plan.expr import Agg, Call, Case, Fold, Lit, Op, col

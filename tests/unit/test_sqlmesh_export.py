@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlglot
 import yaml
-from tiny_project import CQL, make_project
+from helpers.tiny_project import CQL, make_project
 
 from cdc_views.api import Project
 from cdc_views.cli import main

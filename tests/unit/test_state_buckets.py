@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
-from strategies.schemas import BIGINT, BLOB, INT, TEXT, table
+from helpers.schemas import BIGINT, BLOB, INT, TEXT, table
 
 from cdc_views.plan.compact import part_of
 from cdc_views.sql.dialects import dialect

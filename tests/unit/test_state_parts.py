@@ -6,7 +6,7 @@ from itertools import combinations
 
 import duckdb
 import pytest
-from strategies.schemas import INT, table
+from helpers.schemas import INT, table
 
 from cdc_views.engines.base import Sources, StateWrite
 from cdc_views.engines.state_plan import part_in, replaced_by

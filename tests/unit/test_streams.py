@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from helpers.tiny_project import SCHEMA, event, landed_ids, quarantined, raw_table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_project import SCHEMA, event, landed_ids, quarantined, raw_table
 
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import EngineError, TransientError

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from deltalake import DeltaTable
-from tiny_project import SCHEMA, event, landed_ids, raw_table
+from helpers.tiny_project import SCHEMA, event, landed_ids, raw_table
 
 from cdc_views.formats.base import SourceLine
 from cdc_views.formats.cassandra_mutation import CassandraMutation

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_project import event, make_project, write_lines
+from helpers.tiny_project import event, make_project, write_lines
 
 from cdc_views import Project
 from cdc_views.cli import main

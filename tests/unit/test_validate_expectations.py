@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_project import event, make_project, write_lines
+from helpers.tiny_project import event, make_project, write_lines
 
 from cdc_views.api import Project
 

@@ -1,0 +1,142 @@
+"""Files that change by themselves: every flip of one bit is found by `validate`, and a damaged footer says what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from helpers.command_line import Answer, CommandLine, table, write_project
+
+from cdc_views import Project
+from cdc_views.landing.digests import FOLDER, changed, note_missing
+
+pytestmark = pytest.mark.heavy
+
+NAME = "shop.orders"
+CQL = "CREATE TABLE shop.orders (id int, line int, state text, PRIMARY KEY (id, line));\n"
+FLIPS = 12
+
+
+def mutation(number: int) -> str:
+    cells = [{"column": "state", "written": 1, "value": f"state {number}"}]
+    row = {"kind": "row", "clustering": {"line": number}, "liveness": {"written": 1}, "cells": cells}
+    event = {"format": "cassandra-mutation/1", "node": "n", "segment": 1, "position": number, "keyspace": "shop"}
+    return json.dumps({**event, "table": "orders", "partition": {"id": number % 5}, "rows": [row]})
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Two landings, a state that covers the first, and a serving table."""
+    monkeypatch.chdir(tmp_path)
+    Path("schema.cql").write_text(CQL)
+    write_project(table(NAME, "schema.cql", "cassandra-mutation", materialize={"serving": True}))
+    line = CommandLine(capsys)
+    line.land(NAME, *(mutation(n) for n in range(50)), format="cassandra-mutation", file="1.jsonl")
+    assert line("materialize").code == 0
+    line.land(NAME, *(mutation(n) for n in range(50, 60)), format="cassandra-mutation", file="2.jsonl")
+    return line
+
+
+def location(what: str) -> str:
+    orders = Project.load().table(NAME)
+    return {"raw": orders.raw.location, "state": orders.state_location, "serving": str(orders.serving_location)}[what]
+
+
+def files(what: str) -> list[Path]:
+    return [Path(uri) for uri in sorted(DeltaTable(location(what)).file_uris())]
+
+
+def validated(run: CommandLine) -> Answer:
+    return run("validate", "--no-docs", "--format", "jsonl")
+
+
+def flips(what: str, *, seed: str) -> Iterator[Path]:
+    """Flip a bit of a file, somewhere, and put it back; yields the file."""
+    random = Random(seed)
+    for _ in range(FLIPS):
+        file = random.choice(files(what))
+        sound = file.read_bytes()
+        at = random.randrange(len(sound))
+        file.write_bytes(sound[:at] + bytes([sound[at] ^ (1 << random.randrange(8))]) + sound[at + 1 :])
+        yield file
+        file.write_bytes(sound)
+
+
+@pytest.mark.parametrize("what", ["raw", "state", "serving"])
+def test_each_flipped_bit_is_found(run: CommandLine, what: str) -> None:
+    for number, file in enumerate(flips(what, seed=what)):
+        assert changed(location(what))[0] == [str(file.relative_to(location(what)))]
+        if number % 4 == 0:
+            answer = validated(run)
+            found = answer.code, file.name in answer.err, f"files_are_as_written.{what}" in answer.err
+            assert found == (1, True, True), answer.err
+    assert validated(run).code == 0
+
+
+def test_what_everything_else_writes_has_a_digest_too(run: CommandLine) -> None:
+    run.land(NAME, "{", format="cassandra-mutation", file="bad.jsonl")
+    assert run("maintain").code == 0
+    assert run("forget", NAME, "--key", '{"id": 1, "line": 1}', "--undecodable", "drop").code == 0
+    assert run("materialize", "--full").code == 0
+    for what in ("raw", "state", "serving"):
+        assert changed(location(what)) == ([], 0)
+        noted = [json.loads(line) for line in Path(location(what), FOLDER, "sha256.jsonl").read_text().split("\n") if line]
+        assert {line["path"] for line in noted} >= {str(file.relative_to(location(what))) for file in files(what)}
+
+
+def test_files_without_a_digest_are_told_of_and_noted_by_maintain(run: CommandLine) -> None:
+    raw = DeltaTable(location("raw"))
+    write_deltalake(raw, raw.to_pyarrow_table(), mode="append")
+    shutil.rmtree(Path(location("state"), FOLDER))
+    notes = {row["check"]: row["result"] for row in validated(run).rows if row["check"].startswith("files_are_as_written")}
+    assert "1 files have no digest yet" in notes["files_are_as_written.raw"]
+    assert "no digest yet; `cdc-views maintain`" in notes["files_are_as_written.state"]
+    assert run("maintain").code == 0
+    assert [changed(location(what)) for what in ("raw", "state")] == [([], 0), ([], 0)]
+
+
+def test_a_line_that_a_killed_writer_left_spoils_no_other(run: CommandLine) -> None:
+    notes = Path(location("raw"), FOLDER, "sha256.jsonl")
+    with notes.open("a") as stream:
+        stream.write('{"path": "part-')
+    run.land(NAME, mutation(70), format="cassandra-mutation", file="3.jsonl")
+    assert changed(location("raw")) == ([], 0)
+    assert note_missing(DeltaTable(location("raw"))) == 0
+
+
+def test_a_file_that_changed_before_it_was_noted_again_is_still_found(run: CommandLine) -> None:
+    for file in flips("raw", seed="again"):
+        note_missing(DeltaTable(location("raw")))
+        assert changed(location("raw"))[0] == [file.name]
+
+
+def damaged_footer(file: Path) -> None:
+    """Spoil the footer, which begins 8 bytes and its own length before the end; the length stays."""
+    content = file.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    file.write_bytes(content[: -8 - size] + bytes(b ^ 0xFF for b in content[-8 - size : -8]) + content[-8:])
+
+
+@pytest.mark.parametrize("what", ["raw", "state"])
+def test_a_damaged_footer_is_named_with_its_remedy(run: CommandLine, what: str) -> None:
+    before = run.query(NAME)
+    file = files(what)[-1] if what == "state" else next(f for f in files("raw") if "70" not in f.name)
+    tail = {str(f) for f in files("raw")} if what == "raw" else set()
+    for name in tail or {str(file)}:
+        damaged_footer(Path(name))
+    answer = run("query", NAME)
+    assert (answer.code, "is damaged" in answer.err) == (3, True), answer.err
+    assert "this is a bug" not in answer.err
+    checked = validated(run)
+    assert (checked.code, f"files_are_whole.{what}" in checked.err) == (1, True), checked.err
+    if what == "state":
+        assert file.name in answer.err
+        assert "which builds it from raw" in answer.err
+        assert run("materialize", "--full").code == 0
+        assert run.query(NAME) == before
+        assert validated(run).code == 0

@@ -1,0 +1,101 @@
+"""`forget` that is killed, and `forget` and landing that come between each other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers.command_line import CommandLine
+from helpers.forgetting_tables import FORMAT, KEY, LATER, NAME, SECRET, begun, files_with, forget, mutation, without
+from helpers.tiers import often
+
+from cdc_views.api import Project
+from cdc_views.landing import denylist, files, pipeline
+from cdc_views.landing.erased_keys import ErasedKey
+from cdc_views.operations.erasing import forgetting
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return begun(tmp_path, monkeypatch, capsys)
+
+
+STEPS = ("replay", "vacuum_all", "purge", "begin_log_at", "materialize", "prove")
+
+
+@pytest.mark.parametrize("step", often(STEPS, "purge", "materialize"))
+def test_a_run_that_was_killed_is_finished_by_the_next(run: CommandLine, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    run.land(NAME, "{", format=FORMAT, file="4.jsonl")
+    before = run.query(NAME)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forgetting, step, killed)
+        assert run("forget", NAME, "--key", KEY, "--undecodable", "keep").code == 130
+    forget(run, "--undecodable", "keep")
+    assert files_with(SECRET) == []
+    assert run.query(NAME) == without(before, id=1, line=6) == run.query(NAME, "--raw-only")
+
+
+def test_a_key_forgotten_while_its_events_land_is_noticed(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pipeline.append
+    orders = Project.load().table(NAME)
+
+    def forget_begins_first(*arguments: Any, **more: Any) -> None:
+        key = ErasedKey.parse(orders.schema, KEY)
+        denylist.add(orders.forgotten_file, key, forgotten=LATER, through=None)
+        real(*arguments, **more)
+
+    monkeypatch.setattr(pipeline, "append", forget_begins_first)
+    answer = run.land(NAME, mutation(6, state=SECRET, written=2), format=FORMAT, file="4.jsonl")
+    assert (answer.code, "forgotten while it landed" in answer.err) == (3, True), answer.err
+    forget(run)
+    assert files_with(SECRET) == []
+
+
+@pytest.mark.parametrize("lands_the_key", [True, False])
+def test_landing_that_forgetting_came_between_begins_anew_or_says_so(
+    run: CommandLine, monkeypatch: pytest.MonkeyPatch, lands_the_key: bool
+) -> None:
+    real = pipeline.append
+    orders = Project.load().table(NAME)
+
+    def forgets_first(*arguments: Any, **more: Any) -> None:
+        monkeypatch.setattr(pipeline, "append", real)
+        orders.forget(KEY)
+        real(*arguments, **more)
+
+    monkeypatch.setattr(pipeline, "append", forgets_first)
+    answer = run.land(NAME, mutation(6 if lands_the_key else 41, state=SECRET), mutation(40), format=FORMAT, file="4.jsonl")
+    assert answer.code == (3 if lands_the_key else 0), answer.err
+    if lands_the_key:
+        left = run("forget", NAME, "--key", KEY)
+        assert (left.code, "an hour old" in left.err) == (1, True), "nobody knows that no commit will name the file"
+        for name in files_with(SECRET):
+            os.utime(name, (1, 1))
+        forget(run)
+        assert files_with(SECRET) == []
+    assert run("land", FORMAT, "4.jsonl", "--table", NAME).code == 0
+    assert 40 in {row["line"] for row in run.query(NAME)}
+
+
+def test_a_key_forgotten_before_a_batch_is_committed_does_not_land(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = files.put
+    project = Project.load()
+
+    def forgets_first(*arguments: Any, **more: Any) -> Any:
+        monkeypatch.setattr(files, "put", real)
+        project.table(NAME).forget(KEY)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(files, "put", forgets_first)
+    answer = run.land(NAME, mutation(6, state=SECRET, written=2), mutation(40), format=FORMAT, file="4.jsonl")
+    assert answer.code == 0, answer.err
+    assert files_with(SECRET) == []
+    assert 40 in {row["line"] for row in run.query(NAME)}

@@ -1,0 +1,96 @@
+"""A state that grows by random histories, compared with the oracle at each step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from deltalake import write_deltalake
+
+from cdc_views.engines.base import Engine, RawTable, Sources
+from cdc_views.model.types import MapOf, SetOf, Udt
+from cdc_views.plan.parts import Part, Source
+from cdc_views.rules.facts import Fact
+from cdc_views.rules.oracle import latest_rows
+from cdc_views.state import run, sources_of
+from helpers.histories import NOW, Histories, histories
+from helpers.reading import Row, assert_same, land, one_spelled, read_rows
+from helpers.schemas import BIGINT, DECIMAL, DOUBLE, INT, TEXT, Subject, table
+
+UNSHARED = Subject(
+    table(
+        "unshared",
+        partition={"case": INT, "p": DOUBLE},
+        clustering={"c1": INT, "c2": DECIMAL},
+        descending=("c2",),
+        regulars={
+            "v": BIGINT,
+            "e": SetOf(DECIMAL, frozen=False),
+            "m": MapOf(DOUBLE, INT, frozen=False),
+            "u": Udt("tests", "pair", (("a", INT), ("b", TEXT)), frozen=False),
+            "again": INT,
+        },
+        dropped={"again": 4},
+    )
+)
+"""No static columns, so that rows of the base show without being reduced again; every scope of deletion."""
+
+LOOKED_UP = Subject(table("looked_up", partition={"case": INT}, clustering={"id": TEXT}, regulars={"v": BIGINT}))
+
+EARLIER, LATER = NOW - 1, NOW + 1
+
+
+class Growing:
+    """A raw table that facts land in batch by batch, its state, and what the oracle says of what has landed."""
+
+    def __init__(self, folder: Path, subject: Subject, *, cases: int, seed: int) -> None:
+        self.made: Histories = histories(subject, cases=cases, seed=seed)
+        self.subject, self.state = subject, str(folder / "state")
+        self._rng, self.landed = Random(f"{seed} {subject.name} state"), list[Fact]()
+        self._waiting = list(self.made.facts)
+        self._rng.shuffle(self._waiting)
+        self.raw: RawTable = land(folder, subject.relation, [])
+
+    def land(self, count: int) -> None:
+        """Land so many facts more, with some that landed before."""
+        fresh, self._waiting = self._waiting[:count], self._waiting[count:]
+        batch = fresh + self._rng.sample(self.landed, min(len(self.landed), count // 10))
+        self.landed += fresh
+        write_deltalake(self.raw.location, self.subject.relation.rows(batch, landed_at=0), mode="append")
+
+    def sources(self) -> Sources:
+        """Where what landed is read from."""
+        found = sources_of(self.raw, self.state)
+        assert found is not None, "there is no state to read"
+        return found
+
+    def check(self, engine: Engine, *, now: int = NOW, how: str = "") -> None:
+        """Compare the hybrid view with the oracle."""
+        sources = self.sources()
+        found: list[Row] = read_rows(engine, self.raw, as_of=now, sources=sources)
+        expected = latest_rows(self.subject.schema, self.landed, now=now)
+        parts = [sources.parts.of(part).paths for part in (Source.BASE, Source.OVERLAY, [Part.RUN], Source.TAIL)]
+        counts = "{} base, {} overlay, {} run, {} raw files".format(*map(len, parts))
+        theirs, ours = (one_spelled(self.subject.schema, rows) for rows in (expected, found))
+        assert_same(theirs, ours, of=self.made, how=f"{engine.name} {how} of {counts}")
+
+
+SHARES = {"": (100, 100), "runs": (100, 100), "overlay": (100, 0), "base": (0, 100)}
+"""The shares of the base, of runs with overlay and of runs, that bring a merge about; what landed becomes a run first."""
+
+AT_ONCE = (100, 100, 0)
+"""The same for an overlay that takes what landed without a run."""
+
+
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merge runs often, and split files finely, as large tables do."""
+    monkeypatch.setattr(run, "MOST_RUNS", 2)
+    monkeypatch.setattr(run, "_DIGITS", ((20, 0), (100_000_000, 5)))
+
+
+def merge_next(monkeypatch: pytest.MonkeyPatch, what: str, *, at_once: bool = False) -> None:
+    """Let the next run merge into the base, into the overlay, or runs alone where there are several."""
+    shares = AT_ONCE if at_once and what == "overlay" else (*SHARES[what], 100)
+    for name, share in zip(("REBASE_SHARE", "OVERLAY_SHARE", "AT_ONCE_SHARE"), shares, strict=True):
+        monkeypatch.setattr(run, name, share)
