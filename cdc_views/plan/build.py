@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
@@ -16,7 +15,7 @@ from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
 from cdc_views.plan.parts import LEVELS, Parts, Source
 from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.shape import Shape, exact_key, exact_name
+from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.split import is_touched, untouched
 from cdc_views.plan.stored import stored_rows
@@ -72,20 +71,11 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
     asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
     tested = _tested(ask)
     needed = tuple(c for c in schema.columns if c in asked or c in tested)
-    # a whole-row source's rows exist by their markers alone, so its other columns need not be read (rule S1)
-    is_whole_row = ask.relation.order is WriteOrder.LOG_POSITION
-    shape = Shape(
-        schema,
-        is_friendly=not ask.is_exact or bool(tested),
-        is_exact=ask.is_exact,
-        rows_always_have_markers=is_whole_row,
-        has_truncates=is_whole_row,
-    )
-    shown = (
-        _versions(ask, needed, shape=shape)
-        if ask.is_history
-        else _shown(ask, needed, shape=shape, joins_fully=joins_fully and ask.where is None)
-    )
+    representation = Representation(is_friendly=not ask.is_exact or bool(tested), is_exact=ask.is_exact)
+    if ask.is_history:
+        shown = _versions(ask, needed, representation)
+    else:
+        shown = _shown(ask, needed, representation, joins_fully=joins_fully and ask.where is None)
     return _finished(ask, shown, asked=asked)
 
 
@@ -97,24 +87,24 @@ def _tested(ask: Ask) -> tuple[Column, ...]:
     return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
 
 
-def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape, joins_fully: bool) -> Node:
+def _shown(ask: Ask, needed: tuple[Column, ...], representation: Representation, *, joins_fully: bool) -> Node:
     reduction = Reduction(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
-        payload=shape.payload,
+        payload=representation.payload,
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
-        skips_unwanted=shape.rows_always_have_markers,
+        skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=Tells.EXPIRY in ask.tells)
+    showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
     if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
         without_fresh = replace(reduction, split=reduction.split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=joins_fully)
-    table = reduce_table(reduction) if shape.has_truncates else None
+    table = reduce_table(reduction) if ask.relation.is_whole_row else None  # S6
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):
         parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=_partitions(reduction), table=table))
@@ -132,7 +122,7 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     """Rows of a state's base that show without being reduced again: all deletions were applied to them."""
     if reduction.split is None:
         return []
-    settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
+    settled = replace(showing, is_settled=True)
     parts: list[Node] = []
     for level, of_level in LEVELS.items():
         shown: list[Node] = []
@@ -148,19 +138,19 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     return parts
 
 
-def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+def _versions(ask: Ask, needed: tuple[Column, ...], representation: Representation) -> Node:
     assert ask.as_of is not None, "a history ends at an instant"
     request = Timeline(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
-        payload=shape.payload,
+        payload=representation.payload,
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
-        skips_unwanted=shape.rows_always_have_markers,
+        skips_unwanted=ask.relation.is_whole_row,
         as_of=ask.as_of,
     )
-    return versions(request, Showing(ask.relation.shown, needed, col(names.CLOCK), shape))
+    return versions(request, Showing(ask.relation, needed, col(names.CLOCK), representation))
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:

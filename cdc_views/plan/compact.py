@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
@@ -234,7 +233,7 @@ def _covered(request: Reduction, rows: Node) -> tuple[Node, Expr | None]:
     if partitions is not None:
         rows = beside_partition(request.schema, rows, partitions)
         covers += [col(names.PARTITION_DELETED), range_deletion(request.schema)]
-    if request.relation.order is WriteOrder.LOG_POSITION:
+    if request.relation.is_whole_row:
         rows = beside_table(rows, reduce_table(request))
         covers.append(col(names.TABLE_DELETED))
     if not covers:

@@ -7,7 +7,6 @@ number of facts, not with its square; only elements of collections are joined wi
 
 from __future__ import annotations
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
@@ -39,8 +38,8 @@ from cdc_views.plan.reduce import (
     reduced_elements,
     with_elements,
 )
+from cdc_views.plan.representation import exact_name
 from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_instants
-from cdc_views.plan.shape import exact_name
 from cdc_views.plan.show import Showing, static_rows, visible_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.rules.facts import FactKind
@@ -70,7 +69,8 @@ def versions(request: Timeline, showing: Showing) -> Node:
         partitions = covered_by_instant(request, statics, of_rows=False)
         shown = _with_statics_alone(request, showing, shown, partitions=partitions)
     found = _collapsed(request, showing, shown)
-    return found if request.relation.order is WriteOrder.MICROS else _with_landing(request, found)
+    # a log position is no time: say when the version landed (S2)
+    return _with_landing(request, found) if request.relation.is_whole_row else found
 
 
 def _rows(request: Timeline, instants: Node | None) -> Node:
@@ -79,7 +79,7 @@ def _rows(request: Timeline, instants: Node | None) -> Node:
     parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, tuple((n, col(n)) for n in own.output()))]
     if instants is not None:
         parts.append(_untouched(request, own, instants, on=request.owners(FactKind.PARTITION)))
-    if request.relation.order is not WriteOrder.MICROS:
+    if request.relation.is_whole_row:  # S6
         parts.append(_untouched(request, own, table_instants(request), on=()))
     together = UnionAll("row_instants", _ROW_GRAIN, tuple(parts)) if len(parts) > 1 else parts[0]
     shown = displayed(request.schema.row_key)

@@ -102,7 +102,7 @@ def _values(showing: Showing) -> Named:
 
 def _exists(showing: Showing) -> Expr:
     """Rule W2 for rows that fresh facts are about; other rows exist as they did."""
-    cells = () if showing.shape.rows_always_have_markers else showing.judged
+    cells = () if showing.relation.is_whole_row else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))
     return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE))

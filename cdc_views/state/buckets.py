@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import part_in
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
@@ -44,7 +43,7 @@ def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
 
     Facts about the whole table have no key and are always read, where a table can have them.
     """
-    has_whole = sources.raw.relation.order is WriteOrder.LOG_POSITION
+    has_whole = sources.raw.relation.is_whole_row
     begins = {*wanted, digest()} if has_whole else set(wanted)
     shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
 
