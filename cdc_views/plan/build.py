@@ -8,19 +8,28 @@ from enum import Flag, auto
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
+from cdc_views.plan.expr import Call, Expr, Field, Lit, Named, Op, UserSql, col, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
+from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import LEVELS, Parts, Source
-from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
+from cdc_views.plan.reduce import (
+    displayed,
+    kept_elements,
+    reduce_partitions,
+    reduce_rows,
+    reduce_table,
+    single_cells,
+    with_elements,
+)
 from cdc_views.plan.reduction import Reduction
 from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.split import is_touched, untouched
-from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
+from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 
@@ -29,7 +38,7 @@ class Tells(Flag):
 
     NOTHING = 0
     EXPIRY = auto()
-    """When expiry next changes the row (`plan.expiry`), and what identifies its partition."""
+    """When expiry next changes the row (`plan.order`), and what identifies its partition."""
     IDENTITY = auto()
     """What identifies the row, and whether it is one (rule W3)."""
 
@@ -129,13 +138,43 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
         for place in filter(reduction.split.has, of_level):
             part = replace(settled, is_plain=place.is_plain)
             # shown before they are joined: Spark reads all of a struct that it takes through a join
-            shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
+            shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
         if shown:
             # joined together: what they are joined with is read once; Spark joins each, and sends it to its workers once
             rows = UnionAll(level, shown[0].grain, tuple(shown)) if shown[1:] else shown[0]
             left = untouched(reduction, rows, of_level[0])
             parts += shown if left is rows else [left]
     return parts
+
+
+def _stored_rows(request: Reduction, source: Source) -> Node:
+    """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
+    return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=_stored_columns(request), source=source)
+
+
+def _stored_columns(request: Reduction) -> Named:
+    schema = request.schema
+    keys = dict.fromkeys(request.row_keys() + displayed(schema.row_key))
+    return (
+        *((key, col(key)) for key in keys),
+        (names.LIVE, col(names.LIVE)),
+        (names.DELETED, Field(col(names.DELETED), WRITTEN)),
+        *_stored_cells(request),
+    )
+
+
+def _stored_cells(request: Reduction) -> Named:
+    # W3: rows have no static cells; these columns are null, but have their types
+    columns: list[tuple[str, Expr]] = []
+    for column in request.reducible(request.schema.regulars + request.schema.statics):
+        stored = col(physical_name(column.name))
+        columns += [(name, request.cell(column, cell)) for name, cell, _ in single_cells(column, stored)]
+        if column.type.is_multicell:
+            columns.append((names.deletion_of(column.name), Field(Field(stored, "deletion"), WRITTEN)))
+    for column in with_elements(request, request.schema.regulars + request.schema.statics):
+        elements = kept_elements(request, column, Field(col(physical_name(column.name)), "cells"))
+        columns.append((names.cells_of(column.name), elements))
+    return tuple(columns)
 
 
 def _versions(ask: Ask, needed: tuple[Column, ...], representation: Representation) -> Node:

@@ -9,7 +9,6 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
-from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
     FALSE,
     TRUE,
@@ -35,7 +34,18 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
-from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
+from cdc_views.plan.order import (
+    RANK,
+    VALUE,
+    WRITTEN,
+    cell_expiry,
+    elements_expiry,
+    is_eternal,
+    is_live,
+    shows,
+    soonest,
+    survives,
+)
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 
