@@ -13,7 +13,7 @@ from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.plan.build import Ask
-from cdc_views.plan.choose import choose
+from cdc_views.plan.rewrites import choose
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation

@@ -102,7 +102,7 @@ def text_literal(text: str) -> str:
     r"""Return a string literal.
 
     >>> text_literal("it's")
-    '"it\\'s"'
+    '"it\'s"'
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'

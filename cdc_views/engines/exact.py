@@ -1,4 +1,4 @@
-"""Rows in exact form (see `plan.shape`) → native values, whichever engine they came from."""
+"""Rows in exact form (see `plan.representation`) → native values, whichever engine they came from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import EMPTY, ListOf, LogicalType, MapOf, SetOf, Udt, reads_from_bytes
 from cdc_views.plan.names import IS_ROW
-from cdc_views.plan.shape import exact_key, exact_name
+from cdc_views.plan.representation import exact_key, exact_name
 from cdc_views.rules.codec.physical import from_physical
 from cdc_views.rules.codec.serialized import deserialize
 from cdc_views.rules.oracle import path_type

@@ -13,9 +13,9 @@ from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan.compact import PART
 from cdc_views.plan.nodes import Node
+from cdc_views.plan.representation import is_mappable
 from cdc_views.plan.rewrites import lower, prune
 from cdc_views.plan.serving import CHANGES_AT, serving_names, serving_rows
-from cdc_views.plan.shape import is_mappable
 from cdc_views.rules.codec.physical import arrow_type
 from cdc_views.storage.friendly import override_type
 from cdc_views.storage.relation import Relation

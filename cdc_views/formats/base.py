@@ -1,4 +1,4 @@
-"""What a raw format is: how one event's text becomes facts, and what the format cannot carry."""
+"""The interface of raw formats: decode the text of an event to facts, and say what the format cannot carry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class WriteOrder(Enum):
-    """What the write times of a format are, and so how a raw table stores them."""
+    """The kind of a format's write times, which decides how a raw table stores them."""
 
     MICROS = "micros"
     """A client's clock in µs (Cassandra): BIGINT."""
@@ -31,6 +31,9 @@ def order_key(position: int, *, ordinal: int = 0, epoch: int = 0) -> int:
 
     `ordinal` orders events of one position (rule S3); an `epoch` precedes positions that a failover restarted.
     Raises `MalformedEventError` when a part is negative or does not fit (38 decimal digits bound the epoch).
+
+    >>> order_key(7, ordinal=1) == 7 * 2**32 + 1 < order_key(8) < order_key(0, epoch=1)
+    True
     """
     if not (0 <= ordinal < 1 << 32 and 0 <= position < 1 << 64 and 0 <= epoch < 1 << 30):
         raise MalformedEventError(f"log position (epoch {epoch}, position {position}, ordinal {ordinal}) is out of range")
@@ -39,9 +42,9 @@ def order_key(position: int, *, ordinal: int = 0, epoch: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One event as it stands in its source: its text, its 1-based line number and its byte offset.
+    """One event in its source: its text, its 1-based line number and its byte offset.
 
-    Line 0 is that of an event whose place in its source says nothing of its order: a row of a table.
+    Line 0 means that the place says nothing about the order of events, as for a row of a table.
     """
 
     text: str
@@ -50,7 +53,7 @@ class SourceLine:
 
 
 class Verdict(str, Enum):
-    """How far the view of a column can be trusted, best first."""
+    """How exact the view of a column is, best first."""
 
     EXACT = "EXACT"
     EXACT_IF = "EXACT-IF"
@@ -60,9 +63,9 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fidelity:
-    """What a format can carry of one column of one table, and why.
+    """How exactly a format carries one column of a table, and why.
 
-    `column` is `*` for what concerns whole rows (deletions, markers). `case` names the sample or rule that shows it.
+    `column` is `*` for whole rows (deletions, markers). `case` names the sample or rule that shows it.
     """
 
     column: str
@@ -72,30 +75,30 @@ class Fidelity:
 
 
 class FormatOptions(ConfigPart):
-    """What a project file says of one format under `raw: {options: …}`; each format has a model of its own."""
+    """The options of one format, `raw: {options: …}` of a project file; each format has its own model."""
 
     def columns(self) -> Mapping[str, Iterable[str]]:
-        """Return the options that name columns of the table, and which; a name that the table lacks is refused."""
+        """Return option → the columns that it names; a name that the table lacks is an error."""
         return {}
 
 
 class RawFormat(ABC):
-    """One raw format. Stateless: an event decodes to the same facts whatever came before it."""
+    """One raw format. It is stateless: an event always decodes to the same facts."""
 
     name: ClassVar[str]
     options: ClassVar[type[FormatOptions] | None] = None
-    """What the project file may say under `raw: {options: …}`; None: nothing."""
+    """The model of `raw: {options: …}` in the project file; None: the format has no options."""
     is_positioned: ClassVar[bool] = False
-    """Whether an event says where it stood in its source's log, so that a copy of it need not say where it stood in a topic."""
+    """Whether an event has its position in the source's log, so that a copy of it needs no position in a topic."""
     order: ClassVar[WriteOrder] = WriteOrder.MICROS
     carries_node: ClassVar[bool] = False
-    """Whether an event's origin names the replica that it was read on, so that copies can be counted."""
+    """Whether an event's origin names its replica, so that copies can be counted."""
     has_forms: ClassVar[bool] = False
-    """Whether `row_form` knows any, so that reading many events at once is worth it."""
+    """Whether `row_form` may return a form, so that many events can be read at once."""
 
     @property
     def scaled(self) -> frozenset[str]:
-        """Columns whose decimals have as many digits after the point as the project file says."""
+        """Decimal columns whose scale is in the project file."""
         return frozenset()
 
     @classmethod
@@ -107,25 +110,25 @@ class RawFormat(ABC):
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
         """Return the facts of one event; raises `MalformedEventError` with the reason.
 
-        An event of another table is malformed here. An event that says nothing about rows (a transaction
-        marker, a heartbeat) gives no facts.
+        An event of another table is malformed. An event that is not about rows (a transaction marker, a heartbeat) has no
+        facts.
         """
 
     def row_form(self, contents: Sequence[bytes], schema: TableSchema) -> RowForm | None:
-        """Return how events of the form of some are read many at once; None: one by one.
+        """Return the form of some events, to read many such at once; None: read them one by one.
 
-        A form reads an event just as `decode` does, or does not match it. These have members of the same names. May
-        raise whatever `decode` does.
+        The events have members of the same names. A form gives the same facts as `decode`, or does not match an event.
+        Raises as `decode` does.
         """
         return None
 
     def happened(self, event: SourceLine) -> int | None:
-        """Return when the source says that an event happened, in µs since the epoch; None where it does not say.
+        """Return the source's time of an event, in µs since the epoch; None without one.
 
-        Never an order (rule S2): it only tells events from before a key was forgotten from later ones.
+        It never orders events (rule S2). It only separates events from before a key was forgotten from later ones.
         """
         return None
 
     @abstractmethod
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
-        """Return one verdict a column, in schema order, preceded by those of `*`."""
+        """Return the verdicts of `*`, then one per column, in schema order."""

@@ -10,14 +10,21 @@ from cdc_views.model.plugins import PluginGroup, load_plugin, plugin_names
 
 
 def format_names() -> tuple[str, ...]:
-    """Return the names of all raw formats that are installed."""
+    """Return the names of all installed raw formats.
+
+    >>> {"cassandra-mutation", "debezium", "debezium-cassandra", "key-value"} <= set(format_names())
+    True
+    """
     return plugin_names(PluginGroup.FORMAT)
 
 
 def raw_format(name: str, options: FormatOptions | None = None) -> RawFormat:
-    """Return the format called `name`; `options` is what the project file says under `raw: {options: …}`, None for nothing.
+    """Return the format called `name`; `options` come from `raw: {options: …}` of the project file, None without any.
 
-    Raises `ConfigError` where there is no such format, or it takes no such options.
+    Raises `ConfigError` if there is no such format, or it does not take these options.
+
+    >>> raw_format("debezium").order
+    <WriteOrder.LOG_POSITION: 'log_position'>
     """
     if options is None:
         return _plain(name)
@@ -28,7 +35,7 @@ def raw_format(name: str, options: FormatOptions | None = None) -> RawFormat:
 
 
 def format_class(name: str) -> type[RawFormat]:
-    """Return the class of the format called `name`; raises `ConfigError` with a suggestion where there is none."""
+    """Return the class of the format called `name`; raises `ConfigError` with a suggestion for an unknown name."""
     known = format_names()
     if name not in known:
         raise ConfigError(f"there is no raw format {name!r}{did_you_mean(name, known)}")

@@ -71,15 +71,21 @@ _OPENING = "SELECT 1 WHERE ("
 class Condition:
     """One boolean expression in DuckDB's dialect that computes on the values of a row and does nothing else.
 
-    There is no unchecked one: whoever builds it checks it.
+    Building one checks it, so every condition is a checked one.
 
     Attributes:
-        text: As it was written.
-        called: What messages call it.
-        tree: Its syntax, without comments, over the names that the user wrote.
+        text: The user's text.
+        called: Its name in messages.
+        tree: Its syntax tree, without comments, with the user's names.
 
     Raises:
-        UsageError: It is empty, no expression, several, or holds what is not listed here.
+        UsageError: It is empty, is not one expression, or holds syntax, a function or a type that is not listed here.
+
+    >>> Condition("lower(state) = 'open' and amount > 10").sql()
+    "LOWER(state) = 'open' AND amount > 10"
+    >>> Condition("getenv('HOME') = ''")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    cdc_views.errors.UsageError: --where "getenv('HOME') = ''" calls getenv, which is not among the functions ...
     """
 
     text: str

@@ -21,7 +21,7 @@ class Cron:
     """A cron expression that has occurrences; its **ticks** are the instants it names, to the minute.
 
     Raises:
-        ValueError: It is none, or names an instant that never comes, such as 30 February.
+        ValueError: It is not a cron expression, or names an instant that never comes, such as 30 February.
 
     >>> Cron("*/15 * * * *").after(datetime(2026, 11, 21, 10, 0, tzinfo=timezone.utc)).isoformat()
     '2026-11-21T10:15:00+00:00'
@@ -30,7 +30,7 @@ class Cron:
     expression: str
 
     def __post_init__(self) -> None:
-        """Refuse what has no ticks."""
+        """Refuse an expression without ticks."""
         if len(self.expression.split()) != _FIELDS:
             raise ValueError(_EXAMPLE)
         try:
@@ -45,7 +45,11 @@ class Cron:
         return next(CronSim(self.expression, _in_utc(instant)))
 
     def latest(self, instant: datetime) -> datetime:
-        """Return the last tick that is not later than `instant`."""
+        """Return the last tick at or before `instant`.
+
+        >>> Cron("0 3 * * *").latest(datetime(2026, 11, 21, 10, 0, tzinfo=timezone.utc)).isoformat()
+        '2026-11-21T03:00:00+00:00'
+        """
         return next(CronSim(self.expression, _in_utc(instant) + timedelta(seconds=1), reverse=True))
 
 

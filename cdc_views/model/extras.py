@@ -1,7 +1,7 @@
 """Optional packages: which extra of `pip install 'cdc-views[…]'` brings a module, and one error where it is missing.
 
-Every import of an optional package stands inside `needs`, or in a module that is only reached through one: `load` does
-that for entry points. What slips by is turned by the command line (`missing_extra`), so no missing package looks like a bug.
+Every import of an optional package stands inside `needs`, or in a module that is imported only inside one. The command
+line converts any other failed import (`missing_extra`), so a missing package never looks like a bug.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ EXTRA_OF: Mapping[str, str] = {
     "starlette": "producers",
     "uvicorn": "producers",
 }
-"""The extra that brings a module; the longest name that fits counts."""
+"""Module → its extra; the longest name that is a prefix decides."""
 
 
 def missing_extra(error: ImportError, *, what: str = "this", extra: str | None = None) -> MissingExtraError | None:
-    """Return what to say of a failed import, None where no extra would mend it: a module of our own, or an unknown one.
+    """Return the error for a failed import; None if no extra has the module: it is our own, or unknown.
 
     Args:
-        error: What Python raised.
-        what: What needs the module, for the message.
-        extra: The extra that brings all that is imported there, packages of packages too; default: that of `EXTRA_OF`.
+        error: Python's error.
+        what: The feature that needs the module, for the message.
+        extra: The extra that has every package imported there; None: look it up in `EXTRA_OF`.
     """
     name = error.name or ""
     if name.partition(".")[0].startswith("cdc_"):
@@ -89,5 +89,5 @@ def _extra_of(name: str) -> str | None:
 
 
 def _why(error: ImportError) -> str:
-    """What hinders a module that is there, such as a shared library that is not; empty where it is not there."""
+    """Why an installed module cannot be imported, such as a missing shared library; empty if it is not installed."""
     return "" if isinstance(error, ModuleNotFoundError) else (str(error).splitlines() or [""])[0]

@@ -15,12 +15,12 @@ KIND = "_kind"
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*\Z")
 _ESCAPED = "x_"
 _UNHELD = re.compile(r"[ ,;{}()=`.\x00-\x1f\x7f]")
-"""What Delta or Parquet's readers refuse in a name, and the quote and the dot, which tools take for something else."""
+"""Characters that Delta or Parquet's readers refuse in a name; also quote and dot, which tools misread."""
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class RenamedField(str):
-    """The name of a user type's field that was called otherwise before: what has landed is stored by its first name.
+    """The present name of a renamed field of a user type. Landed values are stored by its first name.
 
     Attributes:
         stored: The first name.
@@ -29,7 +29,7 @@ class RenamedField(str):
     stored: str
 
     def __new__(cls, name: str, stored: str) -> RenamedField:
-        """Make the name, with what it is stored by."""
+        """Make the name, with the first name."""
         made = super().__new__(cls, name)
         made.stored = stored
         return made
@@ -39,7 +39,7 @@ class RenamedField(str):
 
 
 def renamed_field(former: str, name: str) -> str:
-    """Return a field's new name, which keeps what the former is stored by."""
+    """Return a field's new name, which keeps the first one."""
     stored = former.stored if isinstance(former, RenamedField) else former
     return name if name == stored else RenamedField(name, stored)
 

@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from cdc_views.model.schema import Column
-from cdc_views.model.types import Kind, Scalar
+from cdc_views.model.types import MOST_DIGITS, Kind, Scalar
 
 _TYPES = {
     exp.DataType.Type.TINYINT: "tinyint",
@@ -17,15 +17,13 @@ _TYPES = {
     exp.DataType.Type.TEXT: "text",
     exp.DataType.Type.DECIMAL: "decimal(18,2)",
 }
-_DIGITS = 38
-"""The most digits that DuckDB's, Spark's and Arrow's decimals hold."""
 _INTEGERS = {Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.VARINT}
 _FRACTIONS = {Kind.DECIMAL, Kind.TEXT, Kind.ASCII}
 _FRACTIONAL = {exp.DataType.Type.DECIMAL, exp.DataType.Type.DOUBLE, exp.DataType.Type.TEXT}
 
 
 def parse_override(text: str) -> exp.DataType:
-    """Return the type that `text` names; raises `ValueError` with the types there are.
+    """Return the type that `text` names; raises `ValueError` with the known types.
 
     >>> parse_override("decimal(18, 2)").sql()
     'DECIMAL(18, 2)'
@@ -45,19 +43,22 @@ def parse_override(text: str) -> exp.DataType:
 
 
 def precision_and_scale(kind: exp.DataType) -> tuple[int, int]:
-    """Return (precision, scale) of a decimal; raises `ValueError` where it has not both, or they cannot be."""
+    """Return (precision, scale) of a decimal; raises `ValueError` if one is missing or out of range."""
     sizes = [size.name for size in kind.expressions]
     if len(sizes) == 2 and all(size.isdecimal() for size in sizes):
         precision, scale = int(sizes[0]), int(sizes[1])
-        if 1 <= precision <= _DIGITS and scale <= precision:
+        if 1 <= precision <= MOST_DIGITS and scale <= precision:
             return precision, scale
-    raise ValueError(f"a precision of up to {_DIGITS} digits and a scale were expected, as in decimal(18,2)")
+    raise ValueError(f"a precision of up to {MOST_DIGITS} digits and a scale were expected, as in decimal(18,2)")
 
 
 def misfit(column: Column, text: str) -> str:
     """Return why a column cannot be shown as the type that `text` names; empty when it can.
 
-    A decimal's own scale must fit: a view would round it without a word.
+    A decimal's own scale must fit, because a view would round it silently.
+
+    >>> misfit(Column("price", Scalar(Kind.DECIMAL, scale=4)), "decimal(18,2)")
+    'has 4 digits after the point, which decimal(18,2) would round'
     """
     if column.is_key:
         return "is part of the key, which stays as it is"

@@ -1,9 +1,9 @@
-"""What packages add by entry points: engines, dialects, raw formats and producers. Ours are added in the same way.
+"""Plug-ins: engines, dialects, raw formats and producers, which packages add by entry points. Ours are plug-ins too.
 
     [project.entry-points."cdc_views.dialects"]
     acme = "acme_sql:Acme"
 
-A plug-in is loaded when its name is used, so one that cannot be imported stops nobody who uses another.
+A plug-in is loaded when its name is used, so a broken one does not affect the others.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def plugin_names(group: PluginGroup) -> tuple[str, ...]:
 
 @cache
 def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # what each group has, its registry says
-    """Return what the entry point of that name names.
+    """Return the object that the entry point of that name refers to.
 
     Raises:
-        KeyError: None of `plugin_names` is called so; the caller knows what was asked for, and says it.
-        MissingExtraError: A package that an extra of ours brings is not installed.
+        KeyError: `plugin_names` does not have the name. The caller should check that first.
+        MissingExtraError: A package from one of our extras is not installed.
         UnsupportedError: The plug-in cannot be imported for another reason.
     """
     entry, what = _entries(group)[name], f"{group.name.lower()} {name}"
@@ -54,7 +54,7 @@ def load_plugin(group: PluginGroup, name: str) -> Any:  # noqa: ANN401  # what e
 
 @cache
 def _entries(group: PluginGroup) -> Mapping[str, EntryPoint]:
-    """The entry points of a group by name; raises `ConfigError` where two packages offer one name, since either may win."""
+    """The entry points of a group by name; raises `ConfigError` if two packages offer one name, since either may win."""
     found: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group.value):
         other = found.setdefault(entry.name, entry)

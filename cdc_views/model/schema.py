@@ -37,9 +37,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class DroppedColumn:
-    """A column that was dropped: cells written at or before `dropped_at` (µs) never show (rule W6).
+    """A dropped column: cells written at or before `dropped_at` (µs) never show (rule W6).
 
-    `type` is None where the source does not tell it; such cells are then read without their value.
+    `type` is None if the source does not declare it; its cells are then read without their value.
     """
 
     name: str
@@ -51,8 +51,14 @@ class DroppedColumn:
 class TableSchema:
     """A table: columns in declared order, unique names, at least one partition column.
 
-    A relational table's primary key is its partition key. Raises `SchemaError` for a schema that no view
-    can be made of, `UnsupportedError` for counters (rule W5).
+    A relational table's primary key is its partition key. Raises `SchemaError` for a schema that can have no view,
+    `UnsupportedError` for counters (rule W5).
+
+    >>> from cdc_views.model.types import Scalar
+    >>> number, text = Scalar(Kind.INT), Scalar(Kind.TEXT)
+    >>> orders = TableSchema("shop", "orders", (Column("id", number, Role.PARTITION), Column("state", text)))
+    >>> orders.full_name, [column.name for column in orders.row_key], str(orders.column("state").type)
+    ('shop.orders', ['id'], 'text')
     """
 
     keyspace: str
@@ -92,7 +98,7 @@ class TableSchema:
 
     @cached_property
     def _by_role(self) -> dict[Role, tuple[Column, ...]]:
-        # asked for once an event by decoders: looked up, not searched
+        # cached: decoders ask once per event
         return {role: tuple(c for c in self.columns if c.role is role) for role in Role}
 
     @cached_property

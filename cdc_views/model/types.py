@@ -1,4 +1,4 @@
-"""Logical types: what a column's values are, apart from any engine.
+"""Logical types: the types of columns, independent of any engine.
 
 Native Python values, one form a type (used by the oracle, the codecs and the printers):
 
@@ -33,7 +33,7 @@ from enum import Enum
 
 
 class _Empty(Enum):
-    """The type of `EMPTY`, an enum so that it stays one object through copies and pickles."""
+    """The type of `EMPTY`: an enum, so that copies and pickles keep it one object."""
 
     EMPTY = "empty"
 
@@ -92,21 +92,21 @@ class LogicalType:
 class Scalar(LogicalType):
     """A type without parts.
 
-    `scale` and `precision` are those of a relational `numeric(p, s)`: None where values bring their own, `precision` also
-    where what declares the type does not say it.
+    `scale` and `precision` come from a relational `numeric(p, s)`. None: each value has its own. `precision` is also None
+    if the declaration lacks it.
     """
 
     kind: Kind
     scale: int | None = None
     precision: int | None = field(default=None, repr=False)
-    """Out of `repr`, by which states know the types of their keys: those of an earlier version did not know it."""
+    """Not in `repr`: states identify key types by it, and states of earlier versions had no precision."""
 
     def __str__(self) -> str:
         return self.kind.value
 
     @property
     def decimal_size(self) -> tuple[int, int] | None:
-        """The (precision, scale) of the DECIMAL that views show; None of what they show as another type, or as text.
+        """The (precision, scale) of the DECIMAL that views show; None if they show text or another type.
 
         A scale below 0 counts zeros before the point, one above the precision zeros after it.
 
@@ -138,7 +138,7 @@ class _Collection(LogicalType):
 
     @property
     def _is_frozen(self) -> bool:
-        # a field of this base could not come last in subclasses, which add required ones
+        # not a field of this base: subclasses add required fields, which must come before one with a default
         return bool(getattr(self, _FROZEN))
 
     def _wrap(self, text: str) -> str:
@@ -234,7 +234,12 @@ def children(kind: LogicalType) -> Iterator[LogicalType]:
 
 
 def contains(kind: LogicalType, wanted: Kind) -> bool:
-    """Whether the scalar `wanted` occurs in `kind` at any depth."""
+    """Whether the scalar `wanted` occurs in `kind` at any depth.
+
+    >>> prices = MapOf(Scalar(Kind.TEXT), Scalar(Kind.DECIMAL), frozen=False)
+    >>> str(prices), prices.is_multicell, contains(prices, Kind.DECIMAL)
+    ('map<text, decimal>', True, True)
+    """
     if isinstance(kind, Scalar):
         return kind.kind is wanted
     return any(contains(child, wanted) for child in children(kind))
@@ -246,7 +251,7 @@ _CQL_TYPE_WORDS = frozenset({kind.value for kind in Kind} | {"list", "set", "map
 MOST_DIGITS = 38
 """The most digits that the decimals of DuckDB, Spark and Arrow hold."""
 MOST_SCALE = 37
-"""The most of them after the point of a decimal in a view; views show one with more as text."""
+"""The most digits after the point of a decimal in a view; views show longer ones as text."""
 
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
 """Width in bits of the fixed-width integers."""

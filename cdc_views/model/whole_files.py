@@ -1,4 +1,4 @@
-"""Files replaced as a whole: who reads one meanwhile, or after a crash, finds what was there before or what is there now."""
+"""Files replaced as a whole: a reader, even after a crash, finds the old content or the new, never a mixture."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import uuid4
 
 
 def write_whole(file: Path, text: str, *, mode: int = 0o666) -> None:
-    """Write a UTF-8 file, by any number of threads and processes at once: one of theirs stays, whole.
+    """Write a UTF-8 file, on disk when this returns. If several threads or processes write it at once, one text stays, whole.
 
-    On disk once this returns. `mode` is that of a new file, before the umask. Raises `OSError` as writing does.
+    `mode` applies to a new file, before the umask. Raises `OSError` as writing does.
     """
-    # a name of its own: a draft that two writers share is renamed by the first, and missing for the second
+    # a unique name: of two writers that share a draft, the second would find it renamed away
     draft = file.with_name(f".{file.name}.{uuid4().hex}")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:

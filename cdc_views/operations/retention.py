@@ -42,8 +42,8 @@ from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
 from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.state import materialize, sources_of
+from cdc_views.state.run import cover
 from cdc_views.state.tail import DROPPED, RETENTION
-from cdc_views.state.watermark import cover
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation_read import facts_of
 

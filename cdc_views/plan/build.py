@@ -5,23 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import Call, Expr, Lit, Named, Op, UserSql, col, columns_used
+from cdc_views.plan.expr import Call, Expr, Field, Lit, Named, Op, UserSql, col, columns_used
 from cdc_views.plan.history import versions
 from cdc_views.plan.newer import rows_by_cell, shows_by_cell
 from cdc_views.plan.nodes import Node, Ordered, Select, UnionAll
+from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.parts import LEVELS, Parts, Source
-from cdc_views.plan.reduce import reduce_partitions, reduce_rows, reduce_table
+from cdc_views.plan.reduce import (
+    displayed,
+    kept_elements,
+    reduce_partitions,
+    reduce_rows,
+    reduce_table,
+    single_cells,
+    with_elements,
+)
 from cdc_views.plan.reduction import Reduction
-from cdc_views.plan.shape import Shape, exact_key, exact_name
+from cdc_views.plan.representation import Representation, exact_key, exact_name
 from cdc_views.plan.show import Showing, show
 from cdc_views.plan.split import is_touched, untouched
-from cdc_views.plan.stored import stored_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.plan.where import on_partition
+from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 
@@ -30,7 +38,7 @@ class Tells(Flag):
 
     NOTHING = 0
     EXPIRY = auto()
-    """When expiry next changes the row (`plan.expiry`), and what identifies its partition."""
+    """When expiry next changes the row (`plan.order`), and what identifies its partition."""
     IDENTITY = auto()
     """What identifies the row, and whether it is one (rule W3)."""
 
@@ -72,20 +80,11 @@ def build(ask: Ask, *, joins_fully: bool = False) -> Node:
     asked = tuple(schema.column(name) for name in ask.columns) or schema.columns
     tested = _tested(ask)
     needed = tuple(c for c in schema.columns if c in asked or c in tested)
-    # a whole-row source's rows exist by their markers alone, so its other columns need not be read (rule S1)
-    is_whole_row = ask.relation.order is WriteOrder.LOG_POSITION
-    shape = Shape(
-        schema,
-        is_friendly=not ask.is_exact or bool(tested),
-        is_exact=ask.is_exact,
-        rows_always_have_markers=is_whole_row,
-        has_truncates=is_whole_row,
-    )
-    shown = (
-        _versions(ask, needed, shape=shape)
-        if ask.is_history
-        else _shown(ask, needed, shape=shape, joins_fully=joins_fully and ask.where is None)
-    )
+    representation = Representation(is_friendly=not ask.is_exact or bool(tested), is_exact=ask.is_exact)
+    if ask.is_history:
+        shown = _versions(ask, needed, representation)
+    else:
+        shown = _shown(ask, needed, representation, joins_fully=joins_fully and ask.where is None)
     return _finished(ask, shown, asked=asked)
 
 
@@ -97,24 +96,24 @@ def _tested(ask: Ask) -> tuple[Column, ...]:
     return tuple(c for c in ask.relation.shown.columns if (names.view_key(c) if c.is_key else physical_name(c.name)) in used)
 
 
-def _shown(ask: Ask, needed: tuple[Column, ...], *, shape: Shape, joins_fully: bool) -> Node:
+def _shown(ask: Ask, needed: tuple[Column, ...], representation: Representation, *, joins_fully: bool) -> Node:
     reduction = Reduction(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
-        payload=shape.payload,
+        payload=representation.payload,
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
-        skips_unwanted=shape.rows_always_have_markers,
+        skips_unwanted=ask.relation.is_whole_row,  # S1: its rows exist by their markers alone
         split=ask.split,
     )
     now: Expr = Call(Op.NOW) if ask.as_of is None else Lit(ask.as_of)
-    showing = Showing(ask.relation.shown, needed, now, shape, tells_expiry=Tells.EXPIRY in ask.tells)
+    showing = Showing(ask.relation, needed, now, representation, tells_expiry=Tells.EXPIRY in ask.tells)
     if reduction.split is not None and shows_by_cell(showing, reduction, joins_fully=joins_fully):
         without_fresh = replace(reduction, split=reduction.split.without(*Source.FRESH.value))
         telling = replace(showing, tells_parts=True)
         return rows_by_cell(telling, reduction, _untouched(telling, without_fresh), joins_fully=joins_fully)
-    table = reduce_table(reduction) if shape.has_truncates else None
+    table = reduce_table(reduction) if ask.relation.is_whole_row else None  # S6
     parts = _untouched(showing, reduction)
     if not parts or is_touched(reduction):
         parts.insert(0, show(showing, rows=reduce_rows(reduction), partitions=_partitions(reduction), table=table))
@@ -132,14 +131,14 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     """Rows of a state's base that show without being reduced again: all deletions were applied to them."""
     if reduction.split is None:
         return []
-    settled = replace(showing, is_settled=True, shape=replace(showing.shape, has_truncates=False))
+    settled = replace(showing, is_settled=True)
     parts: list[Node] = []
     for level, of_level in LEVELS.items():
         shown: list[Node] = []
         for place in filter(reduction.split.has, of_level):
             part = replace(settled, is_plain=place.is_plain)
             # shown before they are joined: Spark reads all of a struct that it takes through a join
-            shown.append(show(part, rows=stored_rows(reduction, place), partitions=None, table=None))
+            shown.append(show(part, rows=_stored_rows(reduction, place), partitions=None, table=None))
         if shown:
             # joined together: what they are joined with is read once; Spark joins each, and sends it to its workers once
             rows = UnionAll(level, shown[0].grain, tuple(shown)) if shown[1:] else shown[0]
@@ -148,19 +147,49 @@ def _untouched(showing: Showing, reduction: Reduction) -> list[Node]:
     return parts
 
 
-def _versions(ask: Ask, needed: tuple[Column, ...], *, shape: Shape) -> Node:
+def _stored_rows(request: Reduction, source: Source) -> Node:
+    """Return the rows of a part of the base or overlay, touched or not, in the columns of `reduce_rows`."""
+    return request.scan(f"{source.label}_rows", kinds=[FactKind.ROW], columns=_stored_columns(request), source=source)
+
+
+def _stored_columns(request: Reduction) -> Named:
+    schema = request.schema
+    keys = dict.fromkeys(request.row_keys() + displayed(schema.row_key))
+    return (
+        *((key, col(key)) for key in keys),
+        (names.LIVE, col(names.LIVE)),
+        (names.DELETED, Field(col(names.DELETED), WRITTEN)),
+        *_stored_cells(request),
+    )
+
+
+def _stored_cells(request: Reduction) -> Named:
+    # W3: rows have no static cells; these columns are null, but have their types
+    columns: list[tuple[str, Expr]] = []
+    for column in request.reducible(request.schema.regulars + request.schema.statics):
+        stored = col(physical_name(column.name))
+        columns += [(name, request.cell(column, cell)) for name, cell, _ in single_cells(column, stored)]
+        if column.type.is_multicell:
+            columns.append((names.deletion_of(column.name), Field(Field(stored, "deletion"), WRITTEN)))
+    for column in with_elements(request, request.schema.regulars + request.schema.statics):
+        elements = kept_elements(request, column, Field(col(physical_name(column.name)), "cells"))
+        columns.append((names.cells_of(column.name), elements))
+    return tuple(columns)
+
+
+def _versions(ask: Ask, needed: tuple[Column, ...], representation: Representation) -> Node:
     assert ask.as_of is not None, "a history ends at an instant"
     request = Timeline(
         ask.relation,
         wanted=frozenset(c.name for c in needed),
-        payload=shape.payload,
+        payload=representation.payload,
         landed_as_of=ask.landed_as_of,
         written_as_of=ask.written_as_of,
         partition_where=on_partition(ask.relation.schema, ask.where) if ask.where is not None else None,
-        skips_unwanted=shape.rows_always_have_markers,
+        skips_unwanted=ask.relation.is_whole_row,
         as_of=ask.as_of,
     )
-    return versions(request, Showing(ask.relation.shown, needed, col(names.CLOCK), shape))
+    return versions(request, Showing(ask.relation, needed, col(names.CLOCK), representation))
 
 
 def output_names(ask: Ask) -> tuple[tuple[str, str], ...]:

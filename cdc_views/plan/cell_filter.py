@@ -1,6 +1,6 @@
-"""Filters of what a fact says in the raw layout: its row marker, its deletion, its cells, and a collection's own deletion.
+"""Filters of the parts of a raw fact: its row marker, its deletion, its cells, and a collection's own deletion.
 
-`filtered` keeps what passes, `greatest` finds the newest that does.
+`filtered` keeps the parts that pass, `greatest` finds the newest of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SECOND = 1_000_000
 
 
 Test = Callable[[Expr], Expr]
-"""False, or null, for what is absent."""
+"""A condition on a part; false or null for an absent one (C5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class CellFilter:
     deletion: Test
 
     def inverted(self) -> CellFilter:
-        """Return the filter that passes what is there and does not pass this one."""
+        """Return the filter that passes the present parts that fail this one."""
         return CellFilter(partial(_fails, self.cell), partial(_fails, self.deletion))
 
 
@@ -71,7 +71,7 @@ EVERYTHING = CellFilter(_is_there, _is_there)
 
 
 def written_after(through: Expr) -> CellFilter:
-    """Return the filter of what was written after `through`, or of everything where that is null."""
+    """Return the filter of parts written after `through`; null passes every part."""
 
     def test(value: Expr) -> Expr:
         newer = either(is_null(through), Call(Op.GT, (Field(value, WRITTEN), through)))
@@ -81,7 +81,7 @@ def written_after(through: Expr) -> CellFilter:
 
 
 def written_until(through: Expr) -> CellFilter:
-    """Return the filter of what was written at or before `through`, or of nothing where that is null."""
+    """Return the filter of parts written at or before `through`; null passes none."""
 
     def test(value: Expr) -> Expr:
         return Call(Op.LE, (Field(value, WRITTEN), through))
@@ -90,16 +90,16 @@ def written_until(through: Expr) -> CellFilter:
 
 
 def uncovered(cover: Expr, own: Expr) -> CellFilter:
-    """Return the filter of what neither `cover` hides nor, of cells, the column's `own` deletion: write times, or null (D3)."""
+    """Return the filter of parts that survive `cover` (D1) and, for cells, the column's `own` deletion (D3); null is none."""
     return CellFilter(written_after(Call(Op.GREATEST, (cover, own))).cell, written_after(cover).deletion)
 
 
 def ended(horizon: Instant, order: WriteOrder) -> CellFilter:
     """Return the filter of tombstones, deletions and expired cells that ended at or before `horizon`, in seconds (rule M2).
 
-    The horizon is a constant, or an expression that is one for a whole run. A server's time of 0 means that the source had
-    none (relational sources without clocks): it never passes. Nor does what was written after the horizon, by a clock that
-    was ahead: all that is written until then would be late. `order` says whether write times are times.
+    The horizon is constant for a whole run. A server time of 0 never passes: the source had no clock. A part written after
+    the horizon, by a client ahead of its time, does not pass either: all facts written until then would be late. `order`
+    says whether write times are times.
     """
 
     def dated(at: Expr) -> Expr:
@@ -127,7 +127,7 @@ def instant(value: Instant) -> Expr:
 
 
 def _micros(value: Instant) -> Expr:
-    """Seconds as write times have them."""
+    """Return seconds in the unit of write times."""
     return Call(Op.MUL, (value, Lit(_SECOND))) if isinstance(value, Expr) else Lit(value * _SECOND)
 
 
@@ -138,7 +138,7 @@ def expired(cell: Expr, *, by: Instant) -> Expr:
 
 
 def filtered(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter) -> Named:
-    """Return the marker, the deletion and `columns`, as far as `node_columns` has them, with only what passes; else null."""
+    """Return those of the marker, the deletion and `columns` that `node_columns` has; parts that fail are null."""
     have, kept = set(node_columns), list[tuple[str, Expr]]()
     if names.LIVE in have:
         kept.append((names.LIVE, when(passes.cell(col(names.LIVE)), col(names.LIVE))))
@@ -171,7 +171,7 @@ def _fields(column: Column, kind: Udt) -> Iterator[tuple[str, Expr]]:
 
 
 def greatest(node_columns: Iterable[str], columns: Iterable[Column], passes: CellFilter, *, of: str = WRITTEN) -> Expr:
-    """Return the largest `of` (`written`; or `rank`, which deletions have not) of what passes; null for nothing."""
+    """Return the largest `of` the parts that pass: `written`, or `rank`, which deletions lack. Null if none passes."""
     have, found = set(node_columns), list[Expr]()
     if names.LIVE in have:
         found.append(when(passes.cell(col(names.LIVE)), Field(col(names.LIVE), of)))
@@ -198,18 +198,3 @@ def _greatest_of(column: Column, passes: CellFilter, of: str) -> Iterator[Expr]:
             yield when(passes.cell(cell), Field(cell, of))
     else:
         yield Greatest(Each(Keep(Field(stored, CELLS), passes.cell(Item())), Field(Item(), of)))
-
-
-__all__ = [
-    "EVERYTHING",
-    "CellFilter",
-    "Instant",
-    "ended",
-    "expired",
-    "expired_by",
-    "filtered",
-    "greatest",
-    "uncovered",
-    "written_after",
-    "written_until",
-]

@@ -1,7 +1,6 @@
 """Raw facts → the facts of a state: every winner with its metadata, again in the raw layout (rule M1).
 
-Whatever may come later, view(raw) = view(compact(a) + b) for every split of raw into a and b. Nothing here looks at a
-clock or drops a deletion.
+For every split of raw into a and b, view(raw) = view(compact(a) + b). So nothing here reads a clock or drops a deletion.
 
 One row per: row key (`row`), partition with static cells (`static`), partition with a deletion (`partition`), range
 tombstone (`range`), and at most one `table`.
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
@@ -64,11 +62,11 @@ from cdc_views.storage.relation import Relation, element_value_type
 PART = "_part"
 """The state's partition column: a part's value, then the first binary digits of the partition key's digest."""
 FEWER_DIGITS = 4
-"""By how many digits fewer the base's other facts are split than its plain rows, for they are fewer."""
+"""The base has fewer other facts than plain rows, so it splits them by so many digits fewer."""
 
 IS_PLAIN = "_is_plain"
 KEPT = "kept"
-"""How the names of those steps begin whose rows stay where the base has them."""
+"""The prefix of the names of steps whose rows stay where the base has them."""
 
 
 def compact(
@@ -83,13 +81,13 @@ def compact(
     """Return the plan of one part of a state, in the column order of `state_columns`.
 
     Args:
-        relation: What the facts mean.
+        relation: The layout of the facts.
         part: Fills `_part`.
-        into: `RUN`: winners alone. `BASE`, of all facts there are: deletions are applied too, so that a read of an untouched
-            row needs none of them. `OVERLAY`: the same of each row that facts since the base are about.
-        split: The parts of a state that has a base already: its untouched rows stay as they are.
-        purge: What leaves a base.
-        late: By what facts that landed too late are known, if there can be any.
+        into: `RUN`: winners alone. `BASE`: all facts, with deletions applied, so that reading an untouched row needs no
+            deletion. `OVERLAY`: the same for each row that facts since the base are about.
+        split: The parts of a state that already has a base, whose untouched rows stay as they are.
+        purge: What a base leaves out.
+        late: How to recognize facts that landed too late; None if there can be none.
     """
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     # an overlay leaves the base's deletions and statics where they are
@@ -100,7 +98,7 @@ def compact(
     others: list[Select] = []
     parts = [*_kept_rows(request, into), *parts]
     if purge is not None:
-        # M2: a base that purges remembers how far
+        # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)
         marked = replace(coarser(part), prefix=Lit(Part.PURGED.value))
         others.append(_shaped(purged, columns, kind=PURGED_KIND, part=marked))
@@ -115,7 +113,7 @@ def compact(
 
 
 def _quarantined(relation: Relation, late: KnownBy) -> Select:
-    """What came too late: kept apart, as it landed (M2)."""
+    """The facts in quarantine, as they landed (M2)."""
     found = late_facts(relation, late)
     columns = (*((name, col(name)) for name in found.output()), (PART, Lit(Part.LATE.value)))
     return Select("late_of_state", found.grain, found, columns)
@@ -127,18 +125,18 @@ def state_columns(relation: Relation) -> tuple[str, ...]:
 
 
 def part_of(relation: Relation, *, prefix: str, digits: int) -> Bucket:
-    """Return what fills `_part`: `prefix`, and so many digits of the partition key's digest."""
+    """Return the bucket that fills `_part`: `prefix`, then so many digits of the partition key's digest."""
     keys = tuple((col(names.identity(c)), is_bytes(c)) for c in relation.schema.partition)
     return Bucket(keys, Lit(prefix), digits)
 
 
 def coarser(part: Bucket) -> Bucket:
-    """Return the bucket of facts that are fewer, so that their files are not tiny."""
+    """Return the bucket for a smaller set of facts, so that its files are not tiny."""
     return replace(part, digits=max(part.digits - FEWER_DIGITS, 0))
 
 
 def is_bytes(column: Column) -> bool:
-    """Whether what tells values of a partition column apart is stored as bytes."""
+    """Whether the identity of a partition column (rule K1) is stored as bytes."""
     return carries_comparable(column.type) or (isinstance(column.type, Scalar) and column.type.kind is Kind.BLOB)
 
 
@@ -158,7 +156,7 @@ def _shaped(node: Node, columns: tuple[str, ...], *, kind: str, part: Bucket, pl
 
 
 def _kept_rows(request: Reduction, into: Part) -> list[tuple[FactKind, Node]]:
-    """Untouched rows, as they are: all of them for a base; for an overlay, those that the overlay before it had."""
+    """Untouched rows, as they are: all of them for a base, those of the former overlay for an overlay."""
     if request.split is None:
         return []
     stored = tuple((name, col(name)) for name in request.relation.arrow_schema().names)
@@ -181,19 +179,19 @@ def _rows(request: Reduction, into: Part) -> tuple[FactKind, Node]:
         return FactKind.ROW, _columns_of(rows, request.schema.regulars, columns, name="row_state")
     shown = _columns_of(rows, request.schema.regulars, (*columns, (IS_PLAIN, _is_plain(request))), name="row_state")
     if into is Part.OVERLAY:
-        # a row of which nothing is left still hides the base's row of its key
+        # an empty row of the overlay still replaces the base's row of its key
         return FactKind.ROW, shown
-    # D1: what a deletion hid never shows again, so a row without parts says nothing; its deletion is a fact of its own
+    # D1: what a deletion hid never shows again; a wider deletion is a fact of its own, so a row without parts may go
     says = [names.LIVE, names.OWN_DELETED, *(physical_name(c.name) for c in request.schema.regulars)]
     kept = either(*(not_null(col(name)) for name in says))
     return FactKind.ROW, Select("rows_that_say_something", "row key", shown, tuple((n, col(n)) for n in shown.output()), kept)
 
 
 def _is_plain(request: Reduction) -> Expr:
-    """Whether a settled row exists for good, by its marker or a cell, and shows what is stored: each of its single cells
-    never expires and has a value, or is deleted. Its elements are judged at each read.
+    """Whether a settled row is *plain*: it exists at any time (W2), and each single cell has a value at any time or never.
 
-    A column that is dropped later may take such a row with it (W2, W6), so this holds only until then.
+    So no single cell expires (C4). Reads judge its elements. Dropping a column may end this: the row may exist by that
+    column alone (W2, W6).
     """
     cells = [
         (Field(col(name), RANK), [not_null(Field(col(name), field)) for field in _whole(kind)])
@@ -208,10 +206,10 @@ def _is_plain(request: Reduction) -> Expr:
 
 
 def _settled(request: Reduction, rows: Node) -> Node:
-    """Rows whose deletion is the largest that covers them (rule D2), without what it hides (D1) or their own hides (D3).
+    """Rows with the largest deletion that covers them (rule D2), without the cells that it (D1) or a column's own (D3) hides.
 
-    What was hidden never shows again, whatever comes: the deletion stays. `_own_deleted` is null where a wider one
-    covers the row as well, and those are kept as facts of their own.
+    Hidden cells never show again, because the deletion stays. `_own_deleted` is null where a wider deletion, which is a
+    fact of its own, covers the row too.
     """
     own = col(names.DELETED)
     covered, cover = _covered(request, rows)
@@ -226,16 +224,14 @@ def _settled(request: Reduction, rows: Node) -> Node:
 
 
 def _covered(request: Reduction, rows: Node) -> tuple[Node, Expr | None]:
-    """Rows, and the largest deletion of their partition, of a range, or of the table that covers them; None where no kind
-    of fact could say so.
-    """
+    """Rows, and the largest deletion of a partition, range or table that covers each; None if the table has no such facts."""
     covers, own = [], rows.output()
     partitions = reduce_partitions(request, with_statics=False)
     if partitions is not None:
         rows = beside_partition(request.schema, rows, partitions)
         covers += [col(names.PARTITION_DELETED), range_deletion(request.schema)]
-    if request.relation.order is WriteOrder.LOG_POSITION:
-        rows = beside_table(rows, reduce_table(request))
+    if request.relation.is_whole_row:
+        rows = beside_table(rows, reduce_table(request))  # S6
         covers.append(col(names.TABLE_DELETED))
     if not covers:
         return rows, None
@@ -278,7 +274,7 @@ def _statics(request: Reduction) -> list[tuple[FactKind, Node]]:
 
 
 def _partitions(request: Reduction) -> list[tuple[FactKind, Node]]:
-    """Deletions of partitions; without clustering columns they are those of the one row."""
+    """Deletions of partitions; without clustering columns they are the rows' own (D2)."""
     if not request.schema.clustering:
         return []
     return [(FactKind.PARTITION, _deletions(request, FactKind.PARTITION, by=()))]
@@ -291,7 +287,7 @@ def _ranges(request: Reduction) -> list[tuple[FactKind, Node]]:
 
 
 def _tables(request: Reduction) -> tuple[FactKind, Node]:
-    """The table's deletion; a group-by without keys has a row even when there is none."""
+    """The table's deletion (S6). A group-by without keys returns a row even without one."""
     deleted = (names.DELETED, col(names.DELETED))
     source = request.facts("table_facts", kinds=[FactKind.TABLE], columns=(deleted,))
     latest = Aggregate("latest_truncate", "table", source, (), ((names.DELETED, Agg(Fold.MAX, col(names.DELETED))),))
@@ -319,7 +315,7 @@ def _keys(node: Node) -> Named:
 
 
 def _columns_of(node: Node, columns: tuple[Column, ...], kept: Named, *, name: str) -> Node:
-    """The reduced columns as the raw layout stores them."""
+    """The reduced columns in the raw layout."""
     stored = {physical_name(column.name): _stored(column) for column in columns}
     if names.OWN_DELETED in node.output():
         stored[names.OWN_DELETED] = col(names.OWN_DELETED)
@@ -346,7 +342,7 @@ def _fields(column: Column, kind: Udt) -> tuple[Expr, Expr]:
 
 
 def _cell(cell: Expr, kind: LogicalType | None) -> Expr:
-    """A winner with the fields that the raw layout gives its cell; null where there is none."""
+    """A winner in the fields of a raw cell; null where there is no cell (C5: absent is not a tombstone)."""
     fields = (WRITTEN, RANK) if kind is None else (WRITTEN, RANK, *_whole(kind))
     return when(not_null(Field(cell, WRITTEN)), Struct(tuple((name, Field(cell, name)) for name in fields)))
 
@@ -356,13 +352,3 @@ def _element(kind: LogicalType) -> Expr:
     fields = ["path", *["key"] * carries_comparable(path), *["path_bytes"] * reads_from_bytes(path), WRITTEN, RANK]
     fields += _whole(value) if value is not None else ()
     return Struct(tuple((name, Field(Item(), name)) for name in fields))
-
-
-__all__ = [
-    "KEPT",
-    "PART",
-    "compact",
-    "is_bytes",
-    "part_of",
-    "state_columns",
-]

@@ -1,13 +1,12 @@
 """The plan of a history: one row per version of a row.
 
-At each instant of a row (see `timeline`) its winners are the largest cells so far, by window; the second half of a
-view's plan then says what shows. Neighbouring instants that show the same are one version. So the work grows with the
-number of facts, not with its square; only elements of collections are joined with the instants they live through.
+At each instant of a row (see `timeline`), a window finds the largest cells so far: the winners. The second half of a
+view's plan decides what shows. Neighbouring instants that show the same are one version. So the work grows with the
+number of facts, not with its square. Only elements of collections are joined with each instant of their life.
 """
 
 from __future__ import annotations
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
@@ -39,8 +38,8 @@ from cdc_views.plan.reduce import (
     reduced_elements,
     with_elements,
 )
+from cdc_views.plan.representation import exact_name
 from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_instants
-from cdc_views.plan.shape import exact_name
 from cdc_views.plan.show import Showing, static_rows, visible_rows
 from cdc_views.plan.timeline import Timeline
 from cdc_views.rules.facts import FactKind
@@ -56,7 +55,7 @@ def versions(request: Timeline, showing: Showing) -> Node:
     """Return one row per version: the columns of a view, and the instants it is valid from and to.
 
     `showing.now` is the column `names.CLOCK`. A null `VALID_TO` marks the versions that a view shows at the last clock.
-    A row begins and ends with its partition's deletions and statics too, so their instants are every row's.
+    Deletions and statics of its partition change a row too, so their instants are instants of every row.
     """
     instants = scope_instants(request) if request.schema.clustering else None
     rows = _rows(request, instants)
@@ -70,7 +69,8 @@ def versions(request: Timeline, showing: Showing) -> Node:
         partitions = covered_by_instant(request, statics, of_rows=False)
         shown = _with_statics_alone(request, showing, shown, partitions=partitions)
     found = _collapsed(request, showing, shown)
-    return found if request.relation.order is WriteOrder.MICROS else _with_landing(request, found)
+    # a log position is no time: say when the version landed (S2)
+    return _with_landing(request, found) if request.relation.is_whole_row else found
 
 
 def _rows(request: Timeline, instants: Node | None) -> Node:
@@ -79,7 +79,7 @@ def _rows(request: Timeline, instants: Node | None) -> Node:
     parts: list[Node] = [Select("own_instants", _ROW_GRAIN, own, tuple((n, col(n)) for n in own.output()))]
     if instants is not None:
         parts.append(_untouched(request, own, instants, on=request.owners(FactKind.PARTITION)))
-    if request.relation.order is not WriteOrder.MICROS:
+    if request.relation.is_whole_row:  # S6
         parts.append(_untouched(request, own, table_instants(request), on=()))
     together = UnionAll("row_instants", _ROW_GRAIN, tuple(parts)) if len(parts) > 1 else parts[0]
     shown = displayed(request.schema.row_key)
@@ -90,7 +90,7 @@ def _rows(request: Timeline, instants: Node | None) -> Node:
 
 
 def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, ...]) -> Node:
-    """The rows at further instants, at which nothing is written to them, in the columns of `own`."""
+    """The rows at instants of their partition or table, when no fact writes to them, in the columns of `own`."""
     keys = request.of_rows()
     rows = Aggregate("row_keys", "row key", own, keys, display_folds(request.schema.row_key, keys))
     columns = (*((n, col(n, "l")) for n in rows.output()), (names.INSTANT, col(names.INSTANT, "r")))
@@ -103,9 +103,9 @@ def _untouched(request: Timeline, own: Node, instants: Node, *, on: tuple[str, .
 
 
 def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], shown: tuple[str, ...] = ()) -> Select:
-    """At each instant the largest of everything so far: winners again, for a winner is a maximum (rule C2).
+    """The largest of everything so far at each instant: a winner, because a winner is a maximum (rule C2).
 
-    Of a key's equal forms the least shows (`shown`), in all its versions.
+    The columns `shown` have the least spelling of a key (K1) in all its versions.
     """
     by = tuple(map(col, owner))
 
@@ -120,7 +120,7 @@ def _so_far(source: Node, owner: tuple[str, ...], *, keys: tuple[str, ...], show
 
 
 def _with_elements(request: Timeline, owners: Node, column: Column, *, kind: FactKind) -> Node:
-    """Join to `owners` the elements of one multi-cell column that were there at each instant, sorted by path (rule W4)."""
+    """Join to `owners` the elements of one multi-cell column at each instant, sorted by path (rule W4)."""
     cells, owner, at = names.cells_of(column.name), request.owners(kind), request.identities(kind)
     spans = _spans(request, column, kind=kind)
     instants = Aggregate(f"instants_of{cells}", owners.grain, owners, at, ())
@@ -154,7 +154,7 @@ def _spans(request: Timeline, column: Column, *, kind: FactKind) -> Select:
 
 
 def _statics(request: Timeline, rows: Node, instants: Node) -> Node:
-    """One row per partition and instant of it or of any of its rows: the winners of static columns so far."""
+    """One row per partition and instant (its own, or a row's): the winners of static columns so far."""
     statics, keys, at = request.schema.statics, request.partition_keys(), request.identities(FactKind.PARTITION)
     cells = Cells.of(request, statics)
     columns = (*((key, col(key)) for key in keys), *cells.inputs)
@@ -194,9 +194,9 @@ def _at_each_instant(shown: Select, name: str) -> Select:
 
 
 def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, partitions: Node) -> Node:
-    """Add what partitions show at instants at which none of their rows exists (rule W3).
+    """Add the static-only rows of partitions, at the instants when no row of theirs exists (rule W3).
 
-    Rows need not be looked at at each other's instants: how many there are is counted by their coming and going.
+    A running sum of rows that appear and vanish counts the rows that exist, so no row is joined with another's instants.
     """
     of_row, of_partition = (tuple(map(col, request.owners(kind))) for kind in (FactKind.ROW, FactKind.PARTITION))
     visible = col(_VISIBLE)
@@ -219,7 +219,7 @@ def _with_statics_alone(request: Timeline, showing: Showing, rows: Node, *, part
 
 
 def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
-    """One row per version: instants that change what shows begin one, and end the one before."""
+    """One row per version. An instant that changes what shows ends one version and begins the next."""
     values = [exact_name(c.name) for c in showing.columns if not c.is_key]
     told = when(col(_VISIBLE), Struct(((_VISIBLE, TRUE), *((name, col(name)) for name in values))))
     by = (*map(col, request.owners(FactKind.ROW)), col(names.IS_ROW))
@@ -236,7 +236,7 @@ def _collapsed(request: Timeline, showing: Showing, shown: Node) -> Select:
 
 
 def _with_landing(request: Timeline, found: Node) -> Node:
-    """Versions with the time at which what began them landed first."""
+    """Versions, each with the first landing time of the facts that began it."""
     kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     at = request.identities(FactKind.ROW)
     columns = (*((key, col(key)) for key in at), (names.LANDED, col(names.LANDED)))

@@ -1,8 +1,8 @@
-"""Facts that land after their state has purged (rule M2): what of them counts, and what is late.
+"""Facts that land after their state has purged (rule M2): which of their parts count, and which are late.
 
-A part of a fact (a cell, a marker, a deletion) is late when it was written at or before what its partition has purged
-when it landed. When a state is built from all of raw, an event's late parts are known by the event: those at or before
-the largest write time that was quarantined of it.
+A part (a cell, a marker, a deletion) is late if its write time is at or below the newest that its partition had purged when
+it landed. A build from all of raw cannot compare so, since raw has the purged facts too. There the late parts of an event
+are those at or below the largest write time of it in quarantine.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ _ORIGIN = "_origin"
 
 
 class KnownBy(Enum):
-    """By what a fact is known to be late."""
+    """How to recognize a late fact."""
 
     PARTITION = "partition"
-    """It landed after its partition purged: of facts that a state has not seen."""
+    """By its partition's purge: for facts that the state has not seen."""
     EVENT = "event"
-    """Its event was quarantined: of all of raw."""
+    """By its event in quarantine: for all of raw."""
 
 
 def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -> Node:
     """Return the facts of `Source.TAIL` in the raw layout, without their late parts.
 
-    `drops_empty`: also without the facts that nothing is left of; those change no view, and to find them all columns
-    must be read.
+    `drops_empty` drops the facts without any part left. They change no view, and finding them reads all columns.
     """
     judged = _judged(relation, known_by, JoinKind.LEFT)
     kept = _filtered(relation, judged, written_after(col(THROUGH)))
@@ -47,7 +46,7 @@ def facts_in_time(relation: Relation, known_by: KnownBy, *, drops_empty: bool) -
 
 
 def late_facts(relation: Relation, known_by: KnownBy) -> Node:
-    """Return the late parts of the facts of `Source.TAIL`: one row a raw fact that has any, in the raw layout."""
+    """Return the late parts of the facts of `Source.TAIL`: one row per raw fact that has any, in the raw layout."""
     judged = _judged(relation, known_by, JoinKind.INNER)
     late = _filtered(relation, judged, written_until(col(THROUGH)))
     aged = Select("late_parts", "raw fact", judged, _layout(relation, late))
@@ -55,7 +54,7 @@ def late_facts(relation: Relation, known_by: KnownBy) -> Node:
 
 
 def _judged(relation: Relation, known_by: KnownBy, join: JoinKind) -> Node:
-    """Each fact beside the write time at or before which it is late; null where it is not."""
+    """Each fact, with the write time at or below which its parts are late (`THROUGH`); null: no part is."""
     facts = Scan("landed_facts", "raw fact", _layout(relation), None, Source.TAIL)
     on, purged = _purged(relation, known_by)
     columns = (*((name, col(name, "l")) for name in facts.output()), (THROUGH, col(THROUGH, "r")))
@@ -75,7 +74,7 @@ def _purged(relation: Relation, known_by: KnownBy) -> tuple[tuple[str, ...], Nod
 
 
 def _layout(relation: Relation, values: Named = ()) -> Named:
-    """The raw layout's columns in order, those of `values` computed."""
+    """The raw layout's columns in order, with `values` in place of the columns that they name."""
     computed = dict(values)
     return tuple((name, computed.get(name, col(name))) for name in relation.arrow_schema().names)
 
@@ -86,6 +85,3 @@ def _filtered(relation: Relation, node: Node, passes: CellFilter) -> Named:
 
 def _says_something(parts: Named) -> Expr:
     return either(*(not_null(col(name)) for name, _ in parts))
-
-
-__all__ = ["KnownBy", "facts_in_time", "late_facts"]

@@ -14,25 +14,25 @@ RANGES = "_ranges"
 TABLE_DELETED = "_table_deleted"
 PARTITION_DELETED = "_partition_deleted"
 COVER, OWN_DELETED = "_cover", "_own_deleted"
-"""Of a state's row: the largest deletion of its partition and ranges; its own where that is larger."""
+"""Of a state's row: the largest deletion of its partition and ranges; its own deletion if that is larger."""
 IS_ROW = "_is_row"
 HAS_ROW = "_has_row"
 EXISTS, HAS_MARKER = "_exists", "_has_marker"
-"""Whether a row exists (rule W2), and whether its row marker alone says so."""
+"""Whether a row exists (rule W2), and whether its row marker is live (W1)."""
 ELEMENT = "_element"
 PATH_KEY = "_path_key"
-"""What tells elements of a multi-cell column apart; null of an element of 0 bytes."""
+"""The identity of an element of a multi-cell column; null for an element of 0 bytes."""
 SOONEST = "_soonest"
-"""When expiry next changes a row, as `plan.expiry` says it; null for never."""
+"""When expiry next changes a row, as a negated rank (`plan.order.soonest`); null for never."""
 INSTANT, CLOCK = "_instant", "_clock"
 """Of a history: an instant of the source's time (µs, or a position); the least rank that still lives then (rule C4)."""
 VALID_FROM, VALID_TO = "_valid_from", "_valid_to"
 LANDED_FROM = "_landed_from"
-"""Of a version: when what began it landed."""
+"""Of a version: when the fact that began it landed."""
 
 
 def identity(column: Column) -> str:
-    """Return the physical column that tells keys apart and orders them (rules K1, K2)."""
+    """Return the physical column that identifies and orders keys (rules K1, K2)."""
     return key_name(column.name) if carries_comparable(column.type) else physical_name(column.name)
 
 
@@ -47,7 +47,7 @@ def grouping(column: Column) -> tuple[str, ...]:
 
 
 def shown_as(column: Column) -> tuple[str, ...]:
-    """Return the columns that show a key beside those that compare it: its value, and its bytes where they are kept."""
+    """Return the columns that show a key: its value, and its bytes where raw tables store them."""
     value = physical_name(column.name)
     return (value, bytes_name(column.name)) if reads_from_bytes(column.type) else (value,)
 

@@ -1,8 +1,8 @@
-"""A state's rows beside fresh facts that are all newer: one pass over the state, without a write time of it.
+"""A state's rows joined with fresh facts that are all newer: one pass over the state, which reads none of its write times.
 
-Where every fresh fact was written after all of the state (`Parts.is_fresh_newer`), no write time of the state decides
-anything: a fresh cell wins over the stored one (C2), a fresh deletion covers it (D1), and old deletions cover nothing fresh.
-So a row shows, cell by cell, the fresh value if there is one, and otherwise what it shows without fresh facts.
+If every fresh fact is newer than the whole state (`Parts.is_fresh_newer`), write times decide nothing: a fresh cell beats
+the stored one (C2.1), a fresh deletion covers it, and an old deletion covers no fresh cell (D1). So each cell of a row shows
+its fresh value if there is one, and otherwise what the stored row shows.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _TOLD_MARKER = "_told_marker"
 
 
 def shows_by_cell(showing: Showing, request: Reduction, *, joins_fully: bool) -> bool:
-    """Whether rows can be shown so: fresh facts are newer and about rows alone, and each column is one cell.
+    """Whether this applies: fresh facts are newer and only about rows, and each column is one cell.
 
-    Without a full join, the fresh rows must be few enough to be sent to the state's rows. Keys must show as they are
-    compared: of equal keys with different bytes a view shows the least, and either side may have it (K1).
+    Without a full join, the fresh rows must be few enough to broadcast. Keys must show as they compare: of equal keys with
+    different bytes a view shows the least, and either side may have it (K1).
     """
     split, schema = request.split, request.schema
     if split is None or not split.has(Source.FRESH) or not split.is_fresh_newer or showing.tells_expiry:
@@ -65,7 +65,7 @@ def rows_by_cell(showing: Showing, request: Reduction, stored: Sequence[Node], *
 
 
 def _fresh_rows(showing: Showing, request: Reduction) -> Select:
-    """What fresh facts show of rows, and for which cells they have a value or a tombstone."""
+    """The rows that fresh facts alone show, and columns that say which cells they have (C5: a tombstone is one)."""
     newest = reduce_rows(replace(request, split=None, rows_from=Source.FRESH))
     rows = visible_rows(showing, covered_rows(showing, newest, partitions=None, table=None), has_statics=False)
     told: Named = tuple((_told(c), not_null(Field(col(physical_name(c.name)), WRITTEN))) for c in showing.judged)
@@ -101,8 +101,8 @@ def _values(showing: Showing) -> Named:
 
 
 def _exists(showing: Showing) -> Expr:
-    """Rule W2 for rows that fresh facts are about; other rows exist as they did."""
-    cells = () if showing.shape.rows_always_have_markers else showing.judged
+    """Rule W2 for rows that fresh facts are about; other rows exist as before."""
+    cells = () if showing.relation.is_whole_row else showing.judged
     exists = either(_newer(_TOLD_MARKER, names.HAS_MARKER), *(_any_shows(showing, column) for column in cells))
     is_untouched = is_null(col(_TOLD_MARKER, "r"))
     return Call(Op.COALESCE, (Case(((is_untouched, col(names.EXISTS, "l")),), exists), FALSE))
@@ -115,12 +115,9 @@ def _any_shows(showing: Showing, column: Column) -> Expr:
 
 
 def _newer(told: str, name: str) -> Expr:
-    """Newer value if there is one; otherwise the stored value unless a newer deletion covers it (C2, D1)."""
+    """The newer value if there is one (C2.1); else the stored one, unless a newer deletion covers it (D1)."""
     return Case(((col(told, "r"), col(name, "r")), (is_null(col(names.SCOPE, "r")), col(name, "l"))))
 
 
 def _told(column: Column) -> str:
     return f"_told_of_{physical_name(column.name)}"
-
-
-__all__ = ["rows_by_cell", "shows_by_cell"]

@@ -1,11 +1,10 @@
-"""The parts of a state: what each holds, what is known of its files, and which parts a scan reads.
+"""The parts of a state: their content, the statistics of their files, and the parts that a scan reads.
 
 Base and overlay hold reduced rows: each row key once, with every deletion applied. A row of the overlay replaces the base's
-row of the same key. Runs and tail hold facts that came since; any of them may beat any other (rule M1).
+row of the same key. Runs and tail hold newer facts, any of which may beat any other fact (rule M1).
 
-This module alone lists the parts. Four places give the overlay and its covered rows a meaning: `plan.split` reads them,
-`plan.compact` writes them, `engines.duckdb.covered` skips the base's rows that the overlay replaces, and `state.run` decides
-when an overlay is due.
+Four modules implement the overlay: `plan.split` reads it, `plan.compact` writes it, `engines.duckdb.covered` skips the base's
+rows that it replaces, and `state.run` decides when one is due.
 """
 
 from __future__ import annotations
@@ -17,30 +16,30 @@ from enum import Enum
 LATEST = 1 << 127
 """Above every write time, as its negative is below (rule S2: 38 decimal digits)."""
 MOST_BROADCAST = 2_000_000
-"""Values (rows times columns) up to which a side of a join goes to every worker instead of being shuffled: some 100 MB."""
+"""Values (rows times columns) up to which a join broadcasts a side instead of shuffling it: some 100 MB."""
 
 
 class Part(Enum):
     """A part of a table's facts. The value of a stored part is how the `_part` of its rows begins on disk."""
 
     BASE = "b"
-    """The base's facts that a read must judge: rows that may expire or are deleted, and facts about more than a row."""
+    """The base's facts that each read must judge: rows that may expire or are deleted, and facts about more than a row."""
     PLAIN = "p"
-    """The base's rows that show what is stored, whatever the clock says."""
+    """The base's plain rows: they show the stored values at any time (`plan.compact`)."""
     OVERLAY = "q"
-    """As `BASE`, of the overlay."""
+    """As `BASE`, for the overlay."""
     OVERLAY_PLAIN = "s"
-    """As `PLAIN`, of the overlay."""
+    """As `PLAIN`, for the overlay."""
     COVERED = "t_"
-    """Which rows of the base the overlay replaces, by file and position (`engines.duckdb.covered`). No facts."""
+    """The file and position of each row of the base that the overlay replaces (`engines.duckdb.covered`). No facts."""
     RUN = "r"
-    """Facts reduced since, one run after the other."""
+    """Newer facts, reduced run by run."""
     PURGED = "g"
-    """The newest write time that each partition has purged (rule M2). No facts that a view reads."""
+    """The newest write time that each partition has purged (rule M2). Views do not read it."""
     LATE = "too_late"
     """Facts in quarantine because they landed too late (rule M2)."""
     TAIL = "tail"
-    """Raw facts that the state does not have; never stored in a state."""
+    """Raw facts that the state does not have yet; never stored in a state."""
 
 
 COVERS = "_covers"
@@ -48,13 +47,13 @@ COVERS = "_covers"
 STORED = frozenset(Part) - {Part.TAIL}
 OVERLAID = frozenset({Part.OVERLAY, Part.OVERLAY_PLAIN, Part.COVERED})
 SINCE_BASE = OVERLAID | {Part.RUN}
-"""Stored parts that hold what came since the base; a new overlay replaces them."""
+"""Stored parts newer than the base; a new overlay replaces them."""
 PLAIN_OF = {Part.BASE: Part.PLAIN, Part.OVERLAY: Part.OVERLAY_PLAIN}
-"""Where the plain rows of a part's facts are."""
+"""The part that holds the plain rows of another."""
 
 
 class Source(Enum):
-    """Which facts a scan reads: those of some parts, in this order. A raw table without a state has only `ALL`."""
+    """The parts that a scan reads, in this order. A raw table without a state has only `ALL`."""
 
     ALL = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
     SETTLED = (Part.BASE, Part.PLAIN, Part.OVERLAY, Part.OVERLAY_PLAIN)
@@ -66,11 +65,11 @@ class Source(Enum):
     OVERLAY_PLAIN = (Part.OVERLAY_PLAIN,)
     OVERLAY_JUDGED = (Part.OVERLAY,)
     FRESH = (Part.RUN, Part.TAIL)
-    """What came since base and overlay."""
+    """Everything newer than base and overlay."""
     SINCE = (Part.OVERLAY, Part.OVERLAY_PLAIN, Part.RUN, Part.TAIL)
     """Everything but the base."""
     OTHERS = (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL)
-    """Everything but plain rows: facts about more than a row are only here."""
+    """Everything but plain rows: all facts about more than a row."""
     TAIL = (Part.TAIL,)
     PURGED = (Part.PURGED,)
     LATE = (Part.LATE,)
@@ -90,12 +89,12 @@ LEVELS = {
     "base_rows": (Source.PLAIN, Source.JUDGED),
     "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED),
 }
-"""Where reduced rows are, level by level; the same facts may touch the rows of one level."""
+"""The sources of reduced rows, level by level; the same facts may touch all rows of one level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What is known of some facts; the default is true of no facts.
+    """Statistics of some facts; the default describes no facts.
 
     Attributes:
         has_scopes: Some may be about more than a row: statics, deletions of ranges, partitions or the table.
@@ -119,19 +118,19 @@ class Statistics:
 
 
 ROWS_ALONE = Statistics(oldest=-LATEST, newest=LATEST)
-"""True of plain rows without looking."""
+"""The statistics of plain rows, known without reading footers."""
 UNKNOWN = replace(ROWS_ALONE, has_scopes=True, has_truncates=True)
 
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """The files of a part, or of several, and what is known of them.
+    """The files of one or several parts.
 
     Attributes:
-        paths: Where they are.
-        rows: Facts in them; None where nobody knows.
-        bytes: Their size; 0 for raw files, whose size matters to nobody.
-        statistics: What their footers say.
+        paths: Their paths.
+        rows: Facts in them; None if unknown.
+        bytes: Their size; 0 for raw files, whose size is not needed.
+        statistics: The statistics in their footers.
     """
 
     paths: tuple[str, ...] = ()
@@ -152,12 +151,12 @@ class FileSet:
 
 
 NO_FILES = FileSet(statistics=Statistics())
-"""What a part has that is not there."""
+"""The files of a part that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The files of each part of a table's facts; what a part lacks has no files."""
+    """The files of each part of a table's facts; a missing part has none."""
 
     files: Mapping[Part, FileSet] = field(default_factory=dict)
 
@@ -173,11 +172,11 @@ class Parts:
         return any(self.files.get(part) for part in source.value)
 
     def places(self) -> list[Source]:
-        """Return where reduced rows are: plain ones of base and overlay first, then the judged ones."""
+        """Return the sources of reduced rows: the plain ones of base and overlay, then the judged ones."""
         return [place for places in zip(*LEVELS.values(), strict=True) for place in places if self.has(place)]
 
     def is_small(self, source: Source, *, columns: int = 1) -> bool:
-        """Whether so many columns of the source's facts fit into each worker's memory."""
+        """Whether a join may broadcast so many columns of the source's facts."""
         rows = self.of(source).rows
         return rows is not None and rows * columns < MOST_BROADCAST
 
@@ -191,14 +190,14 @@ class Parts:
         return Parts({part: files for part, files in self.files.items() if part not in parts})
 
     def as_runs(self, source: Source) -> Parts:
-        """Return the same facts with those of `source` among the runs, which they may be by rule M1."""
+        """Return the same facts, with those of `source` among the runs. Rule M1 allows it: any facts may be a run."""
         runs = self.of([*source.value, Part.RUN])
         return Parts({**self.without(*source.value, Part.COVERED).files, Part.RUN: runs})
 
     def only(self, keeps: Callable[[str], bool]) -> Parts:
-        """Return the parts with those of the state's files of facts that `keeps` accepts; `rows` stays an upper bound.
+        """Return the parts without the state's files of facts that `keeps` rejects; `rows` stays an upper bound.
 
-        The positions of covered rows hold for all files of the base together, so they are left out.
+        Leaves `COVERED` out, whose positions hold for all files of the base together.
         """
         state = {*Source.SETTLED.value, Part.RUN}
         kept = dict(self.without(Part.COVERED).files)

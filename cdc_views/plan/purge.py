@@ -1,9 +1,9 @@
-"""What may leave a state, and what the state remembers of it (rule M2).
+"""What leaves a state, and what the state remembers of it (rule M2).
 
-A tombstone, a deletion or an expired cell leaves once the server's time it carries, its write time, and the lateness after
-both have passed. In a base deletions are applied, so nothing it still has was hidden by one that goes. What it keeps instead is
-one fact of kind `purged` a partition: the largest write time that left (`_live.written`), at or below which whatever
-lands later is late. Nothing here is a clock's: the horizon is an argument.
+A tombstone, a deletion or an expired cell leaves when its server time and its write time are both at or before the horizon.
+A base has its deletions applied, so a deletion that leaves uncovers nothing. Instead the base keeps one fact of kind `purged`
+per partition: the largest write time that left (`_live.written`). Later facts at or below it are late. The horizon is an
+argument (rule M3).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 PURGED_KIND = "purged"
-"""The `_kind` of what a state remembers of a partition: `_live` has the largest write time that left, and the largest
-rank of an expiring cell that did (null: none), which says up to when an earlier clock would still have seen it."""
+"""The `_kind` of a partition's purge. `_live` has the largest write time that left, and the largest rank of an expired cell
+that left (null: none): reads as of a time before that expiry would still show the cell."""
 THROUGH = "_purged_through"
 _LATEST = "_latest_expiry"
 
 Facts = list[tuple[FactKind, Node]]
-"""A base's facts by kind, in stored form."""
+"""A base's facts by kind, in the raw layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Purge:
     """What a new base leaves out.
 
     Attributes:
-        horizon: Seconds since the epoch, or an expression of them; what ended at or before it goes. None: nothing goes.
+        horizon: Seconds since the epoch, or an expression of them: what ended at or before it leaves. None: nothing leaves.
         remembers: Whether the state has purged before.
     """
 
@@ -48,20 +48,20 @@ class Purge:
 
 
 def without_ended(request: Reduction, facts: Facts, purge: Purge) -> tuple[Facts, Node]:
-    """Return the facts of a base that stay, and one fact a partition of what has left now or before."""
+    """Return the facts of a base that stay, and one `purged` fact for each partition that something ever left."""
     markers: list[Node] = [remembered(request.relation)] if purge.remembers else []
     if purge.horizon is None:
         assert markers, "a purge that neither purges nor remembers"
         return facts, _remembering(request, markers)
     settled = [(kind, _settled_statics(request, node, facts) if kind is FactKind.STATIC else node) for kind, node in facts]
-    aged = [(kind, node) for kind, node in settled if kind is not FactKind.TABLE]
+    aged = [(kind, node) for kind, node in settled if kind is not FactKind.TABLE]  # M2: a truncate never leaves
     markers += [_leaving(request, kind, node, purge.horizon) for kind, node in aged]
     kept = [(k, node if k is FactKind.TABLE else _staying(request, k, node, purge.horizon)) for k, node in settled]
     return kept, _remembering(request, markers)
 
 
 def remembered(relation: Relation) -> Scan:
-    """Return what a state remembers: its partition's columns, `THROUGH`, and the largest rank that expired."""
+    """Return the `purged` facts of a state: the partition's columns, `THROUGH`, and the largest rank that expired."""
     columns = (*_partition(relation), (THROUGH, Field(col(names.LIVE), WRITTEN)), (_LATEST, Field(col(names.LIVE), RANK)))
     is_purged = Call(Op.EQ, (col(names.KIND), Lit(PURGED_KIND)))
     return Scan("purged_before", "purged partition", columns, is_purged, Source.PURGED)
@@ -79,7 +79,7 @@ def _columns(request: Reduction, kind: FactKind) -> tuple[Column, ...]:
 
 
 def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
-    """The fact without what leaves; no row where nothing stays that it says."""
+    """The facts without the parts that leave; a fact without parts leaves as a whole (M2: parts are judged one by one)."""
     columns = _columns(request, kind)
     kept = dict(filtered(node.output(), columns, ended(horizon, request.relation.order).inverted()))
     aged = Select(f"{node.name}_staying", node.grain, node, tuple((n, kept.get(n, col(n))) for n in node.output()))
@@ -90,7 +90,7 @@ def _staying(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 
 
 def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -> Node:
-    """The partition of each fact that something leaves from, with the largest write time of that."""
+    """The partition of each fact with a part that leaves, and the largest write time of such parts."""
     columns, have = _columns(request, kind), node.output()
     leaves = greatest(have, columns, ended(horizon, request.relation.order))
     latest = greatest(have, columns, expired_by(horizon), of=RANK)
@@ -101,7 +101,7 @@ def _leaving(request: Reduction, kind: FactKind, node: Node, horizon: Instant) -
 
 
 def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
-    """One fact a partition: the largest of what has left."""
+    """One `purged` fact per partition: the largest write time and rank that ever left."""
     parts = tuple(markers)
     every = UnionAll("purged_now_and_before", "purge of a partition", parts) if len(parts) > 1 else parts[0]
     keys = request.partition_keys()
@@ -115,7 +115,7 @@ def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
 
 
 def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
-    """Static cells without those that a deletion hides: it may leave, and they must not show again."""
+    """Statics without the cells that a deletion hides (D1): the deletion may leave, and they must not show again."""
     deletions = next((node for kind, node in facts if kind is FactKind.PARTITION), None)
     if deletions is None:
         return statics
@@ -128,6 +128,3 @@ def _settled_statics(request: Reduction, statics: Node, facts: Facts) -> Node:
         own = Field(Field(col(physical_name(column.name)), DELETION), WRITTEN) if column.type.is_multicell else Lit(None)
         kept |= dict(filtered(statics.output(), [column], uncovered(col(names.COVER), own)))
     return Select("settled_statics", statics.grain, covered, tuple((n, kept.get(n, col(n))) for n in statics.output()))
-
-
-__all__ = ["PURGED_KIND", "THROUGH", "Purge", "remembered", "without_ended"]

@@ -1,7 +1,7 @@
 """The first half of a plan: raw facts → one row per row key and one per partition, winners only.
 
-What comes out is in the raw layout's terms (cells with their metadata, deletions): nothing was decided about
-*now* or about visibility, so reducing a reduction again changes nothing (rule M1).
+The result is in the raw layout's terms: cells with their metadata, and deletions. It does not depend on *now*, and it
+hides nothing. So reducing a reduction again changes nothing (rule M1).
 """
 
 from __future__ import annotations
@@ -40,12 +40,10 @@ from cdc_views.storage.relation import element_value_type
 
 
 def reduce_rows(request: Reduction) -> Node:
-    """Return one row per row key: winners of `_live` and every regular column, largest deletions.
-
-    Where the table has no clustering columns, a row key is a partition key and partition deletions join in here.
-    """
+    """Return one row per row key: the winners of `_live` and of every regular column, the largest deletions."""
     rows: Node = reduce_single_cells(request)
     for column in with_elements(request, request.schema.regulars):
+        # W4: each element of a list, set or map has a winner of its own
         rows = attach(request, rows, column, keys=request.row_keys(), kind=FactKind.ROW)
     return rows
 
@@ -53,10 +51,11 @@ def reduce_rows(request: Reduction) -> Node:
 def reduce_single_cells(request: Reduction) -> LatestCells:
     """Return `reduce_rows` without the elements of lists, sets and maps."""
     schema = request.schema
+    # D2: without clustering columns a partition is one row, so its deletion is the row's
     kinds = [FactKind.ROW] if schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     simple = Cells.of(request, schema.regulars)
     keys = request.row_keys()
-    live = CellColumn(names.LIVE, col(names.LIVE), None, ())
+    live = CellColumn(names.LIVE, col(names.LIVE), None, ())  # W1: markers compare as cells without a value do
     source = request.facts(
         "row_facts",
         kinds=kinds,
@@ -69,14 +68,17 @@ def reduce_single_cells(request: Reduction) -> LatestCells:
     )
     folds = (
         *display_folds(schema.row_key, keys),
-        (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),
+        (names.DELETED, Agg(Fold.MAX, col(names.DELETED))),  # D2: the largest deletion counts
         *simple.folds,
     )
     return LatestCells("latest_rows", "row key", source, keys, (live, *simple.cells), folds)
 
 
 def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node | None:
-    """Return one row per partition: winners of the static columns, deletion, range tombstones; None if it can't matter."""
+    """Return one row per partition: the winners of its static columns, its largest deletion, all its range tombstones.
+
+    None without clustering columns: such a table has neither statics nor ranges, and `reduce_rows` has the deletions.
+    """
     schema = request.schema
     if not schema.clustering:
         return None
@@ -100,6 +102,7 @@ def reduce_partitions(request: Reduction, *, with_statics: bool = True) -> Node 
     folds = (
         *display_folds(schema.partition, keys),
         (names.PARTITION_DELETED, Agg(Fold.MAX, col(names.PARTITION_DELETED))),
+        # D2: which range covers a row depends on the row, so all of them are kept
         (names.RANGES, Agg(Fold.COLLECT, col(names.RANGES), not_null(col(names.RANGES)))),
         *cells.folds,
     )
@@ -118,7 +121,7 @@ def reduce_table(request: Reduction) -> Node:
 
 
 def range_of(deleted: Expr) -> Expr:
-    """Return a range tombstone: what a deletion says, and its bounds."""
+    """Return a range tombstone: its deletion, and its bounds."""
     return Struct(((WRITTEN, deleted), (names.FROM, col(names.FROM)), (names.TO, col(names.TO))))
 
 
@@ -128,7 +131,7 @@ def displayed(columns: tuple[Column, ...]) -> tuple[str, ...]:
 
 
 def display_folds(columns: tuple[Column, ...], keys: tuple[str, ...]) -> Named:
-    """Keys that are equal but not the same bytes (decimal 1.0 and 1.00) show as the least of them."""
+    """Return the spelling that each key shows: of equal keys of other bytes (decimal 1.0 and 1.00) the least (rule K1)."""
     return tuple((name, Agg(Fold.MIN, col(name))) for name in displayed(columns) if name not in keys)
 
 
@@ -149,6 +152,7 @@ class Cells:
         for column in request.reducible(columns):
             stored = col(physical_name(column.name))
             if column.type.is_multicell:
+                # D3: the column has a deletion of its own, of which the largest counts
                 name = names.deletion_of(column.name)
                 inputs.append((name, request.deletion(Field(stored, "deletion"))))
                 folds.append((name, Agg(Fold.MAX, col(name))))
@@ -169,19 +173,19 @@ def single_cells(column: Column, stored: Col) -> Iterator[tuple[str, Expr, Logic
 
 
 def with_elements(request: Reduction, columns: tuple[Column, ...]) -> list[Column]:
-    """Return those of `columns` that hold arrays of elements: lists, sets and maps."""
+    """Return the lists, sets and maps of `columns`, which store arrays of elements."""
     return [c for c in request.reducible(columns) if c.type.is_multicell and not isinstance(c.type, Udt)]
 
 
 def path_key(column: Column) -> str:
-    """Return the field of an element that tells paths apart and orders them."""
+    """Return the field of an element that identifies and orders paths (rules K1, K2)."""
     return "key" if carries_comparable(path_type(column.type)) else "path"
 
 
 def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> Node:
     """Join to `owners` the reduced elements of one multi-cell column, sorted by path (rule W4).
 
-    Elements are grouped apart from the simple columns: an array aggregate beside them makes both slow.
+    Elements have a group-by of their own: an array aggregate beside the simple columns makes both slow.
     """
     cells = names.cells_of(column.name)
     elements = reduced_elements(request, column, keys=keys, kind=kind)
@@ -200,10 +204,9 @@ def attach(request: Reduction, owners: Node, column: Column, *, keys: tuple[str,
 
 
 def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...], kind: FactKind) -> LatestCells:
-    """Return the winner `_cell` of each path (`_path_key`) of one multi-cell column, and what shows the path."""
+    """Return the winner `_cell` of each path (`_path_key`) of one multi-cell column, and the path itself."""
     stored, base = col(physical_name(column.name)), physical_name(column.name)
-    array: Expr = Field(stored, "cells")
-    array = kept_elements(request, column, array)
+    array = kept_elements(request, column, Field(stored, "cells"))
     source = request.facts(
         f"{base}_facts", kinds=[kind], columns=(*((key, col(key)) for key in keys), (base, array)), where=not_null(stored)
     )
@@ -223,7 +226,7 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
-    """Elements that count: written after the column's drop (W6), and in time."""
+    """Return the elements that count: written after the column's drop (W6), and no later than `written_as_of`."""
     written = Field(Item(), WRITTEN)
     dropped_at = request.drop_time(column)
     early = Call(Op.GT, (written, Lit(dropped_at))) if dropped_at is not None else None
@@ -232,7 +235,7 @@ def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:
 
 
 def _shown_paths(column: Column) -> tuple[str, ...]:
-    """Fields of an element that show its path, where its key is something else."""
+    """Fields of an element that show its path, where `key` cannot."""
     if path_key(column) == "path":
         return ()
     return ("path", "path_bytes") if reads_from_bytes(path_type(column.type)) else ("path",)

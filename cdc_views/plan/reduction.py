@@ -1,4 +1,4 @@
-"""What to reduce, and from where: which facts count, which columns, how a state splits them."""
+"""What to reduce: which facts count, which columns, and which parts of a state hold them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def value_payload(kind: LogicalType) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What to reduce: the columns wanted (all non-key columns when None), and which facts count.
+    """What to reduce: the columns wanted (None: all non-key columns), and which facts count.
 
-    `landed_as_of` and `written_as_of` (µs) drop facts landed or written later. Row visibility (rule W2) needs
-    every regular column's cells, so unwanted ones are still reduced, without their values.
+    `landed_as_of` and `written_as_of` (µs) drop facts that landed or were written later. Whether a row exists (rule W2)
+    depends on every regular column, so unwanted ones are reduced too, without their values.
     """
 
     relation: Relation
@@ -38,18 +38,18 @@ class Reduction:
     landed_as_of: int | None = None
     written_as_of: int | None = None
     partition_where: Expr | None = None
-    """A condition on stored partition columns; partitions it refuses are not read."""
+    """A condition on stored partition columns; partitions that fail it are not read."""
     skips_unwanted: bool = False
     """Leave unwanted columns out altogether: right only where every row has a marker (rule S1)."""
     split: Parts | None = None
-    """The parts of a state with a base: only keys that facts since then touch need reducing. None: all is in one place.
+    """The parts of a state with a base: only keys that newer facts touch need reducing. None: all facts are in one place.
 
-    A fact about a row touches that row, any other fact its whole partition; none is about the whole table.
+    A fact about a row touches that row, any other fact its whole partition; no newer fact is about the whole table.
     """
     rows_from: Source | None = None
-    """Where all facts about rows are read from that need reducing; None for the whole raw table, or as `split` says."""
+    """The source of all facts about rows that need reducing; None: the raw table, or the parts that `split` names."""
     others_from: Source | None = None
-    """Where facts are read that are about no row alone; None for wherever there may be some."""
+    """The source of facts about more than a row; None: every part that may hold some."""
     is_whole: bool = False
     """Keep what a state needs and a view does not: deletions' server times, and cells that W6 hides (the filter
     commutes with the maximum, so that a corrected drop time needs no new state)."""
@@ -72,7 +72,7 @@ class Reduction:
         return tuple(name for c in self.schema.row_key for name in names.grouping(c))
 
     def identities(self, kind: FactKind) -> tuple[str, ...]:
-        """Columns that alone tell the owners of `kind` facts apart; a partition's are never null."""
+        """Columns that identify the owner of a `kind` fact: its row or its partition. A partition's are never null."""
         columns = self.schema.row_key if kind is FactKind.ROW else self.schema.partition
         return tuple(names.identity(c) for c in columns)
 
@@ -81,10 +81,7 @@ class Reduction:
         return tuple(name for c in self.schema.partition for name in names.grouping(c))
 
     def facts(self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None) -> Node:
-        """Return facts of some kinds; a column that every fact has null is not worth a row.
-
-        Of rows, only those that need reducing; `columns` hold their keys.
-        """
+        """Return the facts of some kinds; of facts about rows, only those that need reducing. `columns` hold their keys."""
         wanted = tuple(kinds)
         if self.rows_from is not None and FactKind.ROW in wanted:
             return self.scan(name, kinds=wanted, columns=columns, where=where, source=self.rows_from)
@@ -104,20 +101,20 @@ class Reduction:
         where: Expr | None = None,
         source: Source = Source.ALL,
     ) -> Scan:
-        """Return the facts of some kinds in one place."""
+        """Return the facts of some kinds in one part."""
         wanted = tuple(kinds)
         kind_is: Expr | None = None
-        if not source.is_plain or FactKind.ROW not in wanted:  # else engines would expect few of them to pass
+        if not source.is_plain or FactKind.ROW not in wanted:  # a filter that all rows pass misleads optimizers
             kind_is = Call(Op.IN, (col(names.KIND), *(Lit(kind.value) for kind in wanted)))
         landed = None
         if self.landed_as_of is not None:
             landed = Call(Op.LE, (col(names.LANDED), Friendly(Lit(self.landed_as_of), Scalar(Kind.INSTANT))))
-        mine = self.partition_where if wanted != (FactKind.TABLE,) else None
+        mine = self.partition_where if wanted != (FactKind.TABLE,) else None  # S6: a truncate has no key
         grain = f"{' or '.join(kind.value for kind in wanted)} fact"
         return Scan(name, grain, columns, both(kind_is, mine, landed, where), source)
 
     def in_time(self, written: Expr) -> Expr | None:
-        """Return whether what was written then counts; None where everything does."""
+        """Return whether a fact with this write time counts; None where every fact does."""
         return Call(Op.LE, (written, Lit(self.written_as_of))) if self.written_as_of is not None else None
 
     def written_in_time(self, value: Expr) -> Expr:
@@ -126,12 +123,12 @@ class Reduction:
         return value if counts is None else when(counts, value)
 
     def deletion(self, value: Expr) -> Expr:
-        """Return the part of a deletion that takes part in reducing: its write time, or all of it for a state."""
+        """Return the fields of a deletion to reduce: its write time (D1), or all of them for a state."""
         counted = self.written_in_time(value)
         return counted if self.is_whole else Field(counted, WRITTEN)
 
     def reduced(self, name: str, column: Column, *, cell: Expr, kind: LogicalType | None) -> CellColumn:
-        """Return how a cell of `column` is reduced; of an unwanted one only whether it shows matters, not its tie."""
+        """Return how to reduce a cell of `column`. An unwanted one needs no value: C2.6 never decides whether a cell shows."""
         if kind is None or not self.is_wanted(column):
             return CellColumn(name, cell, None, ())
         return CellColumn(name, cell, kind, self.payload(kind))
@@ -141,7 +138,7 @@ class Reduction:
         return None if self.is_whole else self.schema.drop_time(column.name)
 
     def cell(self, column: Column, value: Expr) -> Expr:
-        """Return the column's cell where it counts: not written before its drop (W6), nor after `written_as_of`."""
+        """Return the cell where it counts: written after the column's drop (W6), and no later than `written_as_of`."""
         dropped_at = self.drop_time(column)
         if dropped_at is not None:
             value = when(Call(Op.GT, (Field(value, WRITTEN), Lit(dropped_at))), value)

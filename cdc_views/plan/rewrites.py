@@ -1,13 +1,14 @@
 """Ordered rewrites of a plan; each is one function, node in, node out.
 
-`lower` turns every `LatestCells` into the nodes of a strategy; `prune` drops columns nobody reads.
+`choose` picks a strategy; `lower` turns every `LatestCells` into the nodes of a strategy; `prune` drops columns nobody reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from cdc_views.errors import UnsupportedError, did_you_mean
 from cdc_views.plan import strategies
 from cdc_views.plan.expr import Col, Expr, Named, columns_used
 from cdc_views.plan.nodes import (
@@ -29,6 +30,26 @@ LOWERINGS: Mapping[str, Lowering] = {
     "window": strategies.window,
     "self_join": strategies.self_join,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A strategy and the reason for it, a sentence fit for a comment."""
+
+    strategy: str
+    why: str
+
+
+def choose(strategy: str) -> Choice:
+    """Return the strategy to use; `auto` decides, anything else was pinned by the user."""
+    if strategy != "auto":
+        if strategy not in LOWERINGS:
+            known = ["auto", *LOWERINGS]
+            raise UnsupportedError(
+                f"there is no strategy {strategy!r}{did_you_mean(strategy, known)}", remedy=f"choose one of {', '.join(known)}"
+            )
+        return Choice(strategy, f"strategy {strategy}, as asked for")
+    return Choice("aggregate", "strategy aggregate: one scan and one group-by, the fastest exact one on every engine measured")
 
 
 def with_sources(node: Node, sources: tuple[Node, ...]) -> Node:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cdc_views.formats.base import WriteOrder
 from cdc_views.plan import names
 from cdc_views.plan.expr import (
     Agg,
@@ -58,7 +57,7 @@ def covered_by_instant(request: Timeline, source: Node, *, of_rows: bool) -> Sel
         partition = _largest(request, _PARTITION_DELETIONS)
         computed.append((names.PARTITION_DELETED, partition))
         covers += [partition, range_deletion(request.schema, counts=_counts(request))]
-    if request.relation.order is not WriteOrder.MICROS:
+    if request.relation.is_whole_row:
         source = _beside(source, _truncates(request), on=())
         computed.append((names.TABLE_DELETED, _largest(request, _TABLE_DELETIONS)))
         covers.append(_largest(request, _TABLE_DELETIONS))

@@ -30,7 +30,7 @@ PREFIX = "s"
 def serving_rows(relation: Relation, *, as_of: int, digits: int, parts: tuple[str, ...], split: Parts | None) -> Node:
     """Return the plan of the rows in the buckets `parts` (empty: all), in the columns of a serving table.
 
-    In place of `_changes_at` there is `names.SOONEST`: see `plan.expiry`.
+    In place of `_changes_at` there is `names.SOONEST`: see `plan.order`.
     """
     part = part_of(relation, prefix=PREFIX, digits=digits)
     ask = Ask(relation, as_of=as_of, split=split, tells=Tells.EXPIRY)

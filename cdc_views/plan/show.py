@@ -9,7 +9,6 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
-from cdc_views.plan.expiry import cell_expiry, elements_expiry, soonest
 from cdc_views.plan.expr import (
     FALSE,
     TRUE,
@@ -35,38 +34,55 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
-from cdc_views.plan.order import RANK, VALUE, WRITTEN, is_eternal, is_live, shows, survives
-from cdc_views.plan.shape import Shape, exact_name
+from cdc_views.plan.order import (
+    RANK,
+    VALUE,
+    WRITTEN,
+    cell_expiry,
+    elements_expiry,
+    is_eternal,
+    is_live,
+    shows,
+    soonest,
+    survives,
+)
+from cdc_views.plan.representation import Representation, exact_name
+from cdc_views.storage.relation import Relation
 
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """What to show: the columns in order, when, and in which shape."""
+    """What to show: the columns in order, at which instant, in which representation."""
 
-    schema: TableSchema
+    relation: Relation
     columns: tuple[Column, ...]
     now: Expr
-    shape: Shape
+    representation: Representation
     is_settled: bool = False
-    """Whether deletions have been applied to the rows, as to those of base and overlay (D1 to D3)."""
+    """Whether deletions were already applied to the rows, as in base and overlay (D1 to D3)."""
     is_plain: bool = False
-    """Whether the rows exist for good, and each single cell shows if it has a value (`compact`)."""
+    """Whether the rows exist at any time, and each single cell shows if it has a value (`compact`)."""
     tells_expiry: bool = False
     """Whether to add when expiry next changes a row (`expiry`)."""
     tells_parts: bool = False
-    """Whether to return every row, with whether it exists, has a live marker, and which of its cells show."""
+    """Whether to return every row, and columns that say whether it exists, whether its marker is live, which cells show."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """The table's schema, with the types that views show."""
+        return self.relation.shown
 
     @property
     def judged(self) -> tuple[Column, ...]:
         """The regular columns that are shown, or decide whether a row exists."""
         # S1: the marker alone decides; a plain row is known to exist
-        if self.shape.rows_always_have_markers or (self.is_plain and not self.tells_parts):
+        if self.relation.is_whole_row or (self.is_plain and not self.tells_parts):
             return tuple(self.shown(self.schema.regulars))
         return self.schema.regulars
 
     @property
     def scope(self) -> Expr:
-        """The largest deletion that covers a row (D2); null where deletions have been applied."""
+        """The largest deletion that covers a row (D2); null where deletions were already applied."""
         return Lit(None) if self.is_settled else col(names.SCOPE)
 
     def shown(self, role_columns: Iterable[Column]) -> list[Column]:
@@ -89,9 +105,10 @@ def show(request: Showing, *, rows: Node, partitions: Node | None, table: Node |
 
 
 def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Select:
-    """Return the rows of row keys that exist (the selection's condition), from rows that know what covers them."""
+    """Return the row keys' visible rows from `covered_rows`; the condition of the selection is rule W2."""
     judged = judged_cells(request, covered, columns=request.judged, scope=request.scope)
     if request.schema.statics:
+        # W3: a row shows its partition's statics, which row and range deletions do not cover (D2)
         scope = _static_scope(request) if has_statics else request.scope
         judged = judged_cells(request, judged, columns=request.schema.statics, scope=scope)
     columns = (
@@ -106,31 +123,33 @@ def visible_rows(request: Showing, covered: Node, *, has_statics: bool) -> Selec
 
 
 def _parts(request: Showing) -> Named:
-    """Which parts of a row show. A plain row exists for good; a whole-row source's row exists by its marker (S1)."""
+    """Columns that say which parts of a row show. A plain row always exists."""
     if not request.tells_parts:
         return ()
-    always = request.shape.rows_always_have_markers
     exists = TRUE if request.is_plain else _row_exists(request)
     marker: Expr = shows(col(names.LIVE), deletion=request.scope, now=request.now)
     if request.is_plain:
-        marker = TRUE if always else is_eternal(Field(col(names.LIVE), RANK))
-    unsaid = [c for c in (() if always else request.judged) if telling_form(request, c) is None]
-    shown = tuple((names.shows(name), col(names.shows(name))) for column in unsaid for name, _ in cell_columns(column))
+        # S1: the row exists, so its marker is live
+        marker = TRUE if request.relation.is_whole_row else is_eternal(Field(col(names.LIVE), RANK))
+    # S1: no cell decides whether the row of a whole-row source exists
+    deciding = () if request.relation.is_whole_row else request.judged
+    hidden = [c for c in deciding if telling_form(request, c) is None]
+    shown = tuple((names.shows(name), col(names.shows(name))) for column in hidden for name, _ in cell_columns(column))
     return ((names.EXISTS, exists), (names.HAS_MARKER, marker), *shown)
 
 
 def telling_form(request: Showing, column: Column) -> str | None:
-    """Return a form of a single-cell column that is null exactly where the cell does not show; None without such a form."""
+    """Return an output column that is null exactly where the column's one cell does not show; None if there is none."""
     if not request.shown([column]):
         return None
-    if request.shape.is_exact:
+    if request.representation.is_exact:
         return exact_name(column.name)
     # in other types a view also shows null for a live value of 0 bytes, and for an instant out of the type's range (C5)
     return physical_name(column.name) if is_text(column.type) else None
 
 
 def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...], scope: Expr) -> Node:
-    """Compute once for each cell whether it shows, and keep the live elements of each multi-cell column (C4, D3)."""
+    """Decide once for each cell whether it shows, and keep the live elements of each multi-cell column (C4, D3)."""
     verdicts: list[tuple[str, Expr]] = []
     replaced: dict[str, Expr] = {}
     for column in columns:
@@ -148,14 +167,15 @@ def judged_cells(request: Showing, source: Node, *, columns: tuple[Column, ...],
 
 
 def _shows(request: Showing, cell: Expr, kind: LogicalType, *, deletion: Expr, is_read: bool) -> Expr:
-    if request.is_plain:
-        # by the value if that is read anyway, else by the rank; a tombstone may have bytes, so those say nothing
-        return not_null(Field(cell, VALUE)) if is_read and VALUE in request.shape.payload(kind) else is_eternal(Field(cell, RANK))
-    return shows(cell, deletion=deletion, now=request.now)
+    if not request.is_plain:
+        return shows(cell, deletion=deletion, now=request.now)
+    if is_read and VALUE in request.representation.payload(kind):
+        return not_null(Field(cell, VALUE))  # not by the bytes: a tombstone may have some
+    return is_eternal(Field(cell, RANK))  # the rank is cheaper to read than a value that nobody shows
 
 
 def cell_columns(column: Column) -> list[tuple[str, LogicalType]]:
-    """The plan columns that hold the column's cells, and their types: itself, or one a field of a multi-cell user type."""
+    """Return (plan column, value type) of each cell: the column itself, or each field of a multi-cell user type."""
     if isinstance(column.type, Udt) and column.type.is_multicell:
         fields = names.field_columns(column.name, column.type)
         return [(name, kind) for (name, _), (_, kind) in zip(fields, column.type.fields, strict=True)]
@@ -163,14 +183,15 @@ def cell_columns(column: Column) -> list[tuple[str, LogicalType]]:
 
 
 def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table: Node | None) -> Node:
-    """Rows beside their partition, with the largest deletion that covers them in `_scope` (rule D2)."""
+    """Join rows to their partition, with the largest deletion that covers each of them in `_scope` (rule D2)."""
     if partitions is not None:
+        # D2: a partition deletion covers each of its rows, a range deletion those inside its bounds
         rows = beside_partition(request.schema, rows, partitions)
         own = [col(names.DELETED), col(names.PARTITION_DELETED), range_deletion(request.schema)]
     else:
         own = [col(names.DELETED)]
     if table is not None:
-        rows = beside_table(rows, table)
+        rows = beside_table(rows, table)  # S6: a truncate covers every row
         own.append(col(names.TABLE_DELETED))
     scope: Expr = Call(Op.GREATEST, tuple(own)) if len(own) > 1 else own[0]
     hidden = {names.DELETED, names.RANGES}
@@ -179,7 +200,7 @@ def covered_rows(request: Showing, rows: Node, *, partitions: Node | None, table
 
 
 def beside_partition(schema: TableSchema, rows: Node, partitions: Node) -> Node:
-    """Return rows with what is known of their partition."""
+    """Join rows to their partition, which may be missing."""
     on = tuple(names.identity(c) for c in schema.partition)
     theirs = [name for name in partitions.output() if name not in rows.output()]
     columns = (*((n, col(n, "l")) for n in rows.output()), *((n, col(n, "r")) for n in theirs))
@@ -187,7 +208,7 @@ def beside_partition(schema: TableSchema, rows: Node, partitions: Node) -> Node:
 
 
 def beside_table(rows: Node, table: Node) -> Node:
-    """Return rows with the largest deletion of the whole table."""
+    """Join the largest deletion of the whole table to each row."""
     columns = (*((n, col(n, "l")) for n in rows.output()), (names.TABLE_DELETED, col(names.TABLE_DELETED, "r")))
     return Join(f"{rows.name}_and_table", rows.grain, rows, table, JoinKind.CROSS, (), columns)
 
@@ -203,9 +224,9 @@ def _truncated(request: Showing, partitions: Node, table: Node | None) -> Node:
 
 
 def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
-    """The largest write time among the partition's range tombstones that cover the row; null without one.
+    """Return the largest write time of the range tombstones that cover the row; null without one.
 
-    `counts` (over `Item()`) says which of them count.
+    `counts`, a condition over `Item()`, leaves range tombstones out.
     """
     inside = both(
         counts,
@@ -217,14 +238,14 @@ def range_deletion(schema: TableSchema, *, counts: Expr | None = None) -> Expr:
 
 
 def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
-    """Whether the row lies inside one bound: compares column by column until the bound's prefix ends (rule D2)."""
+    """Whether the row lies inside one bound: compare column by column until the bound's prefix ends (rule D2)."""
     size = Field(bound, "size")
     inside: Expr = Field(bound, "inclusive")
     for index in reversed(range(len(schema.clustering))):
         column = schema.clustering[index]
         ours, theirs = col(names.identity(column)), Field(bound, physical_name(column.name))
         ends = Call(Op.LE, (size, Lit(index)))
-        ended: Expr = Field(bound, "inclusive") if index else TRUE  # no prefix at all: open
+        ended: Expr = Field(bound, "inclusive") if index else TRUE  # D2: a bound without a prefix is open
         inside = Case(((ends, ended), *_compared(column, ours, theirs, is_start=is_start)), inside)
     return inside
 
@@ -236,7 +257,7 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
     same = Call(Op.EQ, (ours, theirs))
     branches: list[tuple[Expr, Expr]] = [(differs, TRUE), (Call(Op.NOT, (same,)), FALSE)]
     if is_text(column.type) or names.identity(column) != physical_name(column.name):
-        return branches
+        return branches  # K2: an empty text, and a comparable of 0 bytes, already sort first
     only_ours = Call(Op.AND, (is_null(ours), not_null(theirs)))
     only_theirs = Call(Op.AND, (not_null(ours), is_null(theirs)))
     return [(only_ours, Lit(not after)), (only_theirs, Lit(after)), *branches]
@@ -245,20 +266,20 @@ def _compared(column: Column, ours: Expr, theirs: Expr, *, is_start: bool) -> li
 def _row_exists(request: Showing) -> Expr:
     """Rule W2: the row marker is live, or any regular cell is, after deletions."""
     marker = shows(col(names.LIVE), deletion=request.scope, now=request.now)
-    if request.shape.rows_always_have_markers:
-        return marker
+    if request.relation.is_whole_row:
+        return marker  # S1: every write of a row writes its marker
     return either(marker, *(_any_shows(c) for c in request.schema.regulars))
 
 
 def _any_shows(column: Column) -> Expr:
-    """Whether any cell of a judged column shows; null instead of false where there is none."""
+    """Whether any cell of a judged column shows; null, not false, where there is no cell."""
     if column.type.is_multicell and not isinstance(column.type, Udt):
         return Call(Op.NOT, (IsEmpty(col(names.cells_of(column.name))),))
     return either(*(col(names.shows(name)) for name, _ in cell_columns(column)))
 
 
 def _complex_scope(column: Column, deletion: Expr) -> Expr:
-    """The deletion that covers a column's cells: the row's, or a multi-cell column's own (rule D3)."""
+    """The deletion that covers a column's cells: the larger of the row's and a multi-cell column's own (rule D3)."""
     if not column.type.is_multicell or deletion == Lit(None):
         return deletion
     return Call(Op.GREATEST, (deletion, col(names.deletion_of(column.name))))
@@ -272,7 +293,7 @@ def _live_elements(request: Showing, column: Column, *, deletion: Expr) -> Expr:
 
 
 def shown_keys(columns: Iterable[Column]) -> Named:
-    """Of each key column: as stored, as compared, as shown."""
+    """Return each key column as stored, as compared and as shown."""
     keys: dict[str, Expr] = {}
     for column in columns:
         stored = col(physical_name(column.name))
@@ -282,38 +303,37 @@ def shown_keys(columns: Iterable[Column]) -> Named:
 
 
 _TIMES = {Kind.TIMESTAMP, Kind.INSTANT, Kind.DATETIME, Kind.DATE, Kind.TIME}
-"""Kinds that a view computes from what is stored, some of them something for null."""
+"""Kinds whose friendly value is computed from the stored one; some computations do not return null for null."""
 
 
 def shown_values(request: Showing, columns: Iterable[Column]) -> Named:
-    """Return the forms of the wanted ones of judged columns."""
+    """Return the values of those judged columns that are wanted."""
     return tuple(entry for c in request.shown(columns) for entry in _value(request, c))
 
 
 def _value(request: Showing, column: Column) -> Named:
-    """The judged column in the wanted shape(s), null where nothing shows."""
-    shape = request.shape
+    """The judged column in the wanted representation, null where nothing shows."""
     if not column.type.is_multicell:
         cell = col(physical_name(column.name))
-        forms = shape.of_cell(column, cell)
-        is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in forms)
+        values = request.representation.of_cell(column, cell)
+        is_value = all(value == Friendly(Field(cell, VALUE), column.type) for _, value in values)
         if request.is_plain and is_value and isinstance(column.type, Scalar) and column.type.kind not in _TIMES:
-            return forms  # a cell of such a row shows if it has a value, and shows it as it is stored
+            return values  # a cell of a plain row shows exactly what is stored
     elif isinstance(column.type, Udt):
-        forms = shape.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
+        values = request.representation.of_fields(column, [(f, col(n), col(names.shows(n))) for n, f in _field_columns(column)])
     else:
-        forms = shape.of_elements(column, col(names.cells_of(column.name)))
-    return tuple((name, when(_any_shows(column), value)) for name, value in forms)
+        values = request.representation.of_elements(column, col(names.cells_of(column.name)))
+    return tuple((name, when(_any_shows(column), value)) for name, value in values)
 
 
 def _expiry(request: Showing, columns: Iterable[Column], *, has_marker: bool) -> Named:
-    """When expiry next changes the row. In a plain row only elements expire; in a whole-row source nothing does (S1)."""
+    """When expiry next changes the row. In a plain row only elements expire; no event of a whole-row source does (S1)."""
     if not request.tells_expiry:
         return ()
     expiries: list[Expr] = []
     if has_marker and not request.is_plain:
         expiries.append(cell_expiry(col(names.LIVE), shows(col(names.LIVE), deletion=request.scope, now=request.now)))
-    for column in () if request.shape.rows_always_have_markers else columns:
+    for column in () if request.relation.is_whole_row else columns:
         if column.type.is_multicell and not isinstance(column.type, Udt):
             expiries.append(elements_expiry(col(names.cells_of(column.name))))
         elif not request.is_plain:
@@ -329,11 +349,11 @@ def _field_columns(column: Column) -> tuple[tuple[str, str], ...]:
 def _static_scope(request: Showing) -> Expr:
     """What covers statics: the partition's deletion, and a truncate (rule D2)."""
     partition = col(names.PARTITION_DELETED)
-    return Call(Op.GREATEST, (partition, col(names.TABLE_DELETED))) if request.shape.has_truncates else partition
+    return Call(Op.GREATEST, (partition, col(names.TABLE_DELETED))) if request.relation.is_whole_row else partition
 
 
 def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> Node:
-    """Add a row for each partition with live statics, and keep it where the partition has no other row (rule W3).
+    """Add a row for each partition with live statics; keep it where the partition has no other row (rule W3).
 
     A window rather than an outer join: engines push a predicate on the partition key through both.
     """
@@ -351,7 +371,7 @@ def _with_static_only(request: Showing, visible: Node, *, partitions: Node) -> N
 
 
 def static_rows(request: Showing, partitions: Node, *, like: tuple[str, ...]) -> Select:
-    """Return what partitions with live statics (the selection's condition) would show alone, in the columns `like`."""
+    """Return the row that each partition with live statics would show alone (rule W3), in the columns `like`."""
     statics = request.schema.statics
     judged = judged_cells(request, partitions, columns=statics, scope=col(names.PARTITION_DELETED))
     live = either(*(_any_shows(c) for c in statics))

@@ -1,9 +1,8 @@
-"""Reading a state without reducing it again: keys that no fact since its base touches show as they are.
+"""Reading a state without reducing it again: rows that no newer fact touches show as they are.
 
-The base holds each row key once, and in a row's deletion the largest that covers it (`compact`). So a row that is not
-touched needs no group-by, no join with its partition, and no shuffle. The same holds of the overlay, whose rows replace the
-base's of the same keys. A partition with static cells counts as touched: its rows show them, and whether they show alone
-depends on the rows (rule W3).
+The base has each row key once, with deletions applied (`compact`). So an untouched row needs no group-by, no join with its
+partition, and no shuffle. The same holds for the overlay, whose rows replace the base's. A partition with static cells
+counts as touched: its rows show them, and whether it shows a row of its own depends on its rows (rule W3).
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from cdc_views.rules.facts import FactKind
 
 
 def is_touched(request: Reduction) -> bool:
-    """Whether any row of the base may need reducing, or there are rows besides it."""
+    """Whether a row of the base may need reducing, or newer facts exist."""
     return request.split is not None and (request.split.has(Source.FRESH) or _has_statics(request))
 
 
 def touched_facts(request: Reduction, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None) -> Node:
-    """Return the facts about rows that need reducing: the fresh ones, and those of base and overlay that they touch."""
+    """Return the facts about rows to reduce: the fresh ones, and the rows of base and overlay that they touch."""
     split, wanted = _split(request), tuple(kinds)
     fresh = request.scan(f"{name}_since", kinds=wanted, columns=columns, where=where, source=Source.FRESH)
     base = request.scan(f"{name}_of_base", kinds=wanted, columns=columns, where=where, source=Source.SETTLED)
@@ -31,19 +30,18 @@ def touched_facts(request: Reduction, name: str, *, kinds: Iterable[FactKind], c
         return base
     parts: list[Node] = []
     if split.has(Source.FRESH):
-        # M1: the winners of the base and the facts since give the same row as all of raw
+        # M1: the base's winners and newer facts reduce to the same row as all of raw
         parts += [fresh, _joined(request, base, _touched_rows(request), kind=JoinKind.SEMI)]
     if _has_touched_partitions(request):
-        # D2, W3: a deletion or a static is about every row of its partition; a row touched both ways comes twice, which
-        # changes nothing (M1)
+        # D2, W3: a deletion or a static is about every row of its partition; M1: a row that comes twice changes nothing
         parts.append(_joined(request, base, _touched_partitions(request), kind=JoinKind.SEMI))
     return UnionAll(name, base.grain, tuple(parts))
 
 
 def untouched(request: Reduction, rows: Node, source: Source) -> Node:
-    """Return the rows of one part of base or overlay that need no reducing; `rows` carry their identities."""
+    """Return the untouched rows of one part of base or overlay; `rows` carry their identities."""
     split = _split(request)
-    # the overlay replaces rows of the base; a reader that has `Part.COVERED` skips those by their positions
+    # the overlay replaces rows of the base; a reader with `Part.COVERED` skips them by position instead
     is_replaced = source in (Source.PLAIN, Source.JUDGED) and split.has(Source.OVERLAY) and not split.of([Part.COVERED])
     if split.has(Source.FRESH) or is_replaced:
         rows = _joined(request, rows, _touched_rows(request, with_overlay=is_replaced), kind=JoinKind.ANTI)
@@ -62,7 +60,7 @@ def _judged(request: Reduction) -> list[Source]:
 
 
 def _has_statics(request: Reduction) -> bool:
-    """Whether the base may hold static cells that rows show (W3). A state's rows do not hold them, so compacting skips this."""
+    """Whether the base may hold static cells for rows to show (W3). Compacting ignores them: a state's rows have none."""
     return bool(request.schema.statics) and bool(_judged(request)) and not request.is_whole
 
 
@@ -74,7 +72,7 @@ def _has_touched_partitions(request: Reduction) -> bool:
 
 
 def _touched_rows(request: Reduction, *, with_overlay: bool = False) -> Node:
-    """Row keys that fresh facts are about, and those of the overlay if asked for."""
+    """The row keys of fresh facts, and of the overlay if asked for."""
     kinds = [FactKind.ROW] if request.schema.clustering else [FactKind.ROW, FactKind.PARTITION]
     scans = [(kinds, Source.FRESH)] if _split(request).has(Source.FRESH) else []
     scans += [([FactKind.ROW], Source.OVERLAY)] if with_overlay else []
@@ -83,7 +81,7 @@ def _touched_rows(request: Reduction, *, with_overlay: bool = False) -> Node:
 
 
 def _touched_partitions(request: Reduction) -> Node:
-    """Partitions that fresh deletions of partitions and ranges are about, and those with static cells that rows show."""
+    """The partitions of fresh partition and range deletions (D2), and those with static cells that rows show (W3)."""
     has_statics = _has_statics(request)
     kinds = [FactKind.PARTITION, FactKind.RANGE, *[FactKind.STATIC] * has_statics]
     scans = [(kinds, Source.FRESH)] if _split(request).has(Source.FRESH) else []
@@ -92,7 +90,7 @@ def _touched_partitions(request: Reduction) -> Node:
 
 
 def keys_of(request: Reduction, name: str, scans: list[tuple[list[FactKind], Source]], keys: tuple[str, ...]) -> Node:
-    """Return the keys of facts, one row per fact: what joins them only asks whether there is one."""
+    """Return the keys of facts, one row per fact, for semi and anti joins."""
     columns = tuple((key, col(key)) for key in keys)
     found = [
         request.scan(f"{name}_by_{source.label}_facts" if scans[1:] else name, kinds=kinds, columns=columns, source=source)
@@ -106,10 +104,7 @@ def _joined(request: Reduction, rows: Node, touched: Node, *, kind: JoinKind) ->
     name = f"{rows.name}_{'not_' if kind is JoinKind.ANTI else ''}in_{touched.name}"
     is_small = _split(request).is_small(Source.SINCE if touched.name == "covered_or_touched_rows" else Source.FRESH)
     if touched.name == "touched_partitions":
-        # those with static cells may be as many as there are partitions
+        # every partition may have static cells
         is_small = is_small and not _has_statics(request)
     on = touched.output()
     return Join(name, rows.grain, rows, touched, kind, on, columns, is_null_safe=True, is_right_small=is_small)
-
-
-__all__ = ["is_touched", "keys_of", "touched_facts", "untouched"]

@@ -31,7 +31,7 @@ from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_b
 from cdc_views.operations.comparing import told_apart
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
-from cdc_views.plan.shape import exact_key
+from cdc_views.plan.representation import exact_key
 from cdc_views.quality.checks import MOST_PLACES, Check
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.codec.jsontext import quote, to_json

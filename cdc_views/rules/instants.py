@@ -11,10 +11,10 @@ from cdc_views.rules.codec.times import parse_micros
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SECONDS = re.compile(r"[+-]?\d+\Z")
 _SPAN = range(-(1 << 42), 253_402_300_800)
-"""To the end of the year 9999: today's milliseconds, read as seconds, are in the year 58,000."""
+"""Up to the year 9999. Today's milliseconds, read as seconds, are in the year 58,000, so this finds a wrong unit."""
 
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-"""Seconds of each unit that a span may have."""
+"""Unit of a span → seconds."""
 
 Instant = int | str | datetime
 """Epoch seconds, their text or ISO 8601, or a datetime; without a zone it is UTC."""
@@ -24,7 +24,7 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
     """Return whole seconds since the epoch, fractions cut (towards the past).
 
     Raises:
-        UsageError: It is no instant; `option` names it in the message.
+        UsageError: It is not an instant; `option` names it in the message.
 
     >>> epoch_seconds("2026-11-21T10:00:00.9+01:00")
     1795251600
@@ -48,21 +48,29 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
 
 
 def epoch_micros(instant: Instant, *, option: str) -> int:
-    """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`."""
+    """Return the instant's whole seconds in microseconds; raises as `epoch_seconds`.
+
+    >>> epoch_micros("2026-11-21", option="landed_as_of")
+    1795219200000000
+    """
     return epoch_seconds(instant, option=option) * 1_000_000
 
 
 def micros(now: datetime) -> int:
-    """Return µs since the epoch; a time without a zone is UTC."""
+    """Return µs since the epoch; a time without a zone is UTC.
+
+    >>> micros(datetime(1970, 1, 1, 0, 0, 1))
+    1000000
+    """
     aware = now if now.tzinfo else now.replace(tzinfo=timezone.utc)
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
 def span_seconds(span: str, *, option: str, example: str, digits: int) -> int:
-    """Return the seconds of a span, `<int>(s|m|h|d)` of at most so many digits.
+    """Return the seconds of a span: `<int>(s|m|h|d)`, the number of at most `digits` digits.
 
     Raises:
-        UsageError: It is no span; `option` names it in the message, and `example` is one.
+        UsageError: It is not a span; the message names `option` and shows `example`.
 
     >>> span_seconds("2h", option="wait", example="1h", digits=6)
     7200

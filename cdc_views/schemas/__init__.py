@@ -1,7 +1,7 @@
 """Readers of table schemas: CQL and SQL DDL, Avro, Debezium's Connect schemas, and YAML, into `TableSchema`.
 
-`read_schema` returns one table, `read_schemas` every usable one, `read_catalog` also says why others are not usable.
-The format is known by the file's suffix and content:
+`read_schema` returns one table, `read_schemas` every usable one, `read_catalog` also the errors of unusable ones.
+The file's suffix and content decide the format:
 
 ==========================  =======================================================================
 ``.cql``                    CQL (`cql`)
@@ -32,12 +32,12 @@ def read_schemas(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
 
     Args:
         path: The file.
-        keyspace: The keyspace of tables for which the file names none.
+        keyspace: The keyspace of tables that the file gives none.
         key_columns: The key, for Avro and Connect schemas that do not declare it.
 
     Raises:
         SchemaError: The file is missing, cannot be read, or defines no table.
-        UsageError: The file defines tables, and none is usable: the reason for the first.
+        UsageError: No table of the file is usable. The message is about the first.
     """
     catalog = read_catalog(path, keyspace=keyspace, key_columns=key_columns)
     if not catalog.names:
@@ -59,6 +59,14 @@ def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequ
     Raises:
         SchemaError: The file is missing or cannot be read, or has no such table, or the table can have no views.
         UnsupportedError: The table has counters.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder, "shop.cql")
+    ...     _ = file.write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, tags set<text>);")
+    ...     orders = read_schema(file, table="shop.orders")
+    >>> [(column.name, str(column.type), column.role.value) for column in orders.columns]
+    [('id', 'int', 'partition'), ('tags', 'set<text>', 'regular')]
     """
     prefix, dot, _ = table.rpartition(".")
     catalog = read_catalog(path, keyspace=keyspace or (prefix if dot else ""), key_columns=key_columns)
@@ -66,7 +74,7 @@ def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequ
 
 
 def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] = ()) -> Catalog:
-    """Return every table of a schema file, with the reasons why some cannot be used.
+    """Return every table of a schema file, with the errors of unusable ones.
 
     Args:
         path: The file.
@@ -74,7 +82,7 @@ def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
         key_columns: As in `read_schemas`.
 
     Raises:
-        SchemaError: The file is missing or is not what its name says.
+        SchemaError: The file is missing, or is not in the format of its suffix.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -89,5 +97,5 @@ def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, path: Path, keyspace: str, key_columns: tuple[str, ...]) -> Catalog:
-    """Parse a file once for all of its tables; by its text, so that a file that changed is never taken for the old one."""
+    """Parse a file once for all of its tables. The text is part of the key, so a changed file is parsed again."""
     return read_text(text, path=path, keyspace=keyspace, key_columns=key_columns)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.build import Ask, build, output_names
-from cdc_views.plan.choose import choose
 from cdc_views.plan.parts import Parts, Source
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import choose, lower, prune
 from cdc_views.sql.dialects import Dialect, dialect
 from cdc_views.sql.render import Renderer
 from cdc_views.sql.statements import create_view, named

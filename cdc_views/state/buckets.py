@@ -1,4 +1,4 @@
-"""Which files of a state a condition on the partition key can reach."""
+"""The files of a state that may match a condition on the partition key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from cdc_views.engines.base import Sources
 from cdc_views.engines.state_plan import part_in
-from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import Condition
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column, TableSchema
@@ -21,7 +20,7 @@ from cdc_views.rules.codec.physical import arrow_type
 
 
 def digest(*texts: str) -> str:
-    """Return the binary digest of a partition key whose columns have these texts; what `plan.expr.Bucket` computes.
+    """Return the binary digest of a partition key whose columns have these texts, as `plan.expr.Bucket` computes it.
 
     >>> digest("3", "x")[:4]
     '1100'
@@ -40,11 +39,11 @@ def pruned(sources: Sources, where: str) -> Sources:
 
 
 def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
-    """Return `sources` without the state's files that hold nothing of partitions whose digest begins as one of `wanted`.
+    """Return `sources` without the state's files that hold no partition with a digest that begins with one of `wanted`.
 
-    Facts about the whole table have no key and are always read, where a table can have them.
+    Keeps the files of facts about the whole table (S6), which have no key.
     """
-    has_whole = sources.raw.relation.order is WriteOrder.LOG_POSITION
+    has_whole = sources.raw.relation.is_whole_row
     begins = {*wanted, digest()} if has_whole else set(wanted)
     shorter = {text[:size] for text in begins for size in range(len(text) + 1)}
 
@@ -56,9 +55,9 @@ def in_buckets(sources: Sources, wanted: Iterable[str]) -> Sources:
 
 
 def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
-    """Return the texts of the only partition key that the condition lets through; None where it names none.
+    """Return the texts of the one partition key that the condition allows; None if it does not name one.
 
-    Only `column = literal` counts, of columns whose stored form is the literal: whole numbers, and texts.
+    Understands `column = literal` for columns stored as that literal: whole numbers and texts.
     """
     condition = on_partition(schema, parse_where(schema, Condition(where)))
     if condition is None or any(is_bytes(column) for column in schema.partition):
@@ -69,7 +68,7 @@ def one_partition(schema: TableSchema, where: str) -> tuple[str, ...] | None:
 
 
 def _stored_text(column: Column, literal: exp.Literal | None) -> str | None:
-    """The text of the stored value that equals the literal; None where SQL would convert one of the two first."""
+    """The text of the stored value that equals the literal; None if SQL would convert one of the two first."""
     if literal is None:
         return None
     stored = arrow_type(column.type)

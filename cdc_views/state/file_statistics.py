@@ -1,4 +1,4 @@
-"""What the footers of files say of their facts: whether any is about more than a row, and the span of their write times."""
+"""Statistics of facts from the footers of their files: whether any is about more than a row, and the span of write times."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cdc_views.rules.facts import FactKind
 from cdc_views.storage.relation import Relation
 
 _TABLE = FactKind.TABLE.value
-"""The last kind in the order of texts: a file has a fact about the table if its greatest kind is this one."""
+"""The last kind in the order of texts: it is a file's greatest kind iff the file has a fact about the table."""
 assert max(kind.value for kind in FactKind) == _TABLE
 
 
 def statistics_of(paths: Iterable[str], relation: Relation) -> Statistics:
-    """Return the statistics of files in the layout of `relation`; remote files are not read, so nothing is known of them."""
+    """Return the statistics of files in the layout of `relation`; `UNKNOWN` if any is remote, since those are not read."""
     keys = {FROM, TO, *(name for column in relation.schema.row_key for name in shown_as(column))}
     found = Statistics()
     for path in paths:
@@ -32,7 +32,7 @@ def _of_file(path: str, keys: Container[str]) -> Statistics:
     with readable(path):
         footer = pq.read_metadata(path)
     leaves = {footer.schema.column(index).path: index for index in range(footer.num_columns)}
-    # columns that were dropped count too: they may come back
+    # W6: dropped columns count too, since they may be added again
     written = [index for leaf, index in leaves.items() if leaf.split(".")[0] not in keys and is_written(leaf)]
     found = Statistics()
     for number in range(footer.num_row_groups):
@@ -47,9 +47,7 @@ def _of_file(path: str, keys: Container[str]) -> Statistics:
 
 
 def is_written(leaf: str) -> bool:
-    """Whether a leaf of the raw layout that is of no key holds write times: of markers, deletions, cells, fields, elements.
-
-    A part of a value may have that name too.
+    """Whether a leaf of the raw layout, of a column that is not a key, holds write times; a field of a value may be called so.
 
     >>> all(map(is_written, ("_live.written", "c.deletion.written", "c.cells.f.written", "c.cells.list.element.written")))
     True
@@ -72,6 +70,3 @@ def _spans(group: pq.RowGroupMetaData, columns: Iterable[int]) -> Iterator[Stati
             yield Statistics(oldest=int(times.min), newest=int(times.max))
         elif times is None or times.num_values:
             yield Statistics(oldest=-LATEST, newest=LATEST)
-
-
-__all__ = ["is_written", "statistics_of"]

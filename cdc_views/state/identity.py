@@ -1,9 +1,9 @@
-"""Which raw table, and which of its commits, a state reaches to.
+"""The raw table of a state, and the commit of it that the state covers.
 
-A version number says too little: a raw table that was restored from a backup, or made anew, has the same numbers for
-other events. So a state records its raw table's Delta id when it begins, and each of its commits records a *mark*: the raw
-version that it covers, a digest of that version's entry in raw's log, and a step that tells commits at one version apart.
-A mark is one integer, because Delta commits integers together with rows, and Spark commits just one.
+A version number is not enough: a raw table restored from a backup, or made anew, has the same numbers for other events. So
+a state records the Delta id of its raw table, and each of its commits records a *mark*: the raw version that it covers, a
+digest of that version's entry in raw's log, and a step that numbers commits at one version. A mark is one integer, because
+Delta commits integers together with rows, and Spark commits just one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOG_DIGITS = 20
 
 
 class MismatchError(EngineError):
-    """What is there is not what was left there; nothing was changed."""
+    """A table is not as cdc-views left it; nothing was changed."""
 
 
 class StateChangedError(MismatchError):
@@ -35,17 +35,17 @@ class StateChangedError(MismatchError):
 
 
 class RawMismatchError(MismatchError):
-    """The raw table is not the one, or no continuation of the one, that a state or a landing knows; nothing was changed."""
+    """The raw table does not continue the one that a state or a landing recorded; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a state reaches.
+    """The raw commit that a state covers.
 
     Attributes:
-        version: The raw version that it covers.
-        entry: Digest of that version's log entry; 0 where nobody could read it.
-        step: Which commit of the state at that version this is.
+        version: Its version.
+        entry: The digest of its log entry; 0 if that could not be read.
+        step: The number of the state's commit at that version, from 0.
     """
 
     version: int
@@ -54,9 +54,9 @@ class Mark:
 
     @property
     def number(self) -> int:
-        """The mark as Delta keeps it; grows with the version, then with the step.
+        """The mark as one integer for Delta; grows with the version, then with the step.
 
-        Raises `EngineError` where a version or a step has no place in it.
+        Raises `EngineError` if the version or the step is too large.
         """
         if self.step >> _STEP_BITS:
             raise EngineError(
@@ -84,7 +84,7 @@ class Mark:
 
 
 def mark_after(mark: Mark | None, raw: DeltaTable) -> Mark:
-    """Return the mark of a commit that covers `raw` at the version it is open at, in a state whose newest is `mark`."""
+    """Return the mark of a commit that covers `raw` at its open version; `mark` is the state's newest."""
     if mark is not None and mark.version >= raw.version():
         if mark.version > raw.version():
             raise ConflictError(f"{raw.table_uri}: another run covers version {mark.version} already")
@@ -93,12 +93,12 @@ def mark_after(mark: Mark | None, raw: DeltaTable) -> Mark:
 
 
 def id_digest(raw: DeltaTable) -> int:
-    """Return the number by which a state knows its raw table: a digest of its Delta id."""
+    """Return the digest of a raw table's Delta id, which a state records."""
     return int.from_bytes(sha256(str(raw.metadata().id).encode()).digest()[:8], "big") & _MOST
 
 
 def entry_digest(location: str, version: int) -> int:
-    """Return a digest, above 0, of a version's log entry; 0 where it is gone, or `location` is no path on a local disk."""
+    """Return a digest, above 0, of a version's log entry; 0 if it is gone, or `location` is not on a local disk."""
     try:
         content = entry_of(location, version).read_bytes()
     except OSError:
@@ -117,7 +117,7 @@ def path_of(table: DeltaTable) -> str:
 
 
 def why_not_continued(raw: DeltaTable, version: int, entry: int) -> str:
-    """Return why `raw`, at its newest version, does not continue the log that had `entry` at `version`; empty where it does."""
+    """Return why `raw`, at its newest version, does not continue the log with `entry` at `version`; empty if it does."""
     if raw.version() < version:
         return f"it ends at version {raw.version()}, and had version {version}: it was restored from a backup, or its log was cut"
     now = entry_digest(path_of(raw), version)
@@ -127,5 +127,5 @@ def why_not_continued(raw: DeltaTable, version: int, entry: int) -> str:
 
 
 def is_continued(raw: DeltaTable, version: int, entry: int) -> bool:
-    """Whether `raw` surely has `entry` at `version`, though its id may have changed: it was replaced in place, in one log."""
+    """Whether `raw` has `entry` at `version`. Its id may differ: a table can be replaced in place, in one log."""
     return entry != 0 and raw.version() >= version and entry_digest(path_of(raw), version) == entry

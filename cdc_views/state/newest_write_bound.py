@@ -1,7 +1,7 @@
-"""The newest write time that a state's base and overlay may hold, so that reads know when all that came since is newer.
+"""An upper bound of the write times in a state's base and overlay. With it reads can tell that all newer facts beat them.
 
-It is recorded in the state's log before a base or an overlay is committed, and never goes down: a run that is killed
-between the two, or that another one overtakes, leaves a bound that is too high, which only costs reading.
+It is recorded in the state's log before a base or an overlay is committed, and it never falls. A run that is killed between
+the two, or overtaken, leaves a bound that is too high, which only makes reads slower.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ def _settled_name(transaction: str, digit: int) -> str:
 
 
 def settled_of(table: DeltaTable, transaction: str) -> int | None:
-    """Return the bound at the version that the state is open at, None where none was recorded."""
+    """Return the bound at the open version of the state; None if none was recorded."""
     digits = [recorded(table, _settled_name(transaction, digit)) for digit in range(_DIGITS)]
     known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
     return sum(known) if len(known) == _DIGITS else None
 
 
 def record_settled(location: str, version: int, transaction: str, newest: int) -> int:
-    """Record in the state at `version` that base and overlay hold nothing newer; returns the version that says so.
+    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it.
 
-    Raises `ConflictError` where somebody else committed anything since `version`: what is to be replaced may have changed.
+    Raises `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
     """
     table = open_delta(location, version=version)
     before, bound = settled_of(table, transaction), max(newest, 0)

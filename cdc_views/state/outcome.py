@@ -1,4 +1,4 @@
-"""What a run of `materialize` is asked, and what it tells."""
+"""The settings and the result of a run of `materialize`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ class Materialization:
 
     Attributes:
         is_new: Whether the state changed.
-        raw_version: The version of the raw table that the state covers now; None where a warehouse keeps both.
-        facts: Raw facts that were read; None where the raw table's log does not say.
-        is_full: The state was built from all of raw; `why` says why, if nobody asked for it.
-        merged: `""`, `runs` (several became one), `overlay` (they became part of it) or `base` (all became the new base).
+        raw_version: The version of the raw table that the state covers now; None if a warehouse keeps both.
+        facts: Raw facts read; None if the raw table's log does not say.
+        is_full: The state was built from all of raw; `why` is the reason, unless it was asked for.
+        merged: `""`, or what the runs became: `runs` (one run), `overlay` or `base`.
         state_facts: Facts in the state now.
         state_bytes: Bytes of its files.
-        told: The line for people where there is more to tell than of the state.
-        late: Raw facts that landed too late, all or in part, and were put into quarantine (rule M2).
+        told: The whole line for people, if it is not about the state alone.
+        late: Raw facts that went into quarantine, whole or in part, because they landed too late (rule M2).
     """
 
     is_new: bool
@@ -51,8 +51,8 @@ class Forgetting:
     """Rule M2, fixed for a run.
 
     Attributes:
-        horizon: Seconds since the epoch: what ended at or before it leaves a new base. None: nothing leaves.
-        memory: Another state of the same raw table; what it has purged and put into quarantine counts for this one.
+        horizon: Seconds since the epoch; what ended at or before it leaves a new base. None: nothing leaves.
+        memory: The location of another state of the same raw table, whose purges and quarantine count for this one.
     """
 
     horizon: int | None = None

@@ -1,4 +1,4 @@
-"""Whether a raw table still has all events that ever landed, or only those since an instant (see `operations.retention`)."""
+"""Checks that raw still has all events: retention may have dropped old ones (see `operations.retention`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cdc_views.state.tail import DROPPED
 
 
 def dropped_through(location: str) -> int | None:
-    """Return the instant (µs since the epoch) before which events were dropped from a raw table, None for none."""
+    """Return the instant (µs since the epoch) before which events were dropped from a raw table; None if none were."""
     if not is_delta(location):
         return None
     return recorded(open_delta(location), DROPPED) or None
 
 
 def check_whole(location: str, *, what: str) -> None:
-    """Raise `UsageError` where `what` needs events that were dropped from a raw table."""
+    """Raise `UsageError` if events were dropped from the raw table, which `what` needs."""
     instant = dropped_through(location)
     if instant is None:
         return
@@ -31,7 +31,7 @@ def check_whole(location: str, *, what: str) -> None:
 
 
 def check_not_sole(state: StateTable | None, *, what: str) -> None:
-    """Raise `UsageError` where `what` needs facts that a state has and its raw table has not."""
+    """Raise `UsageError` if the state has facts that its raw table lacks, which `what` would lose."""
     if state is not None and state.is_sole:
         raise UsageError(
             f"{state.location}: the state holds facts that raw does not have, since it was kept by `rebuild --with-state`, so "

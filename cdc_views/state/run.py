@@ -1,11 +1,15 @@
 """`materialize`: bring a state up to date, and keep it cheap to read.
 
-A run reduces what landed since the last one and appends the winners to the state as a *run*: work that grows with the
-tail alone. Once the runs weigh a hundredth of the base, the rows that they are about are reduced with what the base has of
-them: the *overlay*, whose rows stand in for the base's, so that reading need not reduce them. Once that weighs an eighth
-of the base, all is reduced to a new base; and before a run becomes part of the overlay, many small ones are reduced to one.
-Each step is due when a share of the base came together, so that what a fact costs on its way into the base does not depend
-on how large the base is (docs/materialize.md has the figures).
+Each call reduces the facts that landed since the last one and appends the winners as a *run*. That work grows with the new
+facts alone. Runs then move into the base in steps:
+
+- More than `MOST_RUNS` runs are reduced to one.
+- Runs of a hundredth of the base's bytes are reduced with the base's rows of the same keys: the *overlay*, whose rows
+  replace the base's, so that reads need not reduce them.
+- Runs and overlay of an eighth of the base's bytes are reduced with it to a new base.
+
+Every step waits for a share of the base, so the cost of a fact does not depend on the size of the base
+(docs/materialize.md has the figures).
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from deltalake import DeltaTable
 from cdc_views.engines.base import Engine, Sources, StateWrite
 from cdc_views.engines.state_plan import covered_part, part_in
 from cdc_views.errors import UsageError
-from cdc_views.landing.delta import open_delta
+from cdc_views.landing.delta import open_delta, record
 from cdc_views.plan.compact import PART
 from cdc_views.plan.parts import (
     COVERS,
@@ -38,21 +42,21 @@ from cdc_views.state.identity import Mark, mark_after
 from cdc_views.state.newest_write_bound import record_settled
 from cdc_views.state.outcome import NOTHING, Forgetting, Materialization
 from cdc_views.state.retention_check import check_not_sole, check_whole
-from cdc_views.state.state_table import TRANSACTION, StateTable, begin, checked, create_state, open_state
+from cdc_views.state.state_table import TRANSACTION, StateTable, begin, checked, create_state, note_sole, open_state
 from cdc_views.state.tail import Tail, active_files, rows_of, tail_of
-from cdc_views.storage.conflicts import retried
+from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation import RawTable
 
 REBASE_SHARE = 0.125
-"""The bytes of runs and overlay, in parts of the base's, at which they are merged into it."""
+"""The share of the base's bytes at which runs and overlay become part of the base."""
 OVERLAY_SHARE = 0.01
-"""The runs' bytes, in parts of the base's, at which they become part of the overlay."""
+"""The share of the base's bytes at which runs become part of the overlay."""
 AT_ONCE_SHARE = 0.02
-"""New facts, in parts of the base's rows, that become part of the overlay without a run of their own: it would be due."""
+"""The share of the base's rows at which new facts become part of the overlay without a run in between."""
 MOST_RUNS = 8
-"""How many runs are read side by side before they are merged into one."""
+"""The most runs that a lookup of one key may meet before they become one."""
 _DIGITS = ((50_000, 0), (200_000, 3), (800_000, 4), (2_000_000, 6), (10_000_000, 7), (100_000_000, 8))
-"""A file for each value of the partition digest's first binary digits: up to so many facts, so many digits."""
+"""(facts, digits): up to so many facts are split into files by so many binary digits of the partition key's digest."""
 _MOST_DIGITS = 11
 _DIGITS_OF_UNKNOWN = 4
 _REPLACED = {Part.BASE: STORED, Part.OVERLAY: SINCE_BASE, Part.RUN: frozenset({Part.RUN})}
@@ -65,10 +69,10 @@ def materialize(
     """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
 
     Args:
-        engine: What reduces.
+        engine: The engine that reduces.
         raw: The raw table, which exists.
-        location: Where the state is, or is to be.
-        full: Build it from all of raw, whatever is there; what landed too late stays in quarantine.
+        location: The state, made if it does not exist.
+        full: Build it from all of raw. Facts that landed too late stay in quarantine.
         forgetting: What may leave the state.
 
     Raises:
@@ -83,17 +87,17 @@ def materialize(
 
 
 def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sources | None:
-    """Return the state and the raw files since, which amount to the raw table as it is now; None without a state.
+    """Return the files of the state and newer raw files, which together hold the raw table's facts; None without a state.
 
-    Files that the condition `where` (DuckDB's SQL) rules out are left out. Raises `RawMismatchError` where the state does
-    not belong to the raw table.
+    Leaves out files that the condition `where` (DuckDB's SQL) rules out. Raises `RawMismatchError` if the state does not
+    belong to the raw table.
     """
     table = open_delta(raw.location)
     return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
 def as_found(raw: RawTable, state: StateTable) -> Sources | None:
-    """As `sources_of`, whatever somebody did to the rows of `state`."""
+    """As `sources_of`, without a check that nobody else changed `state`."""
     return _since(raw, open_delta(raw.location), state)
 
 
@@ -108,12 +112,12 @@ def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where:
 
 
 def at_rest(raw: RawTable, state: StateTable) -> Sources:
-    """Return the state's files, which amount to the raw table, whichever it was, as of the version that the state covers."""
+    """Return the state's files: the facts of its raw table, which need not be `raw`, at the version that it covers."""
     return _known(_files(raw, state, Tail(state.raw_version or 0)), state)
 
 
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
-    """The files there are; `_known` reads the footers of those that are left of them."""
+    """The files of state and tail, without the statistics of their footers (`_known`)."""
     files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
     if not _has_every_column(raw, state):
         for part, plain in PLAIN_OF.items():
@@ -123,7 +127,7 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
 
 
 def _covered(state: StateTable) -> FileSet:
-    """The file that says which rows of just these files of the base the overlay replaces."""
+    """The file that lists the rows of exactly these files of the base that the overlay replaces."""
     if not state.of([Part.COVERED]):
         return NO_FILES
     part = covered_part(state.of(Source.BASE).paths)
@@ -131,13 +135,13 @@ def _covered(state: StateTable) -> FileSet:
 
 
 def _has_every_column(raw: RawTable, state: StateTable) -> bool:
-    """Whether no column was dropped. A dropped cell may be all that a plain row exists by (rules W2, W6)."""
+    """Whether no column was dropped. A plain row may exist by a dropped cell alone (rules W2, W6)."""
     known = {*raw.relation.arrow_schema().names, PART, COVERS}
     return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
 def _known(sources: Sources, state: StateTable) -> Sources:
-    """`sources` with what the footers of its files say. Those of plain rows need no reading, for they hold rows alone."""
+    """`sources` with the statistics of its footers. Plain files hold rows alone, so their footers need no reading."""
     newest = LATEST if state.settled is None else state.settled
     files = dict(sources.parts.files)
     for part in (Part.BASE, Part.OVERLAY, Part.RUN, Part.TAIL):
@@ -152,7 +156,7 @@ def _attempt(engine: Engine, raw: RawTable, location: str, *, full: bool, forget
     state = _begun(table, raw, location)
     late = 0
     if full and state.raw_version is not None and state.of(Source.PURGED):
-        # what landed since is judged by what was purged until now, before all is built anew
+        # M2: judge new facts by what was purged so far, before the purges are built anew
         late = _attempt(engine, raw, location, full=False, forgetting=forgetting).late
         state = _state(table, raw, location)
     if full:
@@ -177,7 +181,7 @@ def _state(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
 
 
 def _begun(table: DeltaTable, raw: RawTable, location: str) -> StateTable:
-    """The state, which says from here on whose it is."""
+    """The state, after recording its raw table in it."""
     state = _state(table, raw, location)
     if state.is_begun:
         return state
@@ -204,7 +208,7 @@ def _updated(engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable
 
 
 def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
-    """Whether what landed is so much that its run would become part of the overlay at once, and all else stays simple."""
+    """Whether a run of the new facts would become part of the overlay at once, and the state has purged nothing."""
     base, rows = state.of(Source.BASE), state.rows(Source.BASE)
     if not rows or tail.rows is None or state.of([Part.PURGED, Part.LATE]):
         return False
@@ -213,7 +217,7 @@ def _is_overlay_due(state: StateTable, tail: Tail) -> bool:
 
 
 def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, mark: Mark) -> bool:
-    """Take what landed into the overlay in one commit, without a run between; False where no row of the base stays."""
+    """Merge new facts into the overlay in one commit, without a run in between; False if no row of the base would stay."""
     sources = _known(_files(raw, state, tail), state)
     if sources.split() is None:
         return False
@@ -236,7 +240,7 @@ def _built(
     memory = _state(table, raw, forgetting.memory) if forgetting.memory else state
     remembers = memory.raw_version is not None and bool(memory.of(Source.PURGED))
     if remembers and not why and memory.raw_version is not None and tail_of(table, after=memory.raw_version).files:
-        # no further than what was judged: what landed since is the next tail
+        # M2: only facts whose lateness was judged; newer ones are the next tail
         table = open_delta(raw.location, version=memory.raw_version)
     rows = rows_of(table)
     parts = Parts({Part.PURGED: memory.of(Source.PURGED), Part.LATE: memory.of(Source.LATE)}) if remembers else Parts()
@@ -250,7 +254,7 @@ def _built(
 def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark, landed: Iterable[str] = ()) -> None:
     """Commit `write` on top of `state`; `landed` are the files of a write that reads all of raw.
 
-    Before a base or an overlay, records how new the facts may be that it takes in.
+    Before a base or an overlay, records an upper bound of the write times in it (`newest_write_bound`).
     """
     version, sources = state.version, write.sources
     if write.into is not Part.RUN:
@@ -261,7 +265,7 @@ def _commit(engine: Engine, state: StateTable, write: StateWrite, *, mark: Mark,
 
 
 def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | None) -> str:
-    """Reduce runs, or all, where it is due; returns what was merged."""
+    """Merge the runs if that is due; return the part that they became, for people."""
     mark = state.mark
     assert mark is not None
     due = _due(state)
@@ -276,7 +280,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
         sources = replace(sources, parts=sources.parts.without(*Source.SETTLED.value))
     replaced = _REPLACED[due]
     if due is Part.BASE and state.of(Source.LATE):
-        replaced -= {Part.LATE}  # M2: what is in quarantine stays there
+        replaced -= {Part.LATE}  # M2: facts in quarantine stay there
     digits = digits_for(state.rows(replaced & set(Source.ALL.value)))
     write = StateWrite(sources, state.location, due, digits, replaced, horizon)
     _commit(engine, state, write, mark=mark.following())
@@ -284,7 +288,7 @@ def _merged(engine: Engine, raw: RawTable, state: StateTable, *, horizon: int | 
 
 
 def _due(state: StateTable) -> Part | None:
-    """What runs are to become part of: the base, the overlay, or one run; None while they may stay as they are."""
+    """The part that runs must become now: the base, the overlay, or one run; None: they stay as they are."""
     runs, base, since = (state.of(parts).bytes for parts in ([Part.RUN], Source.BASE, Source.SINCE))
     if since and since >= REBASE_SHARE * base:
         return Part.BASE
@@ -294,13 +298,52 @@ def _due(state: StateTable) -> Part | None:
 
 
 def _side_by_side(state: StateTable) -> float:
-    """How many runs a lookup of one key meets on average: a run of n digits has 2^n files, and a key is in one of them."""
+    """The mean number of files of runs that a lookup of one key reads: a run of n digits has 2^n files."""
     return sum(2.0 ** (len(Part.RUN.value) - len(part_in(path))) for path in state.of([Part.RUN]).paths)
 
 
 def digits_for(rows: int | None) -> int:
-    """Return by how many digits of the partition key's digest so many facts are split; None: nobody knows how many."""
+    """Return the number of digits of the partition key's digest that splits so many facts; None: an unknown number."""
     for most, digits in _DIGITS:
         if rows is not None and rows <= most:
             return digits
     return _MOST_DIGITS if rows is not None else _DIGITS_OF_UNKNOWN
+
+
+def cover(raw: RawTable, location: str, *, version: int) -> None:
+    """Record that a state, if there is one, covers `raw` up to `version`, so that older log entries of raw may go.
+
+    Raises `ConflictError` if newer facts landed up to that version.
+    """
+    newest, table = open_delta(raw.location), open_delta(raw.location, version=version)
+    state = checked(open_state(location, raw.relation, raw=newest), newest)
+    if state is None or state.raw_version is None or state.raw_version >= version:
+        return
+    tail = tail_of(table, after=state.raw_version)
+    if tail.rebuild or tail.files:
+        raise ConflictError(f"{location}: events landed meanwhile; run the command again")
+    record(open_delta(location, version=state.version), {TRANSACTION: mark_after(state.mark, table).number})
+
+
+def build_with_state(engine: Engine, raw: RawTable, before: StateTable, location: str) -> None:
+    """Build a new state at `location` from the facts of raw and of the state `before`, which may have more (rule M1).
+
+    Records that it holds facts that raw lacks. Raises `UsageError` if `before` has purged deletions (rule M2): older
+    facts in raw would show again.
+    """
+    if before.of(Source.PURGED):
+        raise UsageError(
+            f"{before.location}: has purged deletions (`materialize.lateness`), so that its facts and raw's cannot be joined; "
+            "leave --with-state out, or put the raw table back that it was built from"
+        )
+    table = open_delta(raw.location)
+    create_state(location, raw.relation, table)
+    note_sole(location)
+    # M1: any fact of raw may beat any of the state, so the state's base is only another run
+    sources = at_rest(raw, before).as_runs(Source.SETTLED, tail=FileSet(tuple(active_files(table).values())))
+    sources = replace(sources, raw_version=table.version())
+    digits = digits_for(before.rows(STORED))
+    version = open_delta(location).version()
+    mark = mark_after(None, table)
+    write = StateWrite(sources, location, Part.BASE, digits, version=version, transaction=(TRANSACTION, mark.number))
+    engine.write_state(write)

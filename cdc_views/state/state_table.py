@@ -1,9 +1,9 @@
-"""A state: the compacted raw table as a Delta table, and how far into which raw table it reaches.
+"""A state: the compacted raw table as a Delta table, and the version of its raw table that it covers.
 
-A state belongs to one raw table. It records that table's id when it begins. Every commit that changes its facts records a
-mark (see `identity`) under one transaction id. Delta refuses two commits of one id at once, so a commit is a
-compare-and-swap, and there is no moment with rows and without their watermark. A mark counts only for the raw table, and
-for the commit of it, that it names; a state that knows another one is never read beside this one, nor written over.
+A state belongs to one raw table and records that table's id. Every commit that changes its facts also records a mark (see
+`identity`) under one transaction id. Delta refuses two concurrent commits of one id, so a commit is a compare-and-swap, and
+rows never stand without their watermark. A mark is valid only for the raw table, and for that table's commit, that it
+names. A state of another raw table is never read or overwritten.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from cdc_views.state.taking import why_changed, why_taken
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 _SPLIT = 3
-"""How `_part` splits a state; one split in another way is not read."""
+"""The version of `_part`; states of another version are not read."""
 _OURS = "cdc-views:state:"
 TRANSACTION = f"{_OURS}{_SPLIT}:mark"
 """The transaction id of a state's marks."""
 _RAW = f"{_OURS}raw"
 """The transaction id under which a state keeps the digest of its raw table's id."""
 _SOLE = f"{_OURS}sole"
-"""Recorded where a state holds facts that its raw table does not have."""
+"""The transaction id that marks a state with facts that its raw table lacks."""
 _OTHER = "it is another Delta table"
 _EARLIER_STEPS = 1 << 20
-"""Of the marks of earlier versions, which were named after the raw table's id and knew no digest of its log."""
+"""Steps per raw version in marks of earlier versions of cdc-views, which have no digest of raw's log."""
 _MARK = "cdc-views state"
 _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w+)")
 
@@ -57,17 +57,17 @@ class StateTable:
     """A state at one version.
 
     Attributes:
-        location: Where it is.
-        version: Delta's.
-        mark: How far it reaches into its raw table; None where nothing says so, as before the first run.
+        location: Its location.
+        version: Its Delta version.
+        mark: The raw version that it covers; None before the first run.
         parts: The active files.
-        columns: All that it ever had.
-        settled: What `settled_of` says.
-        mismatch: Why it does not belong to the raw table as that is now; empty where it does.
-        changed: What somebody else did to its rows; empty for nothing.
-        is_earlier: An earlier version of cdc-views kept it, and what raw holds tells whether it may be believed.
-        is_sole: It holds facts that its raw table does not have.
-        is_begun: It says which raw table it belongs to, and that is the one of now.
+        columns: All columns that it ever had.
+        settled: The bound on write times in base and overlay (`newest_write_bound.settled_of`).
+        mismatch: Why it does not belong to the present raw table; empty if it does.
+        changed: How somebody else changed its rows; empty if nobody did.
+        is_earlier: An earlier version of cdc-views wrote it.
+        is_sole: It holds facts that its raw table lacks.
+        is_begun: It names the present raw table as its own.
     """
 
     location: str
@@ -84,7 +84,7 @@ class StateTable:
 
     @property
     def is_believed(self) -> bool:
-        """Whether it holds what we left in it, of the raw table of now."""
+        """Whether it belongs to the present raw table, and nobody else changed it."""
         return not (self.mismatch or self.changed)
 
     @property
@@ -93,7 +93,7 @@ class StateTable:
         return None if self.mark is None else self.mark.version
 
     def of(self, parts: Source | Iterable[Part]) -> FileSet:
-        """Return the files of some parts, with all that is known of them without reading footers."""
+        """Return the files of some parts, without statistics of their footers."""
         return self.parts.of(parts)
 
     def rows(self, parts: Source | Iterable[Part]) -> int:
@@ -127,11 +127,11 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     """Return the state at its newest version, None where there is none.
 
     Args:
-        location: Where it is.
-        relation: What its columns mean.
-        raw: The raw table, opened at its newest version; opened anew where the state reaches further by now.
+        location: Its location.
+        relation: The layout of its facts.
+        raw: The raw table, opened at its newest version; refreshed if the state already covers a newer one.
 
-    Raises `UsageError` where the table is no state, is another table's, or has a newer layout.
+    Raises `UsageError` if the table at `location` is not a state, is another table's state, or has a newer layout.
     """
     if not is_delta(location):
         return None
@@ -145,7 +145,7 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
 
 
 def _parts(location: str, table: DeltaTable) -> Parts:
-    """The active files of each part, with what Delta's log says of them."""
+    """The active files of each part, with rows and bytes from Delta's log."""
     found = dict.fromkeys(STORED, NO_FILES)
     for action in sorted(pa.table(table.get_add_actions(flatten=True)).to_pylist(), key=lambda action: str(action["path"])):
         path = f"{location.rstrip('/')}/{unquote(action['path'])}"
@@ -157,7 +157,7 @@ def _parts(location: str, table: DeltaTable) -> Parts:
 
 
 def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
-    """The state with its mark, if that is one of `raw`, or with what speaks against it."""
+    """The state with its mark, or with the reason why it does not belong to `raw`."""
     known, number = recorded(table, _RAW), recorded(table, TRANSACTION)
     if known is None:
         return _earlier(found, table, raw)
@@ -173,10 +173,10 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
 
 
 def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
-    """A state that an earlier version of cdc-views kept, which could not tell raw tables apart.
+    """The state of an earlier version of cdc-views, which did not distinguish raw tables.
 
-    Where raw has all that ever landed, the state need not be believed, for it can be built again. Where events were
-    dropped, the state alone has them.
+    If raw is complete, the state gets no mark and is built again. If events were dropped from raw, only the state has
+    them, so it keeps its mark.
     """
     number = recorded(table, f"{_OURS}{_SPLIT}:{raw.metadata().id}")
     if number is None:
@@ -189,17 +189,17 @@ def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTabl
 
 
 def _catch_up(raw: DeltaTable, version: int) -> None:
-    """Open `raw` anew where a state covers more of it: another run took in what landed since it was opened."""
+    """Refresh `raw` if the state covers a newer version: another run merged facts meanwhile."""
     if raw.version() < version:
         with delta_errors(raw.table_uri):
             raw.update_incremental()
 
 
 def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
-    """Return the state, if that is to be believed.
+    """Return the state unless it must not be read.
 
     Raises:
-        RawMismatchError: It does not belong to the raw table as that is now.
+        RawMismatchError: It does not belong to the present raw table.
         StateChangedError: Somebody else changed its rows.
     """
     name = raw.metadata().name
@@ -218,7 +218,7 @@ def checked(state: StateTable | None, raw: DeltaTable) -> StateTable | None:
 
 
 def begin(state: StateTable, raw: DeltaTable) -> None:
-    """Record which raw table an empty state, or one that an earlier version kept, belongs to; and what it covers of it."""
+    """Record the raw table, and the covered version if any, in a state that is empty or of an earlier version of cdc-views."""
     numbers = {_RAW: id_digest(raw)}
     if state.mark is not None:
         numbers[TRANSACTION] = state.mark.number
@@ -231,12 +231,12 @@ def id_of(location: str) -> str:
 
 
 def note_sole(location: str) -> None:
-    """Record in a state that it holds facts which its raw table does not have."""
+    """Record in a state that it holds facts that its raw table lacks."""
     record(open_delta(location), {_SOLE: 1})
 
 
 def is_built(location: str) -> bool:
-    """Whether the state at `location` was ever completed: a run that was killed leaves one that was not."""
+    """Whether the state at `location` was ever completed. A killed run leaves an incomplete one."""
     if not is_delta(location):
         return False
     table = open_delta(location)

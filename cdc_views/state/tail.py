@@ -1,8 +1,8 @@
-"""What landed in a raw table since a state was brought up to date: files, read from Delta's log.
+"""The files that landed in a raw table since a state was brought up to date, from Delta's log.
 
-Only commits that change data count: OPTIMIZE rewrites files that a state has seen already. A commit that takes data
-away (a DELETE, an overwrite) makes the state say more than raw does, so that it must be built anew; retention, which
-drops only what a state covers, says so in its commit.
+Only commits that change data count: OPTIMIZE rewrites files that the state has read. After a commit that removes data (a
+DELETE, an overwrite) the state has more than raw, so it must be rebuilt. Retention drops only facts that a state covers, and
+marks its commits.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.state.identity import entry_of, path_of
 
 RETENTION = "cdc-views retention"
-"""The mark in the commit metadata of a commit that only drops raw events which a state covers."""
+"""The mark, in the commit metadata, of a commit that drops only raw events that a state covers."""
 ERASURE = "cdc-views erasure"
-"""The mark of a commit that removes a forgotten key, which is removed from the state by itself.
+"""The mark of a commit that removes a forgotten key; `forget` also removes it from the state.
 
-A file it adds holds the facts of one that it removes. It counts as data only where the state has not seen that one.
+Each file that it adds has the facts of a file that it removes. It is new data only if the state has not read that file.
 """
 DROPPED = "cdc-views:dropped-through"
-"""The transaction id under which a raw table keeps the instant (µs) before which events were dropped; 0: it is whole again."""
+"""The transaction id with the instant (µs) before which events were dropped from raw; 0: they were restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Tail:
     """Raw events that a state does not hold yet.
 
     Attributes:
-        version: The raw table's version up to which this looks.
-        files: Absolute paths of the files to read; they may hold facts that the state has (rule M1).
-        rows: Facts in them; None where the log does not say.
-        rebuild: Why the state cannot be brought up to date from them alone; empty where it can.
+        version: The newest raw version in it.
+        files: Absolute paths of the files to read. Facts that the state already has are harmless (rule M1).
+        rows: Facts in them; None if the log does not say.
+        rebuild: Why the state must be rebuilt instead; empty if it need not be.
     """
 
     version: int
@@ -58,10 +58,9 @@ class _Commit:
 
 
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
-    """Return what `raw`, at the version it is open at, gained since version `after`.
+    """Return the files that `raw`, at its open version, gained since version `after`.
 
-    Where the log is gone, every file of now that `after` had not is taken; where that version is gone as well, the
-    state must be built anew.
+    Without log entries, compares the files of both versions. Without version `after`, the state must be rebuilt.
     """
     version = raw.version()
     if after >= version:
@@ -77,13 +76,13 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
             return Tail(version, rebuild=why)
         added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
         if not commit.mark and any(unquote(gone["path"]) in added for gone in commit.removes):
-            # what landed was rewritten before it was seen: read what it was rewritten to
+            # new files were rewritten before the state read them: read their replacements
             return _by_difference(raw, active, after=after)
     return _tail(version, {path: added[path] for path in active if path in added}, active)
 
 
 def rows_of(raw: DeltaTable) -> int | None:
-    """Return how many facts the raw table has at the version it is open at; None where its log does not say."""
+    """Return how many facts the raw table has at its open version; None if its log does not say."""
     counts = pa.table(raw.get_add_actions(flatten=True)).column("num_records").to_pylist()
     return None if None in counts else sum(map(int, counts))
 
@@ -107,7 +106,7 @@ def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) ->
 
 
 def active_files(raw: DeltaTable) -> dict[str, str]:
-    """Return, of each file that the version `raw` is open at has, its path in the table and its absolute path."""
+    """Return path in the table → absolute path, for each file of `raw` at its open version."""
     root = raw.table_uri.rstrip("/") + "/"
     local = root.removeprefix("file://")
     found = {}

@@ -1,4 +1,4 @@
-"""What somebody else did to the rows of a table by Delta's own commands, which leave its log whole."""
+"""Changes that others made to a table's rows by Delta's own commands, found in its log."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from cdc_views.state.identity import entry_of
 from cdc_views.state.tail import ERASURE, RETENTION
 
 _Actions = list[dict[str, Any]]
-_TOLD = (b'{"txn"', b'{"commitInfo"')
-"""How lines begin that say who committed: a commit may have many files."""
+_AUTHOR = (b'{"txn"', b'{"commitInfo"')
+"""How log lines begin that name the author of a commit; the others, one a file, may be many."""
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
-    """Return what took events out of a raw table after `version`; empty where all of them are there.
+    """Return which commit took events out of a raw table after `version`; empty if none did.
 
-    Delta's DELETE, RESTORE and overwriting leave the log whole, and a file that landed is not landed again. Retention and
-    `forget` mark their commits. A table that is derived from a found one follows it. What RESTORE brought back is there.
+    DELETE, RESTORE and overwriting take events, and landing does not land a file again. Commits of retention, of `forget`
+    and of tables derived from found ones are marked, and do not count. Neither do events that a RESTORE brought back.
 
     Args:
-        location: Where the raw table is. Nothing is said of one that is not on a local disk.
-        version: What is known to have been there.
-        newest: The newest version; None: the one before the first that is not there.
+        location: The raw table; the answer is empty for one that is not on a local disk.
+        version: The version that had all events.
+        newest: The newest version; None: up to the first that does not exist.
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
@@ -36,11 +36,11 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
         except OSError:
             if newest is None:
                 break
-            continue  # Delta has removed the entry; what it took cannot be known
+            continue  # Delta has removed the entry, so its changes are unknown
         if b'"remove"' not in content and not taken:
             continue
         actions = _actions(content.splitlines())
-        if any(_changes(actions, "remove")) and not _says(actions, RETENTION, ERASURE, ADAPTED):
+        if any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE, ADAPTED):
             _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
         else:
             _follow(actions, taken, {}, "")
@@ -48,14 +48,14 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
 
 
 def why_changed(location: str, version: int, *, ours: str) -> str:
-    """Return what somebody else did to the rows of a state or a serving table; empty for nothing that is not undone.
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone.
 
-    Looked at are the newest commits, back to the last of ours: we would not have gone on from anybody else's.
+    Reads the commits back to the newest of ours, which never builds on another's.
 
     Args:
-        location: Where the table is. Nothing is said of one that is not on a local disk.
+        location: The table; the answer is empty for one that is not on a local disk.
         version: Its newest version.
-        ours: How the transaction ids of our commits begin.
+        ours: The prefix of our transaction ids.
     """
     theirs: list[tuple[int, _Actions]] = []
     for number in range(version, -1, -1):
@@ -63,10 +63,10 @@ def why_changed(location: str, version: int, *, ours: str) -> str:
             content = entry_of(location, number).read_bytes()
         except OSError:
             break
-        told = _actions(line for line in content.splitlines() if line.startswith(_TOLD))
-        if _says(told, ERASURE):
-            continue  # it takes keys out of whatever it finds
-        if any(str(action["txn"]["appId"]).startswith(ours) for action in told if "txn" in action):
+        authors = _actions(line for line in content.splitlines() if line.startswith(_AUTHOR))
+        if _has_mark(authors, ERASURE):
+            continue  # `forget` may follow any commit
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in authors if "txn" in action):
             break
         theirs.append((number, _actions(content.splitlines())))
     gone: dict[str, str] = {}
@@ -77,7 +77,7 @@ def why_changed(location: str, version: int, *, ours: str) -> str:
 
 
 def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: str) -> None:
-    """Bring files that went, and those that came in their place, up to one commit, which is `why`; empty: it takes none."""
+    """Apply one commit to the files `gone` and `come` since, noting `why`; if that is empty, its removals do not count."""
     for path in map(_path, _changes(actions, "remove")) if why else ():
         if come.pop(path, None) is None:
             gone[path] = why
@@ -89,8 +89,8 @@ def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: 
 
 
 def _named(actions: _Actions, number: int) -> str:
-    told: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    return f"its version {number} ({told.get('operation', 'unknown')})"
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return f"its version {number} ({info.get('operation', 'unknown')})"
 
 
 def _undone(number: int) -> str:
@@ -109,6 +109,6 @@ def _path(file: dict[str, Any]) -> str:
     return unquote(file["path"])
 
 
-def _says(actions: _Actions, *marks: str) -> bool:
-    told = [json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action]
-    return any(mark in text for text in told for mark in marks)
+def _has_mark(actions: _Actions, *marks: str) -> bool:
+    authors = [json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action]
+    return any(mark in text for text in authors for mark in marks)

@@ -67,6 +67,11 @@ class Relation:
         return self.schema
 
     @property
+    def is_whole_row(self) -> bool:
+        """Whether an event is a whole row (rule S1): a row exists iff its marker does, and a truncate may delete all (S6)."""
+        return self.order is WriteOrder.LOG_POSITION
+
+    @property
     def written(self) -> pa.DataType:
         """Arrow type of write times."""
         return pa.int64() if self.order is WriteOrder.MICROS else pa.decimal128(38, 0)

@@ -17,10 +17,9 @@ from cdc_views.engines.serving import ServingWrite
 from cdc_views.engines.streaming import Followed
 from cdc_views.errors import EngineError
 from cdc_views.plan.build import build
-from cdc_views.plan.choose import choose
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.parts import Source
-from cdc_views.plan.rewrites import lower, prune
+from cdc_views.plan.rewrites import choose, lower, prune
 from cdc_views.sql import ViewSql, generate, query_sql
 from cdc_views.storage.relation import RawTable
 from cdc_views_spark.compile import Compiler

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_schema
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
-from cdc_views.plan.expiry import LIFT, SHIFT
+from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.spark import Spark
 from cdc_views_spark.commits import committing, setting

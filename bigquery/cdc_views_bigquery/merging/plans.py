@@ -9,10 +9,10 @@ from sqlglot import exp
 from cdc_views.plan import names
 from cdc_views.plan.build import Ask, Tells, build, output_names
 from cdc_views.plan.compact import compact, part_of
-from cdc_views.plan.expiry import LIFT, SHIFT
 from cdc_views.plan.expr import Call, Op
 from cdc_views.plan.late import KnownBy, facts_in_time, late_facts
 from cdc_views.plan.nodes import Node
+from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.parts import Part, Source
 from cdc_views.plan.purge import Purge
 from cdc_views.plan.rewrites import lower, prune
@@ -129,7 +129,7 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
 
 
 def _changes_at() -> Sql:
-    """Seconds since the epoch from `plan.expiry`'s negated rank: a rank of what expires is negative, so that adding 2^63
+    """Seconds since the epoch from `plan.order`'s negated rank: a rank of what expires is negative, so that adding 2^63
     in two steps overflows nothing; `>>` fills with zeros.
     """
     rank = exp.Neg(this=exp.column(identifier(names.SOONEST)))

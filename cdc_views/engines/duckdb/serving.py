@@ -14,7 +14,7 @@ from cdc_views.engines.serving import ServingWrite, order_of, plan_of, serving_s
 from cdc_views.errors import EngineError
 from cdc_views.landing.delta import commit, open_delta
 from cdc_views.plan import names
-from cdc_views.plan.expiry import LIFT, SHIFT
+from cdc_views.plan.order import LIFT, SHIFT
 from cdc_views.plan.parts import Source
 from cdc_views.plan.serving import CHANGES_AT
 from cdc_views.sql.dialects.duckdb import DuckDb

@@ -54,7 +54,7 @@ _CLOCK = "CAST(GETVARIABLE('cdc_views_now') AS BIGINT)"
 def model_name(table: str) -> str:
     """Return what SQLMesh calls a table's model: a plain schema and name.
 
-    >>> modelquoted("shop.orders"), modelquoted("shop.OrderItems")
+    >>> model_name("shop.orders"), model_name("shop.OrderItems")
     ('shop.orders', 'shop.x__4frder_49tems')
     """
     schema, dot, name = table.partition(".")

@@ -1,6 +1,6 @@
-"""The form of Debezium's events: which of their values are what of the row, its write time and its origin.
+"""The form of Debezium's events: where the row's columns, its write time and its origin stand.
 
-Everything else that decides what an event means stays the same within a form, and is looked at in a sample.
+All else that decides what an event means is constant within a form and is read from a sample.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NUMBERS = {
     "partition": Value(Look.TOKEN, allowed=range(1 << 63)),
     "timestamp": Value(Look.INTEGER, allowed=range(1, 1000 << 32)),
 }
-"""What orders and dates an event, by Debezium's names; where 0 is allowed and -0 is not, as tokens, which tell them apart."""
+"""The numbers that order and date an event, by Debezium's names. A `TOKEN` keeps 0 and -0 apart: only 0 is valid."""
 _ORDER = {
     "epoch": Value(Look.TOKEN, allowed=range(1 << 30)),
     "position": Value(Look.TOKEN, allowed=range(1 << 64)),
@@ -39,24 +39,24 @@ _ORDER = {
 _SAME_OF_SOURCE = ("connector", "name", "db", "schema", "table", "snapshot")
 _SAME_OF_ROW = ("op", "deleted", "table", "schema", "db", "connector")
 _STREAMED = 1
-"""The ordinal of an event of PostgreSQL whose place in its transaction is not told."""
+"""The ordinal of a PostgreSQL event that does not say its place in its transaction."""
 
 
 @dataclass
-class Layout:
-    """What is where in events like `record`, which is known to be good.
+class EventPaths:
+    """The JSON paths that matter in events like `record`, which was decoded without error.
 
     Attributes:
         record: The event.
-        schema: Its table's.
-        hints_of: What is known of its row's columns.
+        schema: The schema of its table.
+        hints_of: Decoding hints for each column of its row.
         is_deletion: Whether it deletes the row.
         is_snapshot: Whether it was read from the table, not from the log.
-        node: The server's name; None where only the topic tells where it was read.
-        reads: What is read where.
-        columns: Where the row's columns are.
-        before: Where the key is that the row had before, which is the same; empty where nothing tells of another.
-        numbers: Where what orders and dates it is, by Debezium's names.
+        node: The server's name; None where only the topic names the origin.
+        reads: What each path holds.
+        columns: The path of each column of the row.
+        before: The paths of the row's former key, which must equal the new one; empty where the event has no former key.
+        numbers: The paths of the numbers that order and date the event, by Debezium's names.
     """
 
     record: Record
@@ -83,15 +83,15 @@ class Layout:
 
     @property
     def base(self) -> JsonPath:
-        """Where the event's value is."""
+        """The path of the event's value."""
         return ("value",) * bool(self.record.members) + ("payload",) * (self.record.value_type is not None)
 
     def same(self, path: JsonPath, *names: str) -> None:
-        """Note that members of an object stay the same."""
+        """Require members of an object to be constant within the form."""
         self.reads |= dict.fromkeys([(*path, name) for name in names], Unread.SAME)
 
     def read_row(self, row: Any, path: JsonPath) -> None:
-        """Read a row's columns; raises `NoFormError` where it has not the whole key: the rest may be elsewhere."""
+        """Read a row's columns; raises `NoFormError` where part of the key is missing: it may stand elsewhere."""
         if not has_key(self.schema, row):
             raise NoFormError
         for column in self.schema.columns:
@@ -100,7 +100,7 @@ class Layout:
                 self.reads[(*path, column.name)] = column
 
     def read_numbers(self, path: JsonPath, members: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
-        """Read those of an object's members that order and date an event; `names`: those that are not Debezium's."""
+        """Read the members of an object that order and date an event; `names` maps Debezium's names to others."""
         for name, value in members.items():
             place = (*path, (names or {}).get(name, name))
             if name not in _NUMBERS:
@@ -112,7 +112,7 @@ class Layout:
                 self.reads[place] = _NUMBERS[name]
 
     def form(self, contents: Sequence[bytes]) -> RowForm:
-        """Return the form of some events that have the same `shape`, the last of them the record; raises `NoFormError`."""
+        """Return the form of events of one `shape`; the last of them is the record. Raises `NoFormError`."""
         form, slots = learned(contents, self._read)
         keys = [column.name for column in self.schema.row_key]
         numbers = {name: slots[path] for name, path in self.numbers.items()}
@@ -136,7 +136,7 @@ class Layout:
         look = look_of(found.type, seen)
         is_key_alone = self.record.value is None and not isinstance(self.record.key, dict)
         if found.type.is_multicell or (is_key_alone and look is Look.TOKEN):
-            raise NoFormError  # a token may be an object, of which the key is a member
+            raise NoFormError  # a token may be an object that has the key as a member
         return Value(look, takes_null=not found.is_key)
 
     def _column(self, name: str, slots: Mapping[JsonPath, Slot]) -> ColumnSlot:
@@ -163,76 +163,76 @@ class Layout:
         return OriginForm("", slots.get("partition", topic), topic, slots.get("offset"), counts_lines="offset" not in slots)
 
 
-def lay_out_envelope(layout: Layout, before: HintsOf) -> None:
-    """Lay out events with images of the row; `before` is what is known of the columns of the older one."""
-    value, base = layout.record.value, layout.base
+def locate_envelope(paths: EventPaths, before: HintsOf) -> None:
+    """Find the paths of an event with images of the row; `before` are the hints for the older image."""
+    value, base = paths.record.value, paths.base
     if value["op"] not in ("c", "u", "r", "d") or is_told_by_values(value):
         raise NoFormError
-    image, other = ("before", "after") if layout.is_deletion else ("after", "before")
-    layout.same(base, "op", "transaction", other)
-    layout.read_row(value.get(image), (*base, image))
+    image, other = ("before", "after") if paths.is_deletion else ("after", "before")
+    paths.same(base, "op", "transaction", other)
+    paths.read_row(value.get(image), (*base, image))
     if isinstance(value.get(other), dict):
-        del layout.reads[(*base, other)]
+        del paths.reads[(*base, other)]
         if value["op"] == "u":
-            _compare_keys(layout, value["before"], before)
+            _compare_keys(paths, value["before"], before)
     elif value["op"] in ("c", "u"):
-        layout.reads[(*base, "op")] = Unread.WRITE  # whether the row is new makes no difference
-    _lay_out_source(layout, value["source"], (*base, "source"))
+        paths.reads[(*base, "op")] = Unread.WRITE  # whether the row is new makes no difference
+    _locate_source(paths, value["source"], (*base, "source"))
     if value["source"].get("ts_ms") is None:
-        layout.read_numbers(base, {"ts_ms": value.get("ts_ms")})
+        paths.read_numbers(base, {"ts_ms": value.get("ts_ms")})
     if isinstance(value.get("transaction"), dict):
-        del layout.reads[(*base, "transaction")]
-        layout.read_numbers((*base, "transaction"), {"total_order": value["transaction"].get("total_order")})
+        del paths.reads[(*base, "transaction")]
+        paths.read_numbers((*base, "transaction"), {"total_order": value["transaction"].get("total_order")})
 
 
-def _lay_out_source(layout: Layout, source: Mapping[str, Any], path: JsonPath) -> None:
-    layout.same(path, "order", *_SAME_OF_SOURCE)
+def _locate_source(paths: EventPaths, source: Mapping[str, Any], path: JsonPath) -> None:
+    paths.same(path, "order", *_SAME_OF_SOURCE)
     position = ("lsn",) if source["connector"] in POSTGRES else ("pos", "row")
-    layout.read_numbers(path, {name: source.get(name) for name in ("file", "ts_ms", *position)})
+    paths.read_numbers(path, {name: source.get(name) for name in ("file", "ts_ms", *position)})
     if source.get("order") is not None:
-        layout.reads[(*path, "order")] = Unread.INSIDE
-        layout.numbers |= {name: (*path, "order", index) for index, name in enumerate(_ORDER)}
-        layout.reads |= {(*path, "order", index): value for index, value in enumerate(_ORDER.values())}
+        paths.reads[(*path, "order")] = Unread.INSIDE
+        paths.numbers |= {name: (*path, "order", index) for index, name in enumerate(_ORDER)}
+        paths.reads |= {(*path, "order", index): value for index, value in enumerate(_ORDER.values())}
 
 
-def _compare_keys(layout: Layout, row: Mapping[str, Any], hints_of: HintsOf) -> None:
-    """Read the key of a row as it was: where it is another, an event tells of two rows."""
-    path, columns = (*layout.base, "before"), layout.schema.row_key
-    if not has_key(layout.schema, row):
-        layout.same(path, *(column.name for column in columns))
+def _compare_keys(paths: EventPaths, row: Mapping[str, Any], hints_of: HintsOf) -> None:
+    """Read the former key of the row. If it differs, the event is about two rows."""
+    path, columns = (*paths.base, "before"), paths.schema.row_key
+    if not has_key(paths.schema, row):
+        paths.same(path, *(column.name for column in columns))
         return
-    if any(hints_of(column) != layout.hints_of(column) for column in columns):
+    if any(hints_of(column) != paths.hints_of(column) for column in columns):
         raise NoFormError
-    layout.before = {column.name: (*path, column.name) for column in columns}
-    layout.reads |= {(*path, column.name): column for column in columns}
+    paths.before = {column.name: (*path, column.name) for column in columns}
+    paths.reads |= {(*path, column.name): column for column in columns}
 
 
-def lay_out_row(layout: Layout) -> None:
-    """Lay out unwrapped rows, which have what orders them among their columns."""
-    value, schema, base = layout.record.value, layout.schema, layout.base
+def locate_row(paths: EventPaths) -> None:
+    """Find the paths of an unwrapped row, which has its ordering metadata among its columns."""
+    value, schema, base = paths.record.value, paths.schema, paths.base
     row, metadata = split_metadata(value, schema)
     own = {name: split_metadata({name: None}, schema)[1] for name in value}
     names = {next(iter(found)): name for name, found in own.items() if found}
     if is_told_by_values(value) or len(names) < sum(map(len, own.values())):
-        raise NoFormError  # of one name there are two
-    layout.same(base, *(names[name] for name in _SAME_OF_ROW if name in names))
+        raise NoFormError  # a name stands twice
+    paths.same(base, *(names[name] for name in _SAME_OF_ROW if name in names))
     if metadata.get("op") in ("c", "u"):
-        layout.reads[(*base, names["op"])] = Unread.WRITE
-    layout.read_numbers(base, metadata, names)
-    layout.read_numbers((), {"timestamp": layout.record.members.get("timestamp")})
-    layout.read_row(row, base)
+        paths.reads[(*base, names["op"])] = Unread.WRITE
+    paths.read_numbers(base, metadata, names)
+    paths.read_numbers((), {"timestamp": paths.record.members.get("timestamp")})
+    paths.read_row(row, base)
 
 
-def lay_out_tombstone(layout: Layout) -> None:
-    """Lay out tombstones, which have nothing but a key."""
-    key, schema = layout.record.key, layout.schema
-    path: JsonPath = ("key",) if layout.record.key_type is None else ("key", "payload")
-    layout.same((), "value")
-    layout.read_numbers((), {"timestamp": layout.record.members.get("timestamp")})
+def locate_tombstone(paths: EventPaths) -> None:
+    """Find the paths of a tombstone, which has a key and nothing else."""
+    key, schema = paths.record.key, paths.schema
+    path: JsonPath = ("key",) if paths.record.key_type is None else ("key", "payload")
+    paths.same((), "value")
+    paths.read_numbers((), {"timestamp": paths.record.members.get("timestamp")})
     if isinstance(key, dict):
-        layout.read_row(key, path)
+        paths.read_row(key, path)
     elif isinstance(key, list) or not key_object(schema, key):
         raise NoFormError
     else:
-        layout.columns[schema.row_key[0].name] = path
-        layout.reads[path] = schema.row_key[0]
+        paths.columns[schema.row_key[0].name] = path
+        paths.reads[path] = schema.row_key[0]

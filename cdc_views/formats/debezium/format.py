@@ -11,7 +11,7 @@ from cdc_views.formats.connect.hints import Binary, Decimals, Hints, Unit
 from cdc_views.formats.connect.record import ConnectType, Record, integer, mapping, member, read_record, string
 from cdc_views.formats.connect.rows import HintsOf, RowKey, Stamp, has_key, key_object, read_key, read_row
 from cdc_views.formats.debezium.fidelity import debezium_fidelity
-from cdc_views.formats.debezium.form import Layout, lay_out_envelope, lay_out_row, lay_out_tombstone
+from cdc_views.formats.debezium.form import EventPaths, locate_envelope, locate_row, locate_tombstone
 from cdc_views.formats.debezium.notices import (
     check_row_table,
     check_source_table,
@@ -94,28 +94,28 @@ class Debezium(RawFormat):
         if len(self.decode(SourceLine(text), schema)) != 1:
             return None
         try:
-            return self._layout(read_record(text), schema).form(contents)
+            return self._paths(read_record(text), schema).form(contents)
         except NoFormError:
             return None
 
-    def _layout(self, record: Record, schema: TableSchema) -> Layout:
+    def _paths(self, record: Record, schema: TableSchema) -> EventPaths:
         value = record.value
         if value is None:
-            layout = Layout(record, schema, self._hints_of(record.key_type, connector=""), is_deletion=True)
-            lay_out_tombstone(layout)
+            paths = EventPaths(record, schema, self._hints_of(record.key_type, connector=""), is_deletion=True)
+            locate_tombstone(paths)
         elif is_envelope(value):
             source, is_deletion = value["source"], value["op"] == "d"
             declared = _image(record, "before") or record.key_type, _image(record, "after")
             before, after = (self._hints_of(found, connector=source["connector"]) for found in declared)
-            layout = Layout(record, schema, before if is_deletion else after, is_deletion, _is_snapshot(value))
-            layout.node = str(source.get("name") or "")
-            lay_out_envelope(layout, before)
+            paths = EventPaths(record, schema, before if is_deletion else after, is_deletion, _is_snapshot(value))
+            paths.node = str(source.get("name") or "")
+            locate_envelope(paths, before)
         else:
             metadata = split_metadata(value, schema)[1]
             hints_of = self._hints_of(record.value_type, connector=str(metadata.get("connector") or ""))
-            layout = Layout(record, schema, hints_of, _is_deletion(metadata), is_snapshot=metadata.get("op") == "r")
-            lay_out_row(layout)
-        return layout
+            paths = EventPaths(record, schema, hints_of, _is_deletion(metadata), is_snapshot=metadata.get("op") == "r")
+            locate_row(paths)
+        return paths
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
         """See `RawFormat.fidelity`."""

@@ -40,9 +40,9 @@ from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
+from cdc_views.state.run import cover
 from cdc_views.state.state_table import TRANSACTION, open_state
 from cdc_views.state.tail import ERASURE
-from cdc_views.state.watermark import cover
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation_read import facts_of
 

@@ -1,7 +1,7 @@
-"""Bring a serving table up to date with its state: the buckets in which something landed or expired, and no others.
+"""Bring a serving table up to date with its state: rewrite the buckets in which something landed or expired, no others.
 
-A run never reads what the table holds. It asks the raw events that landed since which partitions they are about, and
-Delta's log which buckets hold a row that expired; of those buckets it computes the rows anew from the state.
+A run does not read the table's rows. It finds the buckets of new raw events, and in Delta's log the buckets with a row that
+expired, and computes the rows of those buckets from the state.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Served:
     Attributes:
         is_new: Whether anything was written.
         raw_version: The version of the raw table that the rows show.
-        clock: Epoch seconds that the rows written last were evaluated at.
+        clock: The epoch second that the rows written last show.
         rows: Rows in the table now.
-        buckets: How many buckets were written; 0 where the whole table was.
-        why: Why the whole table was; empty where it was not.
+        buckets: How many buckets were written; 0 if the whole table was.
+        why: Why the whole table was written; empty if it was not.
     """
 
     is_new: bool
@@ -67,7 +67,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """What to write: some buckets, or everything and why."""
+    """What to write: some buckets, or everything (`why` has the reason)."""
 
     parts: tuple[str, ...] = ()
     why: str = ""
@@ -77,12 +77,12 @@ def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int,
     """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
 
     Args:
-        engine: What computes rows.
+        engine: The engine that computes rows.
         raw: The raw table of the state.
-        state: Location of the state, which is there.
-        location: Where the serving table is, or is to be.
-        now: The clock of rule C4, epoch seconds. A table never goes back in time: an earlier one counts as the last.
-        full: Write all of it, whatever is there.
+        state: The location of the state, which exists.
+        location: The location of the serving table, made if it does not exist.
+        now: The clock of rule C4, epoch seconds. The table never goes back in time: the last clock is the least.
+        full: Rewrite all of it.
 
     Raises:
         UsageError: There is no state, or something else is at `location`.
@@ -128,13 +128,13 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
 
 
 def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
-    """What a commit of now would say."""
+    """The note of the next commit."""
     clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
     return Note(clock, setting_of(raw.relation), state_id, digits)
 
 
 def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
-    """What landed since the serving table's version of raw, or has expired since it was written."""
+    """The buckets of facts that landed since the table's raw version, or expired since its clock."""
     if serving.raw_version is None:
         return _Due(why="it held nothing of this state")
     if why := why_changed(serving.location, serving.version, ours=OURS):
@@ -142,7 +142,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
     if serving.note is None:
         return _Due(why="nobody knows as of when it is")
     if serving.note.state != note.state:
-        # a mark of this state is in the log, from before another one was served: `rebuild --back`
+        # `rebuild --back`: this state was served before another one, and its mark is still in the log
         return _Due(why="the state is another one")
     if serving.note.setting != note.setting:
         return _Due(why="the schema, or what columns are shown as, changed")
@@ -158,7 +158,7 @@ def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable
 
 
 def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
-    """The buckets that events since are about; None for all of them."""
+    """The buckets of new events; None for all buckets, after a truncate (S6)."""
     if not tail.parts.has(Source.TAIL):
         return set()
     found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
@@ -168,5 +168,5 @@ def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
 
 
 def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
-    """Return `sources` without the state's files that hold nothing of these buckets; `parts` empty: all of it."""
+    """Return `sources` without the state's files outside of these buckets; no `parts`: all of it."""
     return in_buckets(sources, (part[1:] for part in parts)) if parts else sources

@@ -1,8 +1,8 @@
-"""A serving table as a Delta table: what it holds, of what, and evaluated when.
+"""A serving table as a Delta table, with the state and the instant that its rows show.
 
-As with a state, every commit records a mark under one transaction id, so that a commit is a compare-and-swap. That id is
-named after the state: rows of another state, or of an earlier one, tell nothing about how far these reach. What else the
-next run must know is a note in the commit's metadata.
+As with a state, every commit records a mark under one transaction id, so a commit is a compare-and-swap. The id names the
+state, because a mark of another state says nothing about this one. A note in the commit's metadata has everything else
+that the next run needs.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
 
 LAYOUT_VERSION = 2
-"""Of serving tables; another one is written anew."""
+"""The layout of serving tables; a table of another layout is rewritten."""
 OURS = "cdc-views:serving:"
-"""How the transaction ids of our commits begin."""
+"""The prefix of our transaction ids."""
 _MARK = "cdc-views serving table"
 _BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
-"""What Delta's log keeps the least and greatest of, a file: when rows change. Keys are all over each bucket, and a text is
-kept as long as it is; at dates beyond the year 262143 deltalake fails."""
+"""The only column with statistics in Delta's log. Keys span each bucket, texts would be kept in full, and deltalake fails at
+dates beyond the year 262143."""
 _LAST_COMMITS = 50
-"""How far back to look for a commit of ours: those in between only keep the table's files in order."""
+"""The number of commits to search for our newest. Commits after it only compact files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a commit of a serving table says of itself.
+    """The note in a commit of a serving table.
 
     Attributes:
-        clock: Epoch seconds that its rows were evaluated at (rule C4).
-        setting: Digest of whatever decides how a fact shows, but the facts and the clock.
-        state: Delta's id of the state that it was computed from.
-        digits: How many digits of the partition key's digest its buckets have.
+        clock: The epoch second that its rows show (rule C4).
+        setting: A digest of everything else that decides how a fact shows (`setting_of`).
+        state: The Delta id of its state.
+        digits: The number of digits of the partition key's digest in a bucket's name.
     """
 
     clock: int
@@ -59,7 +59,7 @@ class Note:
     digits: int
 
     def text(self) -> str:
-        """As it stands in the commit."""
+        """Its text in the commit."""
         return json.dumps(asdict(self))
 
 
@@ -67,8 +67,8 @@ class Note:
 class ServingTable:
     """A serving table at one version.
 
-    `mark` is how far it reaches into raw, None where it holds nothing of this state; `note` is the newest, None where
-    there is none to be found; `soonest` is the least `_changes_at` (None: never) of each file, with its bucket.
+    `mark` is the raw commit that it covers, None if it has no rows of this state. `note` is its newest note, None if none
+    was found. `soonest` has (bucket, least `_changes_at`) of each file; None: no row of it ever changes.
     """
 
     location: str
@@ -84,7 +84,7 @@ class ServingTable:
         return None if self.mark is None else self.mark.version
 
     def expired(self, now: int) -> set[str]:
-        """Return the buckets that hold a row which expiry has changed until `now`."""
+        """Return the buckets with a row that expiry changed by `now` (rule C4)."""
         return {part for part, at in self.soonest if at is not None and at <= now}
 
 
@@ -94,14 +94,14 @@ def transaction_name(state_id: str) -> str:
 
 
 def setting_of(relation: Relation) -> str:
-    """Return a digest of the schema, its drop times, and the types that columns show in."""
+    """Return a digest of the schema, its drop times, and the types that views show."""
     casts = sorted((name, kind.sql()) for name, kind in casts_of(relation).items())
-    told = (LAYOUT_VERSION, relation.schema, relation.order, casts, str(serving_schema(relation)))
-    return sha256(repr(told).encode()).hexdigest()
+    setting = (LAYOUT_VERSION, relation.schema, relation.order, casts, str(serving_schema(relation)))
+    return sha256(repr(setting).encode()).hexdigest()
 
 
 def create_serving(location: str, relation: Relation) -> None:
-    """Create an empty serving table where there is none; raises `UsageError` where something else is."""
+    """Create an empty serving table if there is none; raises `UsageError` if something else is there."""
     place = Path(location)
     if not place.is_file() and is_delta(location):
         with_settings(open_delta(location), _BOUNDS)
@@ -121,7 +121,7 @@ def create_serving(location: str, relation: Relation) -> None:
 
 
 def open_serving(location: str, relation: Relation, *, state_id: str) -> ServingTable:
-    """Return the serving table at its newest version; raises `UsageError` where it is another table's, or none of ours."""
+    """Return the serving table at its newest version; raises `UsageError` if it is another table's, or not ours."""
     with delta_errors(location):
         table = DeltaTable(location)
         metadata = table.metadata()
@@ -149,7 +149,7 @@ def _newest_note(table: DeltaTable) -> Note | None:
 
 
 def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
-    """The notes of the last commits with their versions, the newest first."""
+    """(version, note) of the last commits, newest first."""
     for commit in table.history(_LAST_COMMITS):
         text = commit.get(NOTE) or commit.get("userMetadata")
         if text:
@@ -157,12 +157,12 @@ def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
 
 
 def noted_at(location: str) -> int:
-    """Return the version of the newest note, which the log must keep; 0 where there is none."""
+    """Return the version of the newest note, which the log must keep; 0 without one."""
     return next((version for version, _ in _notes(open_delta(location))), 0)
 
 
 def _soonest(location: str, action: dict[str, Any]) -> int | None:
-    """The least `_changes_at` of a file, by Delta's statistics or by the file's own."""
+    """The least `_changes_at` of a file, from Delta's statistics or from the file."""
     least, nulls = action.get(f"min.{CHANGES_AT}"), action.get(f"null_count.{CHANGES_AT}")
     if least is not None:
         return int(least)

@@ -1,7 +1,7 @@
-"""In which form a plan gives values: friendly types for views, exact ones for `query`, or both.
+"""How a plan represents values: in friendly types for views, in exact ones for `query`, or in both.
 
-*Exact* columns are named `_exact_<column>` and hold struct(v): null means null, a null or empty `v` a value of 0
-bytes; nested values are their serialized bytes. Elements keep their path. `engines.exact` reads them back.
+*Exact* columns are named `_exact_<column>` and hold struct(v). A null struct is null; a null or empty `v` is a value of
+0 bytes. Nested values are their serialized bytes. Elements keep their path. `engines.exact` reads exact columns back.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdc_views.model.naming import physical_name
-from cdc_views.model.schema import Column, TableSchema
+from cdc_views.model.schema import Column
 from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
 from cdc_views.plan.expr import Col, Each, Expr, Field, Friendly, Item, MapFrom, Named, Struct, when
@@ -29,35 +29,28 @@ def exact_key(column: Column) -> str:
 
 
 def is_mappable(kind: LogicalType) -> bool:
-    """Whether a map with such keys becomes a MAP in a view; others stay arrays of (key, value).
+    """Whether a view shows a map with keys of `kind` as a MAP; it shows others as arrays of (key, value).
 
-    Engines' maps need keys that are equal exactly when Cassandra's are.
+    Keys of a MAP must be equal in the engine exactly when they are in Cassandra.
     """
     return isinstance(kind, Scalar) and not carries_comparable(kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Which forms to give, for a table.
+class Representation:
+    """The forms in which a plan returns each value: one, or both."""
 
-    `rows_always_have_markers` holds for whole-row sources (rule S1): a row exists iff its marker does, so cells
-    that nobody asked for need not be read. `has_truncates`: facts may delete the whole table (rule S6).
-    """
-
-    schema: TableSchema
     is_friendly: bool = True
     is_exact: bool = False
-    rows_always_have_markers: bool = False
-    has_truncates: bool = False
 
     def payload(self, kind: LogicalType) -> tuple[str, ...]:
-        """Return which stored fields of a cell the forms are made of, the first of them always there."""
+        """Return the stored fields of a cell that the forms need. The first is never missing."""
         wants_bytes = self.is_exact and reads_from_bytes(kind)
         wants_value = self.is_friendly or not wants_bytes
         return (VALUE,) * wants_value + (BYTES,) * wants_bytes
 
     def of_cell(self, column: Column, cell: Expr) -> Named:
-        """Return the forms of a simple column's cell, which is known to show."""
+        """Return the forms of a simple column's visible cell."""
         forms: list[tuple[str, Expr]] = []
         if self.is_friendly:
             forms.append((physical_name(column.name), Friendly(Field(cell, VALUE), column.type)))
