@@ -57,12 +57,12 @@ def forget(
         return
     done = target.forget(key, dry_run=dry_run, undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait)
     asked.print(_COLUMNS, map(asdict, done.removed))
-    _tell(table, done)
+    _report(table, done)
     if done.proof is not None and not done.is_done:
         raise typer.Exit(1)
 
 
-def _tell(table: str, done: Erasure) -> None:
+def _report(table: str, done: Erasure) -> None:
     for note in done.notes:
         log.warning(f"{table}: {note}")
     if done.undecodable and not done.is_accepted:

@@ -57,8 +57,8 @@ def land(
     if report.facts:
         _refresh(target)
     for file in report.files:
-        _tell_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
-    _tell_forgotten(table, report.forgotten)
+        _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
+    _warn_of_forgotten(table, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
 
@@ -91,7 +91,7 @@ def _file_records(report: LandingReport) -> list[dict[str, object]]:
     ]
 
 
-def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
+def _warn_of_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
     """Warn of the first; without what may be a value of the table's, where its schema is given."""
     from cdc_views.landing.redaction import without_values
 
@@ -102,7 +102,7 @@ def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *
         log.warning(f"{name}: … and {count - len(rejections):,} more")
 
 
-def _tell_forgotten(table: str, count: int) -> None:
+def _warn_of_forgotten(table: str, count: int) -> None:
     if count:
         log.info(f"{table}: {count:,} events are older than the forgetting of their key; quarantine has where they were only")
 
@@ -121,7 +121,7 @@ def replay(
         _refresh(target)
     record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
     asked.print(_REPLAY_COLUMNS, [record])
-    _tell_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
-    _tell_forgotten(table, report.forgotten)
+    _warn_of_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
+    _warn_of_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)

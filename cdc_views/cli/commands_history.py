@@ -53,5 +53,5 @@ def history(
         strategy=strategy,
     )
     if found.note:
-        (log.warning if target.is_found else log.info)(found.note)
+        (log.warning if target.is_external else log.info)(found.note)
     asked.print_json((*found.columns, *found.span_names), found.json_rows() if is_json(asked.format) else found.shown_rows())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.messages import exit_code, tell
+from cdc_views.cli.messages import exit_code, log_error
 from cdc_views.cli.options import EngineOption
 from cdc_views.cli.printing import as_json_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
@@ -100,7 +100,7 @@ def _run_all(
         try:
             outcome = job.run(full=full, wait=wait)
         except Exception as error:
-            tell(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
+            log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
             failures.append(error)
             continue
         log.info(f"{job.name}: {outcome.line()}", table=job.name)
@@ -147,7 +147,7 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
         else:
             asked.print_json(_SCHEDULED_COLUMNS, map(_scheduled_row, completed))
 
-    run_until_stopped(work, on_stop=_say_that_it_stops)
+    run_until_stopped(work, on_stop=_announce_stop)
     log.info("stopped")
 
 
@@ -156,7 +156,7 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
-    def told(name: str, outcome: RunOutcome) -> None:
+    def print_run(name: str, outcome: RunOutcome) -> None:
         if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:
@@ -164,11 +164,11 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
             sys.stdout.flush()
 
     def work(stop: Event) -> None:
-        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, told=told)
+        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run)
 
     if asked.format in ("json", "csv"):
         raise UsageError(f"--trigger prints rows as they come, which {asked.format} cannot; use --format table or jsonl")
-    run_until_stopped(work, on_stop=_say_that_it_stops)
+    run_until_stopped(work, on_stop=_announce_stop)
 
 
 def _scheduled_row(run: Completed) -> JsonRow:
@@ -197,7 +197,7 @@ def _log(happening: Started | Failed | Skipped) -> None:
         log.info(f"{name}: run of {_instant(happening.tick)}{missed}", table=name, tick=_instant(happening.tick))
     elif isinstance(happening, Failed):
         when = _instant(happening.tick)
-        tell(happening.error, prefix=f"{name}: run of {when} failed and is tried again at the next: ", table=name, tick=when)
+        log_error(happening.error, prefix=f"{name}: run of {when} failed and is tried again at the next: ", table=name, tick=when)
     else:
         first, last = _instant(happening.first), _instant(happening.last)
         span = first if first == last else f"{first} to {last}"
@@ -208,5 +208,5 @@ def _instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _say_that_it_stops() -> None:
+def _announce_stop() -> None:
     log.info("stopping after the run at hand; a second signal ends it at once, and what was committed stays")

@@ -165,11 +165,11 @@ def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
     options = producer.chosen(order.project, given)
     order = with_destination(order)
 
-    def say() -> None:
+    def announce_stop() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
 
     with shown_snapshots() as progress:
-        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=say)
+        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=announce_stop)
     log.info("stopped")
 
 

@@ -51,7 +51,7 @@ def query(
         written_as_of=written_as_of,
     )
     if result.note:
-        (log.warning if target.is_found else log.info)(result.note)
+        (log.warning if target.is_external else log.info)(result.note)
     asked.print_json(result.columns, result.json_rows() if is_json(asked.format) else result.shown_rows())
 
 

@@ -103,7 +103,7 @@ def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
             "newest_written": one.newest_written,
             "newest_position": newest,
             "last_landed": _instant(one.last_landed),
-            "verdict": one.standing.value,
+            "verdict": one.status.value,
         }
 
 

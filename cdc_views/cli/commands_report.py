@@ -52,8 +52,8 @@ def report(
     asked.print(_COLUMNS, records)
     failed = found.failed()
     if failed:
-        (table, check), told = failed[0], counted(len(failed), "test")
-        log.warning(f"{told} did not hold, the first: {table.name}: {check.name}; the report lists them")
+        (table, check), tests = failed[0], counted(len(failed), "test")
+        log.warning(f"{tests} did not hold, the first: {table.name}: {check.name}; the report lists them")
     log.info(f"wrote {index}")
 
 

@@ -103,8 +103,8 @@ def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
 
     for report in reports:
         for check in report.checks:
-            told = (report.table, check.name, check.status.value, check.severity.value, check.line())
-            yield dict(zip(_COLUMNS, map(quote, told), strict=True))
+            values = (report.table, check.name, check.status.value, check.severity.value, check.line())
+            yield dict(zip(_COLUMNS, map(quote, values), strict=True))
 
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:

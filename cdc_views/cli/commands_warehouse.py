@@ -30,15 +30,15 @@ def status(asked: Request) -> None:
     if asked.project.is_remote:
         _remote_status(asked)
         return
-    from cdc_views.operations.status import standing_of
+    from cdc_views.operations.status import status_of
 
-    found = [standing_of(table) for table in asked.tables]
-    shown = [{**{name: getattr(standing, name) for name in _STANDING}, "problem": standing.problem or None} for standing in found]
+    found = [status_of(table) for table in asked.tables]
+    shown = [{**{name: getattr(one, name) for name in _STANDING}, "problem": one.problem or None} for one in found]
     asked.print(_STANDING, shown)
-    for standing in found:
-        if standing.problem:
-            log.error(standing.problem)
-    if any(standing.problem for standing in found):
+    for one in found:
+        if one.problem:
+            log.error(one.problem)
+    if any(one.problem for one in found):
         raise typer.Exit(1)
 
 

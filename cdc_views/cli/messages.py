@@ -24,14 +24,14 @@ def exit_code(error: Exception) -> int:
     return error.exit_code if isinstance(error, CdcViewsError) else FAILED
 
 
-def tell(error: Exception, *, prefix: str = "", **facts: Any) -> None:
+def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
     """Log the error, after `prefix`."""
-    log.error(prefix + told(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
+    log.error(prefix + message_of(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
 
 
-def told(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Return the message; an engine's own words on one line, without its colours and backtraces."""
     if isinstance(error, EngineError):
         lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]

@@ -175,9 +175,9 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
         chosen = [table.name for table in project.select(names)]
     else:
         of_format = [table for table in project.tables if format_name in (None, table.config.raw.format)]
-        chosen = [table.name for table in of_format if not table.is_found]
+        chosen = [table.name for table in of_format if not table.is_external]
         for table in of_format:
-            if table.is_found:
+            if table.is_external:
                 log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
         wanted = (

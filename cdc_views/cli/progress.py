@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cdc_views.landing import FileReport, Progress
     from cdc_views.landing.targets import SnapshotProgress
 
-_SAID_EVERY = 10.0
+_LOG_EVERY = 10.0
 """Seconds between two lines about one snapshot."""
 
 
@@ -55,13 +55,13 @@ class _SnapshotLines:
     """A line about each snapshot now and then; its end is the source's to tell."""
 
     def __init__(self) -> None:
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
         now = time.monotonic()
-        if is_over or now - self._said.setdefault(name, now) < _SAID_EVERY:
+        if is_over or now - self._logged_at.setdefault(name, now) < _LOG_EVERY:
             return
-        self._said[name] = now
+        self._logged_at[name] = now
         log.info(f"{name}: snapshot: {done:,} of {_about(total)} rows", table=name, rows=done)
 
 

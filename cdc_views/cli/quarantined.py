@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def warn_of_quarantine(*tables: Table) -> None:
     """Warn of each table, landed by somebody else, whose rows are not all shown."""
     for table in tables:
-        if table.is_found and (note := _note(table)):
+        if table.is_external and (note := _note(table)):
             log.warning(f"{table.name}: {note}")
 
 

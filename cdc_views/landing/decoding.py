@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.landing.denylist import Denylist, sifted
+from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 
@@ -40,12 +40,14 @@ class Decoder:
             # a hole in a decoder must cost one event, not the whole load
             raise MalformedEventError(f"the {self.format.name} decoder failed: {type(error).__name__}: {error}") from error
 
-    def sifted(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
+    def without_forgotten(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
         """Return what of an event's `facts` may land, and why the rest may not: its key was forgotten; else empty."""
         if self.forgotten is None or not self.holds_back:
             return facts, ""
         event = _source_line(content, line, offset)
-        return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event, now=self.landed_at)
+        return without_forgotten(
+            self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event, now=self.landed_at
+        )
 
     @property
     def holds_back(self) -> bool:

@@ -191,7 +191,7 @@ def read_secret(folder: Path) -> bytes | None:
         raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
 
 
-def sifted(
+def without_forgotten(
     forgotten: Denylist, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
 ) -> tuple[list[Fact], str]:
     """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""

@@ -174,7 +174,7 @@ def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
 
 
 def _filtered(decoder: Decoder, event: RawEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-    return decoder.sifted(facts, event.content, **event.place)
+    return decoder.without_forgotten(facts, event.content, **event.place)
 
 
 def check_current(decoder: Decoder, *, source: str) -> None:

@@ -14,7 +14,7 @@ from cdc_views.engines.base import Read
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import checked
 from cdc_views.operations.ingest import check_raw_is_whole, readable
-from cdc_views.operations.reading import blaming_condition, blaming_files, bounds_of, checked_limit, columns_of, strategy_of
+from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
 from cdc_views.rules.codec.jsontext import quote, to_json, to_shown
 from cdc_views.rules.codec.times import instant_text
@@ -170,7 +170,7 @@ def history_of(
 def _read(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
         found = replace(read, raw=facts, limit=None if is_one_row else read.limit)
-        with table.project.engine(engine) as opened, blaming_condition(read.where):
+        with table.project.engine(engine) as opened, condition_errors(read.where):
             exact = opened.read(found)
     if is_one_row:  # not the statics alone: whether the partition has other rows was not read
         exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
@@ -199,7 +199,7 @@ def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tup
     condition = partition_filter(raw.relation, partition)
     if clustering is not None:
         condition = rows_filter(raw.relation, partition, clustering=clustering)
-    with TemporaryDirectory(prefix="cdc-views-history-") as folder, blaming_files(raw.location):
+    with TemporaryDirectory(prefix="cdc-views-history-") as folder, file_errors(raw.location):
         kept = RawTable(str(Path(folder) / "raw"), raw.relation)
         stored = open_raw(raw).to_pyarrow_dataset()
         known = [name for name in raw.relation.arrow_schema().names if name in stored.schema.names]

@@ -296,8 +296,8 @@ def _check(outcome: ExpectationOutcome, *, number: int, with_values: bool) -> Ch
 
 def _raised(outcome: ExpectationOutcome) -> tuple[str, ...]:
     """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
-    told = outcome.result.exception_info or {}
-    parts = [told] if "raised_exception" in told else [part for part in told.values() if isinstance(part, dict)]
+    details = outcome.result.exception_info or {}
+    parts = [details] if "raised_exception" in details else [part for part in details.values() if isinstance(part, dict)]
     return tuple(str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception"))[:1]
 
 

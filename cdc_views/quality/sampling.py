@@ -28,7 +28,7 @@ from cdc_views.engines.state_plan import part_in
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import Kind, Scalar, carries_comparable, reads_from_bytes
-from cdc_views.operations.comparing import told_apart
+from cdc_views.operations.comparing import comparison_key
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
 from cdc_views.plan.shape import exact_key
@@ -209,13 +209,13 @@ def differences(schema: TableSchema, expected: Iterable[Row], found: Iterable[Ro
             what = "the row is missing" if theirs is None else "the row is not expected"
             places.append((_named(schema, mine or theirs or {}), what))
             continue
-        unlike = (c.name for c in schema.columns if told_apart(c, mine[c.name]) != told_apart(c, theirs[c.name]))
+        unlike = (c.name for c in schema.columns if comparison_key(c, mine[c.name]) != comparison_key(c, theirs[c.name]))
         places += [(_named(schema, mine), f"column {name} differs") for name in unlike]
     return Mismatch(len(places), tuple(f"{key}: {what}" for key, what in sorted(places)[:MOST_PLACES]))
 
 
 def _keyed(schema: TableSchema, rows: Iterable[Row]) -> Iterator[tuple[tuple[Hashable, ...], Row]]:
-    return ((tuple(told_apart(c, row[c.name]) for c in schema.row_key), row) for row in rows)
+    return ((tuple(comparison_key(c, row[c.name]) for c in schema.row_key), row) for row in rows)
 
 
 def _named(schema: TableSchema, row: Row) -> str:

@@ -38,14 +38,14 @@ class Attributed:
     undecodable: dict[str, bytes] = field(default_factory=dict)
 
 
-def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_found: bool) -> Attributed:
-    """Return whose the events in the quarantine at `location` are; `is_found`: rows of an external table."""
+def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: bool) -> Attributed:
+    """Return whose the events in the quarantine at `location` are; `is_external`: rows of an external table."""
     known = Attributed()
     for row in _with_bytes(location):
         if row["replay"] == RESOLVED:
             known.fragments.append(row["event_id"])
             continue
-        place = {"line": 0, "offset": 0} if is_found else {"line": row["line"], "offset": row["offset"]}
+        place = {"line": 0, "offset": 0} if is_external else {"line": row["line"], "offset": row["offset"]}
         try:
             facts = decoder.facts(row["event"], **place)
         except MalformedEventError:

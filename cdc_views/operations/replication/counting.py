@@ -173,12 +173,12 @@ class Counted:
     def report(self, node: str, landed: NodeProgress | None, *, quiet_since: int, after: int) -> NodeReport:
         """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
         seen, lacking = self.seen(node), self.lacking(node)
-        standing = NodeStatus.OK
+        status = NodeStatus.OK
         if landed is None or (lacking and landed.last <= quiet_since):
-            standing = NodeStatus.SILENT
+            status = NodeStatus.SILENT
         elif lacking:
             is_tail = after * _MOSTLY <= after + _witness(lacking)[1]
-            standing = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
+            status = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
         return NodeReport(
             node,
             _facts(seen),
@@ -187,7 +187,7 @@ class Counted:
             max((tally.newest for tally in seen), default=None),
             None if landed is None else landed.newest,
             None if landed is None else landed.last,
-            standing,
+            status,
         )
 
 

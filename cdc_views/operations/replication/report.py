@@ -32,7 +32,7 @@ class NodeReport:
         newest_written: The largest write time (µs) of the facts it has shown; None for a node that has shown none.
         newest_position: Segment and position of the newest event landed from it; None for a node without any.
         last_landed: When an event of it last landed, µs since the epoch; None for a node without any.
-        standing: The verdict.
+        status: The verdict.
     """
 
     node: str
@@ -42,7 +42,7 @@ class NodeReport:
     newest_written: int | None
     newest_position: tuple[str, int] | None
     last_landed: int | None
-    standing: NodeStatus
+    status: NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
