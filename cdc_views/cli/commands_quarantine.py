@@ -1,8 +1,8 @@
-"""`quarantine`: what could not land: listed, shown, discarded, replayed."""
+"""`quarantine` and `late`: events that could not land, and facts that landed too late."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,8 +12,11 @@ from cdc_views.cli.log import log
 from cdc_views.cli.options import TableArgument
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
+from cdc_views.rules.codec.jsontext import JsonRow
 
 if TYPE_CHECKING:
+    from cdc_views.model.schema import TableSchema
+    from cdc_views.operations.lateness import LatePart
     from cdc_views.table import Table
 
 quarantine = typer.Typer(help="Events that could not land: list, show, discard, replay.", no_args_is_help=True)
@@ -22,6 +25,7 @@ quarantine.command("replay")(replay)
 _LISTED = ("table", "event", "source", "line", "quarantined_at", "reason")
 _SHOWN = (*_LISTED, "content")
 _DISCARDED = ("table", "discarded")
+_LATE = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
 _ID = 12
 """Digits of an event's id that are shown, and enough to name it."""
 
@@ -91,3 +95,31 @@ def _text(event: bytes) -> str:
         return event.decode()
     except UnicodeDecodeError:
         return f"0x{event.hex()}"
+
+
+@shared("project", "select", "format")
+def late(
+    asked: Request,
+    *,
+    table: TableArgument,
+) -> None:
+    """List, cell by cell, the facts in quarantine that landed after a table's lateness horizon."""
+    target = asked.table(table)
+    asked.print_json(_LATE, _late_rows(target.schema, target.late()))
+
+
+def _late_rows(schema: TableSchema, parts: Iterable[LatePart]) -> Iterator[JsonRow]:
+    from cdc_views.operations.explained import part_row, value_text
+    from cdc_views.rules.codec.jsontext import quote
+    from cdc_views.rules.codec.times import timestamp_text
+
+    for part in parts:
+        yield {
+            **part_row(schema, part),
+            "purged_through": str(part.purged_through),
+            "value": "null" if part.column is None or part.value is None else value_text(part.column.type, part.path, part.value),
+            "landed_at": quote(timestamp_text(part.landed_at // 1000)),
+            "node": quote(part.origin.node),
+            "segment": quote(part.origin.segment),
+            "position": str(part.origin.position),
+        }

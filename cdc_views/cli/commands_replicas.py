@@ -114,32 +114,11 @@ def _instant(micros: int | None) -> str | None:
 
 
 def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
-    from cdc_views.rules.codec.jsontext import quote, to_json
+    from cdc_views.operations.explained import part_row
 
     for fact in facts:
-        key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in fact.key.items())
-        yield {
-            "key": f"{{{key}}}",
-            "what": quote(fact.what),
-            "column": "null" if fact.column is None else quote(fact.column.name),
-            "path": _path(schema, fact),
-            "written": str(fact.written),
-            "nodes": json.dumps(fact.nodes, ensure_ascii=False),
-            "missing_on": json.dumps(fact.lacking, ensure_ascii=False),
-        }
-
-
-def _path(schema: TableSchema, fact: PartialFact) -> str:
-    """The path of an element or a field; the bounds of a range."""
-    from cdc_views.operations.explained import bound_text
-    from cdc_views.rules.codec.jsontext import quote, to_json
-    from cdc_views.rules.oracle import path_type
-
-    if fact.start is not None and fact.end is not None:
-        return quote(f"{bound_text(schema, fact.start, is_start=True)}, {bound_text(schema, fact.end, is_start=False)}")
-    if fact.path is None or fact.column is None:
-        return "null"
-    return to_json(path_type(fact.column.type), fact.path)
+        nodes, missing = (json.dumps(names, ensure_ascii=False) for names in (fact.nodes, fact.lacking))
+        yield {**part_row(schema, fact), "nodes": nodes, "missing_on": missing}
 
 
 def _complain(table: Table, report: ReplicaReport, *, is_listed: bool) -> None:

@@ -120,7 +120,7 @@ def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **optio
 
 
 def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
-    from cdc_views.quality.junit import junit_xml, records
+    from cdc_views.quality.checks import junit_xml, records
 
     if junit is not None:
         junit.write_text(junit_xml(reports), encoding="utf-8")

@@ -10,7 +10,8 @@ once the file has grown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -24,17 +25,65 @@ from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
-from cdc_views.landing.offsets import FilePosition, locate
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import create_raw, exists, open_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
-from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
+from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
+
+_BITS_63 = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FilePosition:
+    """Where a file stands: its head, its slot, whether the slot is new, and the prefix that has landed."""
+
+    head: str
+    slot: int
+    is_new: bool
+    landed: Prefix
+
+    def transactions(self, *, size: int, digest: Digest) -> Mapping[str, int]:
+        """Return what a commit records once `size` bytes of that `digest` have landed."""
+        first, second = _halves(digest)
+        key = f"{self.head}:{self.slot}"
+        grown = {f"offset:{key}": size, f"digest:{key}": first, f"check:{key}": second}
+        return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
+
+    def moved(self, *, landed: Prefix) -> FilePosition:
+        """The same file after a commit."""
+        return FilePosition(self.head, self.slot, is_new=False, landed=landed)
+
+
+def locate(table: DeltaTable, file: EventFile) -> FilePosition:
+    """Return where `file` stands in `table`; the longest landed prefix that its content begins with."""
+    head = hashlib.sha256(file.head()).hexdigest()
+    slots = recorded(table, f"head:{head}") or 0
+    landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+    best: tuple[int, Prefix] | None = None
+    for prefix in file.prefixes(landed.values()) if slots else ():
+        fitting = [slot for slot, size in landed.items() if size == prefix.size and _is_digest(table, f"{head}:{slot}", prefix)]
+        best = (fitting[0], prefix) if fitting else best
+    if best is None:
+        return FilePosition(head, slots, is_new=True, landed=Prefix())
+    return FilePosition(head, best[0], is_new=False, landed=best[1])
+
+
+def _is_digest(table: DeltaTable, key: str, prefix: Prefix) -> bool:
+    kept = (recorded(table, f"digest:{key}"), recorded(table, f"check:{key}"))
+    return kept == _halves(prefix.digest)
+
+
+def _halves(digest: Digest) -> tuple[int, int]:
+    full = digest.digest()
+    return int.from_bytes(full[:8], "big") & _BITS_63, int.from_bytes(full[8:16], "big") & _BITS_63
+
 
 _FEWEST_BAD = 20
 """Events of a file's beginning that must fail for it to be refused: a few bad ones alone go to quarantine."""

@@ -28,8 +28,7 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.erasing.dead_letters import Letters, letters_about
-from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
+from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about, mentioning
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
 from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite

@@ -1,4 +1,4 @@
-"""`contract`: data contracts in the Open Data Contract Standard, written, compared and read."""
+"""`contract`, `dbt` and `sqlmesh`: the tables as a data contract (ODCS), a dbt project, a SQLMesh project."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
+from cdc_views.cli.printing import print_exported
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
@@ -100,3 +101,48 @@ def import_rules(
         for rule in rules.unexpressed:
             log.warning(str(rule))
     sys.stdout.write(tests_yaml(found))
+
+
+dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@dbt.callback()
+def _dbt_group() -> None:
+    """A group, although it has one command yet."""
+
+
+@dbt.command("export")
+@shared("project", "select", "format")
+def export_dbt(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The dbt project to write into.")] = Path("."),
+) -> None:
+    """Write sources, models, tests, docs and exposures, and the macros they need, into a dbt project."""
+    from cdc_views.export.dbt import export as export_tables
+
+    done = export_tables(asked.project.config.name, asked.tables, out)
+    print_exported(done, format=asked.format)
+    if not (out / "dbt_project.yml").is_file():
+        log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")
+
+
+sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@sqlmesh.callback()
+def _sqlmesh_group() -> None:
+    """A group, although it has one command yet."""
+
+
+@sqlmesh.command("export")
+@shared("project", "select", "format")
+def export_sqlmesh(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The SQLMesh project to write into.")] = Path("."),
+) -> None:
+    """Write a model per table, and config.yaml where there is none, into a SQLMesh project on DuckDB."""
+    from cdc_views.export.sqlmesh import export as export_tables
+
+    print_exported(export_tables(asked.tables, out), format=asked.format)
