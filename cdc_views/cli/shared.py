@@ -104,6 +104,3 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
 def _parameter(name: str) -> inspect.Parameter:
     kind, default = _OPTIONS[name]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-__all__ = ["Request", "shared"]

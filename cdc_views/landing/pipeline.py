@@ -203,6 +203,3 @@ def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Map
     # whoever forgot a key meanwhile may have looked for its rows before they were there
     if not batch.decoder.is_current():
         batch.check_forgotten()
-
-
-__all__ = ["Batch", "RowsOfEvents", "check_current", "commit"]
