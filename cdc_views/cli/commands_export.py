@@ -30,7 +30,7 @@ def export(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE|DIR", help="One contract, or in a folder one a table; default: standard output."),
+        typer.Option("--out", metavar="FILE|DIR", help="One contract; in a folder, one per table; default: standard output."),
     ] = None,
     version: Annotated[str, typer.Option("--contract-version", metavar="V", help="The contract's own version.")] = "1.0.0",
 ) -> None:
@@ -52,7 +52,7 @@ def export(
 
 
 def _texts(tables: Sequence[Table], version: str) -> dict[str, str]:
-    """A contract a table, by file name."""
+    """One contract per table, by file name."""
     from cdc_views.export.contracts import contract_of, contract_yaml
 
     names = {table.name: table.config.slug for table in tables}
@@ -69,7 +69,7 @@ def check(
     *,
     file: ContractArgument,
 ) -> None:
-    """Compare a contract with the tables: columns, types, keys, and rules without a test. Exit code 1 on a difference."""
+    """Compare a contract with the tables: columns, types, keys, and rules without a test; exit code 1 on a difference."""
     from cdc_views.export.contracts import compare, read_contract
     from cdc_views.export.contracts.comparing import ContractVerdict
 
@@ -88,7 +88,7 @@ def import_rules(
     *,
     file: ContractArgument,
 ) -> None:
-    """Print a contract's rules and service levels as `tests:` of the project file; what is no data test is warned of."""
+    """Print a contract's rules and service levels as `tests:` of the project file; warns of rules without a data test."""
     from cdc_views.export.contracts import read_contract, rules_for
     from cdc_views.export.contracts.rules import tests_yaml
 
@@ -108,7 +108,7 @@ dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_h
 
 @dbt.callback()
 def _dbt_group() -> None:
-    """A group, although it has one command yet."""
+    """A group with one command."""
 
 
 @dbt.command("export")
@@ -132,7 +132,7 @@ sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True
 
 @sqlmesh.callback()
 def _sqlmesh_group() -> None:
-    """A group, although it has one command yet."""
+    """A group with one command."""
 
 
 @sqlmesh.command("export")
@@ -142,7 +142,7 @@ def export_sqlmesh(
     *,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The SQLMesh project to write into.")] = Path("."),
 ) -> None:
-    """Write a model per table, and config.yaml where there is none, into a SQLMesh project on DuckDB."""
+    """Write a model per table, and a missing config.yaml, into a SQLMesh project on DuckDB."""
     from cdc_views.export.sqlmesh import export as export_tables
 
     print_exported(export_tables(asked.tables, out), format=asked.format)

@@ -1,4 +1,4 @@
-"""`materialize`: bring state up to date, once or by the tables' cron expressions."""
+"""`materialize`: brings state up to date, once or by the tables' cron expressions."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def materialize(
     asked: Request,
     *,
     once: Annotated[bool, typer.Option("--once", help="Run each table once; this is the default.")] = False,
-    schedule: Annotated[bool, typer.Option("--schedule", help="Keep running, each table by its cron expression.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Build state from all of raw, not from what landed since.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would read; change nothing (bigquery).")] = False,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Keep running; each table by its cron expression.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Rebuild state from all of raw, not only from new facts.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what a run would read; change nothing (bigquery).")] = False,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
     trigger: _TriggerOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Bring state up to date with what landed since; a table that fails stops no other.
+    """Bring state up to date with new facts; a table that fails does not stop the others.
 
-    Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
+    Exit code 1 if facts landed after their table's lateness horizon; `cdc-views late` lists them, in quarantine.
     """
     from cdc_views.operations.scheduling import job_of
 
@@ -76,14 +76,14 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
     failures: list[Exception] = []
     late: list[int] = []
     asked.print(_COLUMNS, _run_all(jobs, failures, late, full=full, wait=wait))
-    if not failures:  # what failed may be what counts rows that are no events
+    if not failures:  # the failure may come from the count of rows that are no events
         warn_of_quarantine(*asked.tables)
     if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
         raise typer.Exit(max(codes))
 
 
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
-    """Print what runs would do; nothing is changed, and no lock is taken."""
+    """Print what runs would do; changes nothing and takes no lock."""
     from cdc_views.operations.warehouse_state import materialize_remote
 
     if others:
@@ -95,7 +95,7 @@ def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> No
 def _run_all(
     jobs: Iterable[Job], failures: list[Exception], late: list[int], *, full: bool, wait: float
 ) -> Iterator[dict[str, object]]:
-    """Run each job once; what fails is told and goes to `failures`, how many facts came too late to `late`."""
+    """Run each job once; logs errors and adds them to `failures`; adds counts of late facts to `late`."""
     for job in jobs:
         try:
             outcome = job.run(full=full, wait=wait)
@@ -120,7 +120,7 @@ def _record(outcome: RunOutcome) -> dict[str, object]:
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
-    """The jobs with a cron expression, told on standard error."""
+    """The jobs with a cron expression; logs which ones run."""
     scheduled = [job for job in jobs if job.cron is not None]
     if not scheduled:
         names = ", ".join(job.name for job in jobs)
@@ -136,7 +136,7 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
 
 
 def _keep_running(asked: Request, jobs: list[Job]) -> None:
-    """Run the schedule; standard output has a row a completed run as it ends, standard error the rest."""
+    """Run the schedule; prints a row when a run completes, and logs the rest."""
     from cdc_views.operations.scheduling import SystemClock, run_schedule, run_until_stopped
 
     def work(stop: Event) -> None:
@@ -152,7 +152,7 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
 
 
 def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
-    """Follow the tables' streams; standard output has a row a run as it ends."""
+    """Follow the tables' streams; prints a row when a run ends."""
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
@@ -176,7 +176,7 @@ def _scheduled_row(run: Completed) -> JsonRow:
 
 
 def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
-    """The completed runs; whatever else happens is logged."""
+    """The completed runs; logs everything else."""
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:

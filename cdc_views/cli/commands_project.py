@@ -25,7 +25,7 @@ _PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", "read_bytes", "mo
 
 
 def print_plans(plans: Sequence[TablePlan], *, format: str) -> None:
-    """Print one row a table, then the differences; what a read costs where the engine can say."""
+    """Print one row per table, then the differences; with the cost of a read if the engine knows it."""
     is_priced = any(planned.is_remote for planned in plans)
     columns = _PRICED if is_priced else _COLUMNS
     if format != "table":
@@ -70,7 +70,7 @@ def init(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write cdc_views.yml.")] = Path("."),
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The project's name; default: the folder's.")] = None,
     raw_format: Annotated[
-        str | None, typer.Option("--raw-format", metavar="FORMAT", help="How events read; default: by the schema.")
+        str | None, typer.Option("--raw-format", metavar="FORMAT", help="The events' raw format; default: by the schema.")
     ] = None,
     json_schema: Annotated[
         bool, typer.Option("--json-schema", help="Print the project file's JSON Schema, for editors.")
@@ -103,7 +103,7 @@ def generate(
         str | None, typer.Option("--dialect", metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")
     ] = None,
     strategy: StrategyOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file a view instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file per view instead of printing.")] = None,
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.operations.generating import sql_folder
@@ -142,7 +142,7 @@ def _write(out: Path, file: Path, *, text: str) -> None:
 
 @shared("project", "select", "format")
 def plan(asked: Request) -> None:
-    """Print what apply would change: the views' SQL against what was applied last, and what there is to read."""
+    """Print what apply would change: the views' SQL against the last applied one, and how much there is to read."""
     tables = asked.tables
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)

@@ -27,7 +27,7 @@ _SHOWN = (*_LISTED, "content")
 _DISCARDED = ("table", "discarded")
 _LATE = ("key", "what", "column", "path", "written", "purged_through", "value", "landed_at", "node", "segment", "position")
 _ID = 12
-"""Digits of an event's id that are shown, and enough to name it."""
+"""Shown digits of an event's id, enough to name it."""
 
 EventOption = Annotated[list[str] | None, typer.Option("--event", metavar="ID", help="Only this event; may be repeated.")]
 
@@ -35,7 +35,7 @@ EventOption = Annotated[list[str] | None, typer.Option("--event", metavar="ID", 
 @quarantine.command("list")
 @shared("project", "select", "format")
 def list_waiting(asked: Request) -> None:
-    """List the events that wait in quarantine, with the reason of each; without what they say."""
+    """List the events that wait in quarantine and why, without their content."""
     _print(asked, asked.tables, events=(), columns=_LISTED)
 
 
@@ -47,7 +47,7 @@ def show(
     table: TableArgument,
     event: EventOption = None,
 ) -> None:
-    """Show events that wait in quarantine as they are: their bytes as text, or in hex where they are none."""
+    """Show waiting events: their bytes as text, or in hex if they are not UTF-8."""
     _print(asked, [asked.table(table)], events=event or (), columns=_SHOWN)
 
 
@@ -57,11 +57,11 @@ def discard_waiting(
     asked: Request,
     *,
     table: TableArgument,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why they are not to land; kept beside them.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why they must not land; kept beside them.")],
     event: EventOption = None,
     is_all: Annotated[bool, typer.Option("--all", help="All that wait.")] = False,
 ) -> None:
-    """Let waiting events rest: no test counts them and no replay tries them. Their bytes stay, with the reason."""
+    """Discard waiting events: tests and replays skip them; their bytes stay, with the reason."""
     from cdc_views.operations.quarantining import discard
 
     if is_all == bool(event):

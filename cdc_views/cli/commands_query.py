@@ -42,8 +42,8 @@ def query(
     as_of: AsOfOption = None,
     landed_as_of: _LandedOption = None,
     written_as_of: _WrittenOption = None,
-    raw_only: Annotated[bool, typer.Option("--raw-only", help="Do not read state, to compare.")] = False,
-    confirmed: Annotated[bool, typer.Option("--confirmed", help="Only what a quorum of the replicas has shown.")] = False,
+    raw_only: Annotated[bool, typer.Option("--raw-only", help="Ignore state, for a comparison.")] = False,
+    confirmed: Annotated[bool, typer.Option("--confirmed", help="Only facts that a quorum of the replicas has shown.")] = False,
 ) -> None:
     """Print the rows of the merged table; needs no apply and no materialize."""
     target = asked.table(table)
@@ -79,7 +79,7 @@ def history(
     engine: EngineOption = None,
     strategy: StrategyOption = None,
 ) -> None:
-    """Print one row per version of a row, with the span of the source's time in which it was valid; reads raw."""
+    """Print every version of each row, with its span of validity in the source's time; reads raw."""
     target = asked.table(table)
     found = target.history(
         key=key,
@@ -103,12 +103,12 @@ def explain(
     *,
     table: TableArgument,
     key: Annotated[
-        str, typer.Option("--key", metavar="JSON", help="The row key as a JSON object; partition columns only: its statics.")
+        str, typer.Option("--key", metavar="JSON", help="The row key as a JSON object; the partition key alone for its statics.")
     ],
     column: Annotated[str | None, typer.Option("--column", metavar="COLUMN", help="Only this column.")] = None,
     as_of: AsOfOption = None,
 ) -> None:
-    """Print every candidate for each cell of a row, the winner, the rule that decided, and where each came from."""
+    """Print the candidates for each cell of a row, the winner, the deciding rule, and where each candidate came from."""
     from cdc_views.operations.explained import CANDIDATE_COLUMNS, candidate_rows, verdict
 
     target = asked.table(table)
@@ -128,7 +128,7 @@ def _key_of(explanation: Explanation) -> str:
 
 @shared("project", "select", "format")
 def fidelity(asked: Request) -> None:
-    """Print per table and column how far the view can be trusted, and why; exit code 1 on UNSAFE that is not waived."""
+    """Print per column how far to trust the view, and why; exit code 1 on an UNSAFE column without a waiver."""
     from cdc_views.formats.base import Verdict
 
     lines = [line for table in asked.tables for line in table.fidelity()]

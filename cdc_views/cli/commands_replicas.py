@@ -1,4 +1,4 @@
-"""`replicas`: on how many nodes each cell fact was seen, and what only some nodes have."""
+"""`replicas`: on how many nodes each cell fact was seen, and which facts only some nodes have."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def replicas(
     nodes: Annotated[
         list[str] | None, typer.Option("--nodes", metavar="NODE", help="Expect this node besides those seen; may be repeated.")
     ] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="List the facts that too few nodes have shown.")] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
     only_on: Annotated[
-        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts that this node alone has shown.")
+        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts seen on this node alone.")
     ] = None,
     silent_after: Annotated[
         str,
         typer.Option(
-            "--silent-after", metavar="SPAN", help="Call a node silent that landed nothing for so long before the newest landing."
+            "--silent-after", metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing."
         ),
     ] = "1d",
 ) -> None:
-    """Print on how many nodes each cell fact was seen and how each node stands; exit code 1 on too few copies."""
+    """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""
     from cdc_views.operations.replication import expected_of, list_partial
     from cdc_views.operations.replication import replicas as count
 
@@ -86,7 +86,7 @@ def _print_tables(report: ReplicaReport) -> None:
 
 
 def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
-    """One record a number of copies, then one a node."""
+    """One record per number of copies, then one per node."""
     nothing = dict.fromkeys(_COLUMNS)
     for copies, facts in report.copies.items():
         verdict = "too few" if facts and copies < report.factor else "ok"

@@ -1,4 +1,4 @@
-"""The entry point: runs a command and turns whatever it raises into a message and an exit code.
+"""The entry point: runs a command and turns its errors into messages and exit codes.
 
 0 done, 1 a check failed, 2 usage or configuration, 3 the engine or a source failed; 130 interrupted.
 """
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # whoever read our output has seen enough; Python would complain again when it closes stdout
+        # the reader has closed our output; Python would complain again when it closes stdout
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -78,7 +78,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _usage(error: Any) -> int:
-    """Print what typer found wrong with the command line, with a suggestion of our own."""
+    """Log typer's complaint about the command line, with a suggestion."""
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message(), file=sys.stderr)
         return int(error.exit_code)
