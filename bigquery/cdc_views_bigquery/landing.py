@@ -1,6 +1,6 @@
 """`land` and `replay` into a raw table in BigQuery: each event once, bad ones into a quarantine table.
 
-A file is known by its content, as in `cdc_views.landing.offsets`: the digest of its first line, and of the prefix that
+A file is known by its content, as in `cdc_views.landing.files`: the digest of its first line, and of the prefix that
 landed. Both stand in the marks, which the transaction writes that adds the rows.
 """
 

@@ -8,12 +8,9 @@ from typing import Annotated
 import typer
 
 from cdc_views.cli import (
-    commands_contract,
-    commands_dbt,
     commands_erasure,
     commands_events,
-    commands_history,
-    commands_late,
+    commands_export,
     commands_materialize,
     commands_produce,
     commands_project,
@@ -21,7 +18,6 @@ from cdc_views.cli import (
     commands_query,
     commands_replicas,
     commands_report,
-    commands_sqlmesh,
     commands_state,
     commands_tail,
     commands_validate,
@@ -66,17 +62,17 @@ app.command("status")(commands_warehouse.status)
 app.command("cost")(commands_warehouse.cost)
 app.command("materialize")(commands_materialize.materialize)
 app.command("rebuild")(commands_state.rebuild)
-app.command("late")(commands_late.late)
+app.command("late")(commands_quarantine.late)
 app.command("maintain")(commands_state.maintain)
 app.command("forget")(commands_erasure.forget)
 app.command("query")(commands_query.query)
 app.command("explain")(commands_query.explain)
-app.command("history")(commands_history.history)
+app.command("history")(commands_query.history)
 app.command("fidelity")(commands_query.fidelity)
 app.command("replicas")(commands_replicas.replicas)
 app.command("validate")(commands_validate.validate)
 app.command("report")(commands_report.report)
-app.add_typer(commands_contract.contract, name="contract")
-app.add_typer(commands_dbt.dbt, name="dbt")
-app.add_typer(commands_sqlmesh.sqlmesh, name="sqlmesh")
+app.add_typer(commands_export.contract, name="contract")
+app.add_typer(commands_export.dbt, name="dbt")
+app.add_typer(commands_export.sqlmesh, name="sqlmesh")
 app.add_typer(commands_produce.produce, name="produce")

@@ -1,4 +1,4 @@
-"""`forget`: a key removed from all that is kept of a table, with proof."""
+"""`forget`: removes a key from everything kept of a table, and proves it."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def forget(
     *,
     table: TableArgument,
     key: Annotated[
-        str, typer.Option("--key", metavar="JSON", help="The row's key, or only its partition key for the whole partition.")
+        str, typer.Option("--key", metavar="JSON", help="The row's key; the partition key alone for a whole partition.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
     undecodable: Annotated[
-        str, typer.Option("--undecodable", metavar="fail|keep|drop", help="Quarantined events that may be of any key.")
+        str, typer.Option("--undecodable", metavar="fail|keep|drop", help="What to do with quarantined events of unknown key.")
     ] = "fail",
     lift: Annotated[
-        bool, typer.Option("--lift", help="Let later events of a forgotten key land, though their source has no dates.")
+        bool, typer.Option("--lift", help="Let later events of a forgotten key land from a source without dates.")
     ] = False,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of the table.")
     ] = 0,
     engine: EngineOption = None,
 ) -> None:
-    """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing of it is left.
+    """Remove a key from raw, quarantine and state, keep it from landing again, and prove that nothing is left.
 
-    Exit code 1 where something is left, or quarantine has events of which nobody knows whose they are.
+    Exit code 1 if something is left, or if quarantine has events of unknown key.
     """
     from cdc_views.operations.erasing import forgetting
 
@@ -57,12 +57,12 @@ def forget(
         return
     done = target.forget(key, dry_run=dry_run, undecodable=forgetting.Undecodable(undecodable), engine=engine, wait=wait)
     asked.print(_COLUMNS, map(asdict, done.removed))
-    _tell(table, done)
+    _report(table, done)
     if done.proof is not None and not done.is_done:
         raise typer.Exit(1)
 
 
-def _tell(table: str, done: Erasure) -> None:
+def _report(table: str, done: Erasure) -> None:
     for note in done.notes:
         log.warning(f"{table}: {note}")
     if done.undecodable and not done.is_accepted:

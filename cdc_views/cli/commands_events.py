@@ -1,4 +1,4 @@
-"""`land` and `replay`: events into raw tables."""
+"""`land` and `replay`: land events in raw tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 WithValuesOption = Annotated[
-    bool, typer.Option("--with-values", help="Say of bad events what they held, too; quarantine keeps it anyway.")
+    bool, typer.Option("--with-values", help="Print the values of bad events too; quarantine keeps them anyway.")
 ]
 _FILE_COLUMNS = ("file", "events", "facts", "quarantined", "skipped_bytes", "landed_bytes")
 _REPLAY_COLUMNS = ("table", "events", "facts", "waiting")
@@ -34,12 +34,12 @@ def land(
     ],
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Event files, plain or gzip; - is standard input.")],
     table: Annotated[str, typer.Option("--table", metavar="TABLE", help="keyspace.table, as in the project file.")],
-    force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events can be read.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Land a file even if none of its first events decodes.")] = False,
     with_values: WithValuesOption = False,
 ) -> None:
-    """Append event files to a raw table; bad events go to quarantine, and then the exit code is 1.
+    """Append event files to a raw table; bad events go to quarantine and make the exit code 1.
 
-    A file of which no event of the first thousand can be read, of 20 or more, is refused with 2, and nothing is quarantined.
+    Refuses a file, with exit code 2 and nothing quarantined, if it has 20 events or more and none of the first 1,000 decodes.
     """
     from cdc_views.formats.registry import format_names
     from cdc_views.operations.ingest import land_files
@@ -57,8 +57,8 @@ def land(
     if report.facts:
         _refresh(target)
     for file in report.files:
-        _tell_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
-    _tell_forgotten(table, report.forgotten)
+        _warn_of_rejections(file.name, file.rejections, file.quarantined, schema=None if with_values else target.schema)
+    _warn_of_forgotten(table, report.forgotten)
     if report.quarantined:
         from cdc_views.landing import quarantine_location
 
@@ -67,7 +67,7 @@ def land(
 
 
 def _refresh(table: Table) -> None:
-    """Let an applied view follow; the events have landed whether or not that works."""
+    """Refresh an applied view; a failure does not undo the landing."""
     from cdc_views.operations.applying import refresh_view
 
     try:
@@ -91,8 +91,8 @@ def _file_records(report: LandingReport) -> list[dict[str, object]]:
     ]
 
 
-def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
-    """Warn of the first; without what may be a value of the table's, where its schema is given."""
+def _warn_of_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *, schema: TableSchema | None) -> None:
+    """Warn of the first rejections; a `schema` hides values of the table in the reasons."""
     from cdc_views.landing.redaction import without_values
 
     for rejection in rejections:
@@ -102,7 +102,7 @@ def _tell_rejections(name: str, rejections: tuple[Rejection, ...], count: int, *
         log.warning(f"{name}: … and {count - len(rejections):,} more")
 
 
-def _tell_forgotten(table: str, count: int) -> None:
+def _warn_of_forgotten(table: str, count: int) -> None:
     if count:
         log.info(f"{table}: {count:,} events are older than the forgetting of their key; quarantine has where they were only")
 
@@ -114,14 +114,14 @@ def replay(
     table: TableArgument,
     with_values: WithValuesOption = False,
 ) -> None:
-    """Land quarantined events again, after the schema or cdc-views was mended; exit code 1 while some stay."""
+    """Land quarantined events again, after a fix of the schema or of cdc-views; exit code 1 while some stay."""
     target = asked.table(table)
     report = target.replay()
     if report.facts:
         _refresh(target)
     record = {"table": table, "events": report.events, "facts": report.facts, "waiting": report.waiting}
     asked.print(_REPLAY_COLUMNS, [record])
-    _tell_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
-    _tell_forgotten(table, report.forgotten)
+    _warn_of_rejections(table, report.rejections, report.waiting, schema=None if with_values else target.schema)
+    _warn_of_forgotten(table, report.forgotten)
     if report.waiting:
         raise typer.Exit(1)

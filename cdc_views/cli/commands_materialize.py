@@ -1,4 +1,4 @@
-"""`materialize`: bring state up to date, once or by the tables' cron expressions."""
+"""`materialize`: brings state up to date, once or by the tables' cron expressions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
-from cdc_views.cli.messages import exit_code, tell
+from cdc_views.cli.messages import exit_code, log_error
 from cdc_views.cli.options import EngineOption
 from cdc_views.cli.printing import as_json_rows
 from cdc_views.cli.quarantined import warn_of_late, warn_of_quarantine
@@ -39,18 +39,18 @@ def materialize(
     asked: Request,
     *,
     once: Annotated[bool, typer.Option("--once", help="Run each table once; this is the default.")] = False,
-    schedule: Annotated[bool, typer.Option("--schedule", help="Keep running, each table by its cron expression.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Build state from all of raw, not from what landed since.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what a run would read; change nothing (bigquery).")] = False,
+    schedule: Annotated[bool, typer.Option("--schedule", help="Keep running; each table by its cron expression.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Rebuild state from all of raw, not only from new facts.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what a run would read; change nothing (bigquery).")] = False,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for another run of a table; default: not.")
     ] = 0,
     trigger: _TriggerOption = None,
     engine: EngineOption = None,
 ) -> None:
-    """Bring state up to date with what landed since; a table that fails stops no other.
+    """Bring state up to date with new facts; a table that fails does not stop the others.
 
-    Exit code 1 where facts landed after their table's lateness horizon; they are in quarantine (`cdc-views late` lists them).
+    Exit code 1 if facts landed after their table's lateness horizon; `cdc-views late` lists them, in quarantine.
     """
     from cdc_views.operations.scheduling import job_of
 
@@ -76,14 +76,14 @@ def _run_once(asked: Request, jobs: Iterable[Job], *, full: bool, wait: float) -
     failures: list[Exception] = []
     late: list[int] = []
     asked.print(_COLUMNS, _run_all(jobs, failures, late, full=full, wait=wait))
-    if not failures:  # what failed may be what counts rows that are no events
+    if not failures:  # the failure may come from the count of rows that are no events
         warn_of_quarantine(*asked.tables)
     if codes := [*map(exit_code, failures), *[CheckFailedError.exit_code] * any(late)]:
         raise typer.Exit(max(codes))
 
 
 def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> None:
-    """Print what runs would do; nothing is changed, and no lock is taken."""
+    """Print what runs would do; changes nothing and takes no lock."""
     from cdc_views.operations.warehouse_state import materialize_remote
 
     if others:
@@ -95,12 +95,12 @@ def _plan(asked: Request, *, full: bool, engine: str | None, others: bool) -> No
 def _run_all(
     jobs: Iterable[Job], failures: list[Exception], late: list[int], *, full: bool, wait: float
 ) -> Iterator[dict[str, object]]:
-    """Run each job once; what fails is told and goes to `failures`, how many facts came too late to `late`."""
+    """Run each job once; logs errors and adds them to `failures`; adds counts of late facts to `late`."""
     for job in jobs:
         try:
             outcome = job.run(full=full, wait=wait)
         except Exception as error:
-            tell(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
+            log_error(error, prefix="" if job.name in str(error) else f"{job.name}: ", table=job.name)
             failures.append(error)
             continue
         log.info(f"{job.name}: {outcome.line()}", table=job.name)
@@ -120,7 +120,7 @@ def _record(outcome: RunOutcome) -> dict[str, object]:
 
 
 def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
-    """The jobs with a cron expression, told on standard error."""
+    """The jobs with a cron expression; logs which ones run."""
     scheduled = [job for job in jobs if job.cron is not None]
     if not scheduled:
         names = ", ".join(job.name for job in jobs)
@@ -136,7 +136,7 @@ def _scheduled(jobs: list[Job], project: Path) -> list[Job]:
 
 
 def _keep_running(asked: Request, jobs: list[Job]) -> None:
-    """Run the schedule; standard output has a row a completed run as it ends, standard error the rest."""
+    """Run the schedule; prints a row when a run completes, and logs the rest."""
     from cdc_views.operations.scheduling import SystemClock, run_schedule, run_until_stopped
 
     def work(stop: Event) -> None:
@@ -147,16 +147,16 @@ def _keep_running(asked: Request, jobs: list[Job]) -> None:
         else:
             asked.print_json(_SCHEDULED_COLUMNS, map(_scheduled_row, completed))
 
-    run_until_stopped(work, on_stop=_say_that_it_stops)
+    run_until_stopped(work, on_stop=_announce_stop)
     log.info("stopped")
 
 
 def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
-    """Follow the tables' streams; standard output has a row a run as it ends."""
+    """Follow the tables' streams; prints a row when a run ends."""
     from cdc_views.operations.following import follow_tables
     from cdc_views.operations.scheduling import run_until_stopped
 
-    def told(name: str, outcome: RunOutcome) -> None:
+    def print_run(name: str, outcome: RunOutcome) -> None:
         if asked.format == "table":
             print(f"{name}: {outcome.line()}", flush=True)
         else:
@@ -164,11 +164,11 @@ def _follow(asked: Request, *, trigger: str, engine: str | None) -> None:
             sys.stdout.flush()
 
     def work(stop: Event) -> None:
-        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, told=told)
+        follow_tables(asked.tables, trigger=trigger, engine=engine, stop=stop, on_run=print_run)
 
     if asked.format in ("json", "csv"):
         raise UsageError(f"--trigger prints rows as they come, which {asked.format} cannot; use --format table or jsonl")
-    run_until_stopped(work, on_stop=_say_that_it_stops)
+    run_until_stopped(work, on_stop=_announce_stop)
 
 
 def _scheduled_row(run: Completed) -> JsonRow:
@@ -176,7 +176,7 @@ def _scheduled_row(run: Completed) -> JsonRow:
 
 
 def _completed(happenings: Iterable[Happening]) -> Iterator[Completed]:
-    """The completed runs; whatever else happens is logged."""
+    """The completed runs; logs everything else."""
     from cdc_views.operations.scheduling import Completed
 
     for happening in happenings:
@@ -197,7 +197,7 @@ def _log(happening: Started | Failed | Skipped) -> None:
         log.info(f"{name}: run of {_instant(happening.tick)}{missed}", table=name, tick=_instant(happening.tick))
     elif isinstance(happening, Failed):
         when = _instant(happening.tick)
-        tell(happening.error, prefix=f"{name}: run of {when} failed and is tried again at the next: ", table=name, tick=when)
+        log_error(happening.error, prefix=f"{name}: run of {when} failed and is tried again at the next: ", table=name, tick=when)
     else:
         first, last = _instant(happening.first), _instant(happening.last)
         span = first if first == last else f"{first} to {last}"
@@ -208,5 +208,5 @@ def _instant(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%MZ")
 
 
-def _say_that_it_stops() -> None:
+def _announce_stop() -> None:
     log.info("stopping after the run at hand; a second signal ends it at once, and what was committed stays")

@@ -1,4 +1,4 @@
-"""`produce SOURCE`: a long-running process that lands what a source writes, until it is told to stop.
+"""`produce SOURCE`: a long-running process that lands what a source writes, until a signal stops it.
 
 The sources are the entry points of group `cdc_views.producers`; each declares its options (`cdc_views.landing.producers`).
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _NOWHERE = "none"
 _NOT_YET = ("mysql",)
-"""Sources that the interface promises and that no producer is there for yet."""
+"""Promised sources without a producer yet."""
 
 
 class OnError(str, Enum):
-    """What a bad event does; it goes to quarantine either way."""
+    """What to do after a bad event went to quarantine."""
 
     LOG = "log"
     EXIT = "exit"
@@ -43,28 +43,28 @@ TablesOption = Annotated[
 ]
 OnErrorOption = Annotated[
     OnError,
-    typer.Option(
-        "--on-error", metavar="log|exit", help="What an event that cannot be landed does; it goes to quarantine either way."
-    ),
+    typer.Option("--on-error", metavar="log|exit", help="What to do after a bad event went to quarantine."),
 ]
 ListenOption = Annotated[
     str,
     typer.Option(
         "--listen",
         metavar="HOST:PORT",
-        help="Where /healthz and /metrics are; port 0: any free one, told at start; none: nowhere.",
+        help="Where to serve /healthz and /metrics; port 0: any free one, logged at start; none: nowhere.",
     ),
 ]
 ToOption = Annotated[
     str,
-    typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish there instead of landing in raw tables: rows by their key."),
+    typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables."),
 ]
 TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
-OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: of keys and rows.")]
+OutputFormatOption = Annotated[
+    str, typer.Option("--output-format", metavar="json|avro", help="With --to: format of keys and rows.")
+]
 
 
 class ProducerGroup(TyperGroup):
-    """The command of each producer that is installed; none is loaded before it is asked for."""
+    """The commands of the installed producers, each loaded on use."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the sources."""
@@ -73,15 +73,13 @@ class ProducerGroup(TyperGroup):
         return sorted({*producer_names(), *_NOT_YET})
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a source; None where there is none of that name."""
+        """Return the command of a source; None for an unknown source."""
         if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
             self.commands[cmd_name] = _command_of(cmd_name)
         return self.commands.get(cmd_name)
 
 
-produce = typer.Typer(
-    cls=ProducerGroup, help="Land what a source writes, as it writes it, until told to stop.", no_args_is_help=True
-)
+produce = typer.Typer(cls=ProducerGroup, help="Land what a source writes, as it writes it, until a signal.", no_args_is_help=True)
 
 
 @produce.callback()
@@ -110,7 +108,7 @@ def _refusal(source: str) -> Callable[[typer.Context], None]:
 
 
 def _runner(source: str, producer: Producer) -> Callable[..., None]:
-    """Return what typer calls: a function whose parameters are the options that every producer has, and its own."""
+    """Return a function for typer; its parameters are the options of all producers, and the producer's own."""
 
     def run(**given: Any) -> None:
         _run(source, producer, given)
@@ -157,7 +155,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
-    """Run a producer until a signal tells it to stop."""
+    """Run a producer until a signal stops it."""
     from cdc_views.cli.producing import with_destination
     from cdc_views.operations.scheduling import run_until_stopped
 
@@ -165,16 +163,16 @@ def _run(source: str, producer: Producer, given: Mapping[str, Any]) -> None:
     options = producer.chosen(order.project, given)
     order = with_destination(order)
 
-    def say() -> None:
+    def announce_stop() -> None:
         log.info("stopping: what was read lands first; a second signal ends at once, and loses nothing either")
 
     with shown_snapshots() as progress:
-        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=say)
+        run_until_stopped(lambda stop: producer.run(replace(order, stop=stop, progress=progress), options), on_stop=announce_stop)
     log.info("stopped")
 
 
 def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
-    """Return what a producer is asked to do, without its own options."""
+    """Return a producer's order, without its own options."""
     from cdc_views.cli.producing import facts_of, targets_of
     from cdc_views.landing.targets import ProducerOrder
 
@@ -191,7 +189,7 @@ def _order(producer: Producer, given: Mapping[str, Any]) -> ProducerOrder:
 
 
 def _destination(given: Mapping[str, Any]) -> Destination | None:
-    """Return where `--to` and its options say that events go; None: into raw tables."""
+    """Return the destination by `--to` and its options; None: raw tables."""
     from cdc_views.landing.targets import Destination
 
     if given["to_"]:

@@ -3,20 +3,59 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdc_views.cli.log import log
 from cdc_views.cli.options import EngineOption, StrategyOption
-from cdc_views.cli.plans import print_plans
+from cdc_views.cli.printing import as_json_rows, print_rows
 from cdc_views.cli.quarantined import warn_of_quarantine
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
 if TYPE_CHECKING:
+    from cdc_views.operations.applying import TablePlan
     from cdc_views.table import Table
+
+_COLUMNS = ("table", "view", "change", "raw_version", "raw_rows", "raw_bytes")
+_PRICED = ("table", "view", "change", "raw_rows", "raw_bytes", "read_bytes", "money", "currency", "most_bytes")
+
+
+def print_plans(plans: Sequence[TablePlan], *, format: str) -> None:
+    """Print one row per table, then the differences; with the cost of a read if the engine knows it."""
+    is_priced = any(planned.is_remote for planned in plans)
+    columns = _PRICED if is_priced else _COLUMNS
+    if format != "table":
+        columns = (*columns, "schema", "diff") if is_priced else (*columns, "diff")
+    print_rows(columns, as_json_rows([{name: _record(planned)[name] for name in columns} for planned in plans]), format=format)
+    if format != "table":
+        return
+    for planned in plans:
+        for line in planned.schema:
+            print(line)
+        print(planned.diff, end="\n\n" if planned.diff else "")
+
+
+def _record(planned: TablePlan) -> dict[str, Any]:
+    estimate = planned.estimate
+    return {
+        "table": planned.table,
+        "view": planned.view,
+        "change": planned.change,
+        "raw_version": planned.raw_version,
+        "raw_rows": planned.raw_rows,
+        "raw_bytes": planned.raw_bytes,
+        "read_bytes": None if estimate is None else estimate.reads,
+        "money": None if estimate is None else round(estimate.money, 6),
+        "currency": None if estimate is None else estimate.currency,
+        "most_bytes": None if estimate is None else estimate.limit,
+        "schema": list(planned.schema),
+        "diff": planned.diff,
+    }
+
 
 _APPLY_COLUMNS = ("table", "view", "engine", "state")
 
@@ -31,7 +70,7 @@ def init(
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write cdc_views.yml.")] = Path("."),
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="The project's name; default: the folder's.")] = None,
     raw_format: Annotated[
-        str | None, typer.Option("--raw-format", metavar="FORMAT", help="How events read; default: by the schema.")
+        str | None, typer.Option("--raw-format", metavar="FORMAT", help="The events' raw format; default: by the schema.")
     ] = None,
     json_schema: Annotated[
         bool, typer.Option("--json-schema", help="Print the project file's JSON Schema, for editors.")
@@ -64,7 +103,7 @@ def generate(
         str | None, typer.Option("--dialect", metavar="DIALECT", help="duckdb, spark, …; default: the engine's.")
     ] = None,
     strategy: StrategyOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file a view instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write one file per view instead of printing.")] = None,
 ) -> None:
     """Print the SQL that creates the views."""
     from cdc_views.operations.generating import sql_folder
@@ -103,7 +142,7 @@ def _write(out: Path, file: Path, *, text: str) -> None:
 
 @shared("project", "select", "format")
 def plan(asked: Request) -> None:
-    """Print what apply would change: the views' SQL against what was applied last, and what there is to read."""
+    """Print what apply would change: the views' SQL against the last applied one, and how much there is to read."""
     tables = asked.tables
     plans = [table.plan() for table in tables]
     warn_of_quarantine(*tables)

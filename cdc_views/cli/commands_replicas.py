@@ -1,4 +1,4 @@
-"""`replicas`: on how many nodes each cell fact was seen, and what only some nodes have."""
+"""`replicas`: on how many nodes each cell fact was seen, and which facts only some nodes have."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def replicas(
     nodes: Annotated[
         list[str] | None, typer.Option("--nodes", metavar="NODE", help="Expect this node besides those seen; may be repeated.")
     ] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="List the facts that too few nodes have shown.")] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="List the facts seen on too few nodes.")] = False,
     only_on: Annotated[
-        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts that this node alone has shown.")
+        str | None, typer.Option("--only-on", metavar="NODE", help="List the facts seen on this node alone.")
     ] = None,
     silent_after: Annotated[
         str,
         typer.Option(
-            "--silent-after", metavar="SPAN", help="Call a node silent that landed nothing for so long before the newest landing."
+            "--silent-after", metavar="SPAN", help="A node is silent if it landed nothing for so long before the newest landing."
         ),
     ] = "1d",
 ) -> None:
-    """Print on how many nodes each cell fact was seen and how each node stands; exit code 1 on too few copies."""
+    """Print on how many nodes each cell fact was seen, and each node's status; exit code 1 on too few copies."""
     from cdc_views.operations.replication import expected_of, list_partial
     from cdc_views.operations.replication import replicas as count
 
@@ -86,7 +86,7 @@ def _print_tables(report: ReplicaReport) -> None:
 
 
 def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
-    """One record a number of copies, then one a node."""
+    """One record per number of copies, then one per node."""
     nothing = dict.fromkeys(_COLUMNS)
     for copies, facts in report.copies.items():
         verdict = "too few" if facts and copies < report.factor else "ok"
@@ -103,7 +103,7 @@ def _records(report: ReplicaReport) -> Iterator[dict[str, object]]:
             "newest_written": one.newest_written,
             "newest_position": newest,
             "last_landed": _instant(one.last_landed),
-            "verdict": one.standing.value,
+            "verdict": one.status.value,
         }
 
 
@@ -114,32 +114,11 @@ def _instant(micros: int | None) -> str | None:
 
 
 def _fact_rows(schema: TableSchema, facts: Iterator[PartialFact]) -> Iterator[JsonRow]:
-    from cdc_views.rules.codec.jsontext import quote, to_json
+    from cdc_views.operations.explained import part_row
 
     for fact in facts:
-        key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in fact.key.items())
-        yield {
-            "key": f"{{{key}}}",
-            "what": quote(fact.what),
-            "column": "null" if fact.column is None else quote(fact.column.name),
-            "path": _path(schema, fact),
-            "written": str(fact.written),
-            "nodes": json.dumps(fact.nodes, ensure_ascii=False),
-            "missing_on": json.dumps(fact.lacking, ensure_ascii=False),
-        }
-
-
-def _path(schema: TableSchema, fact: PartialFact) -> str:
-    """The path of an element or a field; the bounds of a range."""
-    from cdc_views.operations.explained import bound_text
-    from cdc_views.rules.codec.jsontext import quote, to_json
-    from cdc_views.rules.oracle import path_type
-
-    if fact.start is not None and fact.end is not None:
-        return quote(f"{bound_text(schema, fact.start, is_start=True)}, {bound_text(schema, fact.end, is_start=False)}")
-    if fact.path is None or fact.column is None:
-        return "null"
-    return to_json(path_type(fact.column.type), fact.path)
+        nodes, missing = (json.dumps(names, ensure_ascii=False) for names in (fact.nodes, fact.lacking))
+        yield {**part_row(schema, fact), "nodes": nodes, "missing_on": missing}
 
 
 def _complain(table: Table, report: ReplicaReport, *, is_listed: bool) -> None:

@@ -31,13 +31,15 @@ def report(
     dialect: Annotated[
         list[str] | None, typer.Option("--dialect", metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
     ] = None,
-    recent: Annotated[int, typer.Option("--recent", min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
-    with_values: Annotated[bool, typer.Option("--with-values", help="Tell keys and values of rows, too.")] = False,
+    recent: Annotated[
+        int, typer.Option("--recent", min=0, metavar="N", help="Explain the last N written rows of each table.")
+    ] = 5,
+    with_values: Annotated[bool, typer.Option("--with-values", help="Include keys and values of rows.")] = False,
     results: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Results that `validate --json` wrote; default: run the tests.")
+        Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")
     ] = None,
 ) -> None:
-    """Write a site of what has landed, tests, fidelity, cost, and a page per table: SQL, lineage, recent rows."""
+    """Write a site: landings, tests, fidelity, cost, and a page per table with SQL, lineage and recent rows."""
     from cdc_views.report import report_of, write_site
     from cdc_views.report.wording import counted
 
@@ -52,13 +54,13 @@ def report(
     asked.print(_COLUMNS, records)
     failed = found.failed()
     if failed:
-        (table, check), told = failed[0], counted(len(failed), "test")
-        log.warning(f"{told} did not hold, the first: {table.name}: {check.name}; the report lists them")
+        (table, check), tests = failed[0], counted(len(failed), "test")
+        log.warning(f"{tests} did not hold, the first: {table.name}: {check.name}; the report lists them")
     log.info(f"wrote {index}")
 
 
 def _check_something_landed(tables: Sequence[Table]) -> None:
-    """Refuse a report of nothing, as `validate` does; one table with events is enough."""
+    """Refuse a report without any landed event, as `validate` does."""
     from cdc_views.operations.ingest import check_landed
 
     missing = []

@@ -1,4 +1,4 @@
-"""`rebuild` and `maintain`: a state made anew beside the old one, and the upkeep of files."""
+"""`rebuild` and `maintain`: build a new state beside the old one; keep files few and small."""
 
 from __future__ import annotations
 
@@ -24,17 +24,15 @@ def rebuild(
     *,
     table: TableArgument,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare only; do not switch.")] = False,
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Switch although rows differ, or although the raw table is another one.")
-    ] = False,
-    with_late: Annotated[bool, typer.Option("--with-late", help="Let count what landed after the lateness horizon.")] = False,
-    with_state: Annotated[bool, typer.Option("--with-state", help="Let count what the state has and raw has not.")] = False,
-    back: Annotated[bool, typer.Option("--back", help="Read the state before the last switch again.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Switch even if rows differ or the raw table is another one.")] = False,
+    with_late: Annotated[bool, typer.Option("--with-late", help="Include facts that landed after the lateness horizon.")] = False,
+    with_state: Annotated[bool, typer.Option("--with-state", help="Include facts that only the state has, not raw.")] = False,
+    back: Annotated[bool, typer.Option("--back", help="Switch back to the state before the last switch.")] = False,
     engine: EngineOption = None,
 ) -> None:
-    """Build state from scratch beside the old one, compare all cells, print what differs, and switch where nothing does.
+    """Build a new state beside the old one, compare all cells, print differences, and switch if there are none.
 
-    Exit code 1 where rows differ and `--accept` was not given; the old state stays.
+    Exit code 1 if rows differ and `--accept` is missing; the old state stays.
     """
     target = asked.table(table)
     if back:
@@ -65,12 +63,13 @@ def _key(key: dict[str, str]) -> str:
 def maintain(
     asked: Request,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would remove; change nothing.")] = False,
     retention_hours: Annotated[
-        int, typer.Option("--retention-hours", metavar="HOURS", help="How long replaced files stay, for readers; default: 168.")
+        int, typer.Option("--retention-hours", metavar="HOURS", help="Keep replaced files so long, for readers; default: 168.")
     ] = 168,
     drop_raw_older_than: Annotated[
-        str | None, typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts that landed so long ago (30d).")
+        str | None,
+        typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts that landed longer ago than this (30d)."),
     ] = None,
     archive: Annotated[
         Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")
@@ -80,10 +79,10 @@ def maintain(
     ] = None,
     engine: EngineOption = None,
 ) -> None:
-    """Merge small files, and remove those that nothing reads any more; no event is lost, unless you ask for it.
+    """Merge small files and remove files that nothing reads; keeps every event unless you drop raw facts.
 
-    `--drop-raw-older-than` drops raw facts that the state is proven to cover: exit code 1, and nothing dropped, where it
-    is not. What needs all events refuses from then on.
+    `--drop-raw-older-than` drops raw facts that the state provably covers; otherwise exit code 1, and it drops nothing.
+    Commands that need all events refuse from then on.
     """
     if restore_raw is not None and (dry_run or drop_raw_older_than is not None):
         raise UsageError("--restore-raw goes neither with --dry-run nor with --drop-raw-older-than")

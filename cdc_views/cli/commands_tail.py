@@ -20,8 +20,8 @@ def tail(
     asked: Request,
     *,
     table: TableArgument,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with what has landed already.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop after what has landed by now.")] = False,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Start with the facts that have already landed.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop after the facts that have landed by now.")] = False,
 ) -> None:
     """Print the facts of a table as they land, one JSON object a line, until interrupted."""
     from cdc_views.operations.tailing import BEFORE_ALL, current_version, landed_after

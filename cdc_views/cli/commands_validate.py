@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 _COLUMNS = ("table", "check", "status", "severity", "result")
 _SEVERITIES = ("warning", "error")
 _DocsRowsOption = Annotated[
-    int, typer.Option("--docs-rows", min=1, metavar="N", help="Bring a table of at most so many rows to Great Expectations.")
+    int, typer.Option("--docs-rows", min=1, metavar="N", help="Give Great Expectations tables of at most N rows.")
 ]
-_WithValuesOption = Annotated[
-    bool, typer.Option("--with-values", help="Show values of rows that your own expectations do not hold for.")
-]
+_WithValuesOption = Annotated[bool, typer.Option("--with-values", help="Show values of rows that break your own expectations.")]
 
 
 @shared("project", "select", "format")
@@ -36,19 +34,19 @@ def validate(
     *,
     engine: Annotated[str | None, typer.Option("--engine", metavar="E", help="Where to run; default: the project's.")] = None,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", metavar="I", help="The clock that decides what has expired; default: now.")
+        str | None, typer.Option("--as-of", metavar="I", help="The clock that cells expire by; default: now.")
     ] = None,
     fail_on: Annotated[
         str, typer.Option("--fail-on", metavar="warning|error", help="Exit 1 if a test of this severity, or above, fails.")
     ] = "error",
     sample: Annotated[
-        int, typer.Option("--sample", min=0, metavar="N", help="Recompute at most so many partitions by the rules.")
+        int, typer.Option("--sample", min=0, metavar="N", help="Recompute at most N partitions by the rules.")
     ] = 200,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Which partitions; default: others after each landing.")
+        int | None, typer.Option("--seed", metavar="N", help="Selects the partitions; default: others after each landing.")
     ] = None,
     contract: Annotated[
-        Path | None, typer.Option("--contract", metavar="FILE", help="Test what a data contract (ODCS) says as well.")
+        Path | None, typer.Option("--contract", metavar="FILE", help="Also test the rules of a data contract (ODCS).")
     ] = None,
     docs: Annotated[
         bool, typer.Option("--docs/--no-docs", help="Run Great Expectations too: your own suites, and its Data Docs.")
@@ -58,7 +56,7 @@ def validate(
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
-    """Run the data tests of each table; exit code 1 where one fails."""
+    """Run the data tests of each table; exit code 1 if one fails."""
     from cdc_views.model.severity import Severity
 
     if fail_on not in _SEVERITIES:
@@ -74,12 +72,12 @@ def validate(
 
 
 def _documents(loaded: Project) -> Path:
-    """Where Data Docs go: into the warehouse, or beside the project file where that is not on this machine."""
+    """The folder of Data Docs: in a local warehouse, else beside the project file."""
     return (loaded.root if loaded.is_remote else loaded.warehouse) / "quality"
 
 
 def _validation(contract: Path | None) -> Callable[..., Report]:
-    """What runs the tests of one table: the project's, and those of a contract."""
+    """Return what runs the tests of a table: the project's, and a contract's."""
     if contract is None:
         from cdc_views.quality.validating import validate_table
 
@@ -91,7 +89,7 @@ def _validation(contract: Path | None) -> Callable[..., Report]:
 
 
 def _complain(failed: Sequence[tuple[str, Check]]) -> None:
-    """Say what failed and where; the exit code is 1 then."""
+    """Log what failed and where; then the exit code is 1."""
     for table, check in failed:
         log.error(f"{table}: {check.name}: {check.rule}: {check.line()}")
     if failed:
@@ -103,12 +101,12 @@ def _rows(reports: Sequence[Report]) -> Iterator[JsonRow]:
 
     for report in reports:
         for check in report.checks:
-            told = (report.table, check.name, check.status.value, check.severity.value, check.line())
-            yield dict(zip(_COLUMNS, map(quote, told), strict=True))
+            values = (report.table, check.name, check.status.value, check.severity.value, check.line())
+            yield dict(zip(_COLUMNS, map(quote, values), strict=True))
 
 
 def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **options: Any) -> list[Report]:
-    """Run Great Expectations; returns the reports with what it found besides."""
+    """Run Great Expectations; returns the reports with its findings."""
     from cdc_views.quality.checkpoint import publish
 
     found = publish(reports, _documents(loaded), **options)
@@ -120,7 +118,7 @@ def _published(reports: Sequence[tuple[Table, Report]], loaded: Project, **optio
 
 
 def _write(reports: Sequence[Report], *, junit: Path | None, json_file: Path | None) -> None:
-    from cdc_views.quality.junit import junit_xml, records
+    from cdc_views.quality.checks import junit_xml, records
 
     if junit is not None:
         junit.write_text(junit_xml(reports), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`status` and `cost`: how each table stands, and what ways of reading one cost in a warehouse."""
+"""`status` and `cost`: the status of each table, and what reading it costs in a warehouse."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _COSTS = ("way", "query_bytes", "run_bytes", "kept_bytes", "query_money", "run_m
 
 @shared("project", "select", "format")
 def status(asked: Request) -> None:
-    """Print how each table stands: what landed, how far the state is, what waits; exit code 1 where reads refuse."""
+    """Print what landed in each table, how far its state is, and what waits in quarantine; exit code 1 if reads refuse."""
     if asked.project.is_remote:
         _remote_status(asked)
         return
-    from cdc_views.operations.status import standing_of
+    from cdc_views.operations.status import status_of
 
-    found = [standing_of(table) for table in asked.tables]
-    shown = [{**{name: getattr(standing, name) for name in _STANDING}, "problem": standing.problem or None} for standing in found]
+    found = [status_of(table) for table in asked.tables]
+    shown = [{**{name: getattr(one, name) for name in _STANDING}, "problem": one.problem or None} for one in found]
     asked.print(_STANDING, shown)
-    for standing in found:
-        if standing.problem:
-            log.error(standing.problem)
-    if any(standing.problem for standing in found):
+    for one in found:
+        if one.problem:
+            log.error(one.problem)
+    if any(one.problem for one in found):
         raise typer.Exit(1)
 
 
 def _remote_status(asked: Request) -> None:
-    """What BigQuery has of each table: rows and bytes of raw, whether the view is as planned, how far the state is."""
+    """Print, per table in BigQuery: rows and bytes of raw, whether the view is as planned, how far the state is."""
     from cdc_views.operations.generating import definition_of
 
     records = []
@@ -78,11 +78,11 @@ def cost(
     queries_per_day: Annotated[int, _count("Reads of the table in a day.")] = 100,
     runs_per_day: Annotated[int, _count("Runs that bring a state up to date in a day.")] = 24,
     text_bytes: Annotated[int, _count("Mean width of a text, where nothing is measured.")] = 20,
-    share: Annotated[float, typer.Option(min=0, max=1, metavar="F", help="Of the columns, how much a query reads.")] = 1.0,
-    offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: go by the schema and what is given.")] = False,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write money by reads in a day, as SVG.")] = None,
+    share: Annotated[float, typer.Option(min=0, max=1, metavar="F", help="Share of the columns that a query reads.")] = 1.0,
+    offline: Annotated[bool, typer.Option("--offline", help="Contact no service; use the schema and the given numbers.")] = False,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Write cost by reads per day, as SVG.")] = None,
 ) -> None:
-    """Print what a month costs in BigQuery: reading a view of raw, a state and what landed since, or a serving table."""
+    """Print what a month costs in BigQuery: a view over raw, a state with the events since, or a serving table."""
     from cdc_views.cli.cost_plot import cost_plot
     from cdc_views.engines.warehouses import Load
     from cdc_views.operations.generating import taken_away
@@ -106,7 +106,7 @@ def cost(
 
 
 def _priced(table: Table) -> WarehousePlugin:
-    """The project's warehouse, or the only one that is installed, which the project may move to."""
+    """The project's warehouse, else the only installed one, where the project may move."""
     from cdc_views.engines.plugin import engines_that
     from cdc_views.engines.warehouses import warehouse_plugin
 
@@ -125,7 +125,7 @@ def _check_known(load: Load, measured: Measured | None) -> None:
 
 
 def _measured(table: Table) -> Measured | None:
-    """What BigQuery says of the raw table, by its statistics and a dry run."""
+    """Measure the raw table in BigQuery, by its statistics and a dry run."""
     from cdc_views.engines.warehouses import Measured
     from cdc_views.operations.generating import definition_of
 

@@ -1,4 +1,4 @@
-"""Money by reads in a day, one line a way of reading, as SVG: both axes are logarithmic."""
+"""An SVG plot of cost by reads per day, one line per way of reading; both axes are logarithmic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLORS = ("#b3261e", "#1f5fa8", "#2e7d32")
 
 
 def cost_plot(costs: Callable[[Load], Sequence[Cost]], load: Load, *, title: str) -> str:
-    """Return the picture; `costs` gives the ways' costs for a load."""
+    """Return the plot; `costs` returns the cost of each way of reading for a load."""
     points = [costs(replace(load, queries_per_day=queries)) for queries in _QUERIES]
     money = [max(way.money, 0.001) for ways in points for way in ways]
     low, high = math.floor(math.log10(min(money))), max(math.ceil(math.log10(max(money))), math.floor(math.log10(min(money))) + 1)

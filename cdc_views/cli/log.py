@@ -1,4 +1,4 @@
-"""What the command line says on standard error: plain lines, or one JSON object a line."""
+"""The log on standard error: plain lines, or one JSON object a line."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class Log:
         self.format = "text"
 
     def use(self, name: str) -> None:
-        """Change the format; raises `UsageError` for one there is not."""
+        """Change the format; raises `UsageError` for an unknown one."""
         if name not in LOG_FORMATS:
             raise UsageError(f"--log-format is {name!r}{did_you_mean(name, LOG_FORMATS)}")
         self.format = name
 
     def info(self, message: str, **facts: Any) -> None:
-        """Say what was done."""
+        """Log what was done."""
         self._write("info", message, facts)
 
     def warning(self, message: str, **facts: Any) -> None:
-        """Say what deserves attention."""
+        """Log what deserves attention."""
         self._write("warning", message, facts)
 
     def error(self, message: str, **facts: Any) -> None:
-        """Say why the command ends."""
+        """Log why the command ends."""
         self._write("error", message, facts)
 
     def _write(self, level: str, message: str, facts: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class Log:
             line = json.dumps({"level": level, "message": message, **facts}, ensure_ascii=False, default=str)
         else:
             line = message if level == "info" else f"{level}: {message}"
-        # in one write: threads say things at once
+        # one write: several threads log
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 

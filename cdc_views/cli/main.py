@@ -1,4 +1,4 @@
-"""The entry point: runs a command and turns whatever it raises into a message and an exit code.
+"""The entry point: runs a command and turns its errors into messages and exit codes.
 
 0 done, 1 a check failed, 2 usage or configuration, 3 the engine or a source failed; 130 interrupted.
 """
@@ -17,7 +17,7 @@ import typer
 
 from cdc_views.cli.app import app
 from cdc_views.cli.log import log
-from cdc_views.cli.messages import FAILED, named, tell
+from cdc_views.cli.messages import FAILED, log_error, named
 from cdc_views.cli.options import running
 from cdc_views.errors import CdcViewsError, did_you_mean
 from cdc_views.model.extras import missing_extra
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # whoever read our output has seen enough; Python would complain again when it closes stdout
+        # the reader has closed our output; Python would complain again when it closes stdout
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
@@ -55,7 +55,7 @@ def _run(arguments: list[str]) -> int:
         code = _command().main(arguments, standalone_mode=False, prog_name="cdc-views")
         return code if isinstance(code, int) else 0
     except CdcViewsError as error:
-        tell(named(error, running.project_file))
+        log_error(named(error, running.project_file))
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         log.error("interrupted; what was committed stays, and the same command goes on from there")
@@ -68,17 +68,17 @@ def _run(arguments: list[str]) -> int:
         raise
     except ImportError as error:
         missing = missing_extra(error, what="this command")
-        tell(missing or error)
+        log_error(missing or error)
         return FAILED if missing is None else missing.exit_code
     except Exception as error:
         if hasattr(error, "format_message"):  # typer's own, whose base class moved between versions
             return _usage(error)
-        tell(named(error, running.project_file))
+        log_error(named(error, running.project_file))
         return FAILED
 
 
 def _usage(error: Any) -> int:
-    """Print what typer found wrong with the command line, with a suggestion of our own."""
+    """Log typer's complaint about the command line, with a suggestion."""
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message(), file=sys.stderr)
         return int(error.exit_code)

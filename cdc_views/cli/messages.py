@@ -1,4 +1,4 @@
-"""What is said of an error: one message on standard error, and with `CDC_VIEWS_DEBUG` where it was raised."""
+"""Error messages: one on standard error; with `CDC_VIEWS_DEBUG` a traceback too."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from cdc_views.errors import CdcViewsError, EngineError
 
 DEBUG_VARIABLE = "CDC_VIEWS_DEBUG"
 FAILED = 3
-"""The exit code of an error that is not ours."""
+"""The exit code of foreign errors."""
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BACKTRACE = re.compile(r"\s*(\d+: |at )")
 
 
 def exit_code(error: Exception) -> int:
-    """Return what a command ends with that failed so."""
+    """Return the exit code of a command that failed with this error."""
     return error.exit_code if isinstance(error, CdcViewsError) else FAILED
 
 
-def tell(error: Exception, *, prefix: str = "", **facts: Any) -> None:
+def log_error(error: Exception, *, prefix: str = "", **facts: Any) -> None:
     """Log the error, after `prefix`."""
-    log.error(prefix + told(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
+    log.error(prefix + message_of(error), kind="OSError" if _names_a_file(error) else type(error).__name__, **facts)
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
 
 
-def told(error: Exception) -> str:
-    """Return the message; an engine's own words on one line, without its colours and backtraces."""
+def message_of(error: Exception) -> str:
+    """Return the message; puts an engine's text on one line, without colours and backtraces."""
     if isinstance(error, EngineError):
         lines = [line.strip(" \t↳") for line in _COLOUR.sub("", str(error)).splitlines() if not _BACKTRACE.match(line)]
         return ": ".join(line for line in lines if line).replace(": ;", ";")
@@ -47,7 +47,7 @@ def told(error: Exception) -> str:
 
 
 def named(error: Exception, project: Path | None) -> Exception:
-    """Return the damaged file behind an error of a command on that project; the error itself where there is none."""
+    """Return the error that names the damaged file behind `error`; without one, `error` itself."""
     from cdc_views.api import Project
     from cdc_views.operations.damage import damage_behind
 
@@ -55,7 +55,7 @@ def named(error: Exception, project: Path | None) -> Exception:
         return error
     try:
         return damage_behind(error, Project.load(project).tables) or error
-    except Exception:  # a project that cannot be read: the error that is there says more
+    except Exception:  # an unreadable project: the first error says more
         return error
 
 

@@ -1,4 +1,4 @@
-"""Options of several commands, as annotations; each command lists those it has. Those of most are in `shared`."""
+"""Options that several commands share, as annotations; `shared` has the options of nearly all."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdc_views.cli.log import log
 
 @dataclass
 class RunningCommand:
-    """The project file of the command at hand: where to look for damage once it failed. None before one was named."""
+    """The project file of the running command, to look for damage after a failure; None before it is known."""
 
     project_file: Path | None = None
 
@@ -34,9 +34,7 @@ def _use_log_format(name: str) -> str:
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
 LogFormatOption = Annotated[
     str,
-    typer.Option(
-        "--log-format", metavar="text|json", help="How standard error is written.", callback=_use_log_format, is_eager=True
-    ),
+    typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log_format, is_eager=True),
 ]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
 EngineOption = Annotated[

@@ -17,18 +17,18 @@ from cdc_views.rules.codec.jsontext import JsonRow, quote
 
 _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""What a terminal or an editor acts upon: DEL, C1 controls, marks of direction, line separators. JSON has them in texts."""
+"""Characters that terminals and editors act upon, and JSON allows in texts: DEL, C1 controls, direction marks, line separators."""
 
 
 def check_format(name: str) -> str:
-    """Return `name` if rows can be printed so; raises `UsageError` with a suggestion."""
+    """Return `name` if it is a format for rows; raises `UsageError` with a suggestion."""
     if name not in _PRINTERS:
         raise UsageError(f"--format is {name!r}{did_you_mean(name, _PRINTERS)}")
     return name
 
 
 def is_json(format: str) -> bool:
-    """Whether values are printed as JSON, which has neither NaN nor infinities."""
+    """Whether a format is JSON, which has neither NaN nor infinities."""
     return format in {"json", "jsonl"}
 
 
@@ -69,9 +69,9 @@ def _print_json(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 def _print_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """RFC 4180; null is nothing and an empty text `""`.
+    """RFC 4180; null is an empty field, and an empty text is `""`.
 
-    Exact in a file or a pipe: CSV has no escapes. A terminal would act on control characters, so there they are escaped.
+    Exact in a file or a pipe, as CSV has no escapes. On a terminal it escapes control characters.
     """
     shown = _one_line if sys.stdout.isatty() else str
     sys.stdout.write(",".join(_csv_field(shown(name)) for name in columns) + "\r\n")
@@ -86,7 +86,7 @@ def _csv_field(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text inside a JSON string; other JSON as it is."""
+    """The text of a JSON string; other JSON stays."""
     return str(json.loads(text)) if text.startswith('"') else text
 
 

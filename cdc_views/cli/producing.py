@@ -1,4 +1,4 @@
-"""A project's tables as a producer sees them: where events go, by the project file and the schema as they are now."""
+"""A project's tables for producers: where events go, by the current project file and schema."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 GROUP = "cdc_views.producers"
-"""The entry points that are producers, by the source's name; each is a `Producer`."""
+"""Entry points of producers, by source; each is a `Producer`."""
 
 TARGETS = "cdc_views.targets"
-"""The entry points that publish elsewhere, by the scheme of an address; each is a `Publish`."""
+"""Entry points of destinations, by the scheme of their address; each is a `Publish`."""
 
 
 def producer_names() -> list[str]:
-    """Return the sources that a producer is installed of; raises `UnsupportedError` where there is none at all."""
+    """Return the sources with an installed producer; raises `UnsupportedError` without any."""
     names = sorted({entry.name for entry in entry_points(group=GROUP)})
     if not names:
         raise UnsupportedError(
@@ -43,7 +43,7 @@ def producer_names() -> list[str]:
 
 
 def find_producer(source: str) -> Producer | None:
-    """Return the producer of a source; None where none is installed."""
+    """Return the producer of a source; None if it is not installed."""
     for entry in entry_points(group=GROUP, name=source):
         found: Producer = load(entry, what=f"`produce {source}`", extra="producers")
         return found
@@ -51,7 +51,7 @@ def find_producer(source: str) -> Producer | None:
 
 
 def with_destination(order: ProducerOrder) -> ProducerOrder:
-    """Return the order with the targets that its `to` names; raises `UnsupportedError` where nobody knows its scheme."""
+    """Return the order with the targets at its `to`; raises `UnsupportedError` for an unknown scheme."""
     if order.to is None:
         return order
     scheme, sign, _ = order.to.address.partition("://")
@@ -89,7 +89,7 @@ class ProjectTarget:
 
     @property
     def raw(self) -> RawTable:
-        """Where its events go."""
+        """The raw table."""
         return self._current().raw
 
     @property
@@ -122,7 +122,7 @@ class ProjectTarget:
         refresh_view(self._current())
 
     def _current(self) -> Table:
-        """Return the table by the files as they are; where those went wrong while running, as they were."""
+        """Return the table by the current files, or by the last good ones if those became invalid."""
         with self._one_at_a_time:
             version = self.version()
             if self._table is None:
@@ -175,9 +175,9 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
         chosen = [table.name for table in project.select(names)]
     else:
         of_format = [table for table in project.tables if format_name in (None, table.config.raw.format)]
-        chosen = [table.name for table in of_format if not table.is_found]
+        chosen = [table.name for table in of_format if not table.is_external]
         for table in of_format:
-            if table.is_found:
+            if table.is_external:
                 log.info(f"{table.name}: somebody else lands it (`layout: as-found`); its events are not taken", table=table.name)
     if not chosen:
         wanted = (
@@ -193,7 +193,7 @@ def targets_of(project_file: Path, names: Sequence[str], *, format_name: str | N
 
 
 def facts_of(project_file: Path) -> ProducerProject:
-    """Return what a producer may know of a project beside its tables."""
+    """Return a project for a producer."""
     from cdc_views.landing.targets import ProducerProject
     from cdc_views.project.paths import is_url
 

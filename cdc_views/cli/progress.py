@@ -1,4 +1,4 @@
-"""How far landing and snapshots are: a bar on a terminal, lines of the log elsewhere."""
+"""Progress of landings and snapshots: a bar on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from cdc_views.landing import FileReport, Progress
     from cdc_views.landing.targets import SnapshotProgress
 
-_SAID_EVERY = 10.0
+_LOG_EVERY = 10.0
 """Seconds between two lines about one snapshot."""
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Yield what `land` reports its progress to."""
+    """Yield the progress callback of `land`."""
     if not _is_terminal():
         yield _log_line
         return
@@ -36,7 +36,7 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def shown_snapshots() -> Iterator[SnapshotProgress]:
-    """Yield what a producer reports the progress of its snapshots to."""
+    """Yield the progress callback of a producer's snapshots."""
     if not _is_terminal():
         yield _SnapshotLines()
         return
@@ -52,16 +52,16 @@ def _is_terminal() -> bool:
 
 
 class _SnapshotLines:
-    """A line about each snapshot now and then; its end is the source's to tell."""
+    """Logs a line per snapshot now and then; the source logs its end."""
 
     def __init__(self) -> None:
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def __call__(self, name: str, *, done: int, total: int | None, is_over: bool = False) -> None:
         now = time.monotonic()
-        if is_over or now - self._said.setdefault(name, now) < _SAID_EVERY:
+        if is_over or now - self._logged_at.setdefault(name, now) < _LOG_EVERY:
             return
-        self._said[name] = now
+        self._logged_at[name] = now
         log.info(f"{name}: snapshot: {done:,} of {_about(total)} rows", table=name, rows=done)
 
 
@@ -70,7 +70,7 @@ def _about(total: int | None) -> str:
 
 
 class _SnapshotBars:
-    """A bar a snapshot, as long as one runs; log lines go above them."""
+    """One bar per running snapshot, below the log lines."""
 
     def __init__(self) -> None:
         self._bars: Bars | None = None

@@ -1,4 +1,4 @@
-"""What commands say of what is not shown: rows of external tables that are no events, and facts that landed too late."""
+"""Warnings about hidden facts: rows of external tables that are no events, and facts that landed too late."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def warn_of_quarantine(*tables: Table) -> None:
-    """Warn of each table, landed by somebody else, whose rows are not all shown."""
+    """Warn of external tables with rows that are no events."""
     for table in tables:
-        if table.is_found and (note := _note(table)):
+        if table.is_external and (note := _note(table)):
             log.warning(f"{table.name}: {note}")
 
 
@@ -24,7 +24,7 @@ def _note(table: Table) -> str:
 
 
 def warn_of_late(name: str, count: int) -> None:
-    """Warn of facts of a table that a run has put into quarantine because they landed too late."""
+    """Warn of facts that a run quarantined because they landed too late."""
     if count:
         what = f"{count:,} facts landed after the lateness horizon and are not shown"
         log.warning(f"{name}: {what}; `cdc-views late {name}` lists them", table=name)

@@ -1,4 +1,4 @@
-"""What most commands are asked for beside their own options: a project file, tables of it, how rows are printed."""
+"""Options of nearly all commands: the project file, its tables, the format of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_PROJECT = Path("cdc_views.yml")
 
 _SelectOption = Annotated[list[str] | None, typer.Option("--select", metavar="TABLE", help="Only this table; may be repeated.")]
 _FormatOption = Annotated[
-    str, typer.Option("--format", metavar="table|json|jsonl|csv", help="How rows are printed.", callback=check_format)
+    str, typer.Option("--format", metavar="table|json|jsonl|csv", help="The format of rows.", callback=check_format)
 ]
 _OPTIONS: Mapping[str, tuple[Any, Any]] = {
     "project": (ProjectOption, DEFAULT_PROJECT),
@@ -38,12 +38,12 @@ _OPTIONS: Mapping[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a command was asked for beside its own options.
+    """The shared options of a command, as given.
 
     Attributes:
         project_file: The project file.
         select: Names of the tables wanted; empty for all.
-        format: How rows are printed.
+        format: The format of rows.
     """
 
     project_file: Path = DEFAULT_PROJECT
@@ -59,11 +59,11 @@ class Request:
 
     @property
     def tables(self) -> Sequence[Table]:
-        """The tables wanted, all of the project where none was named."""
+        """The selected tables; all of the project by default."""
         return self.project.select(self.select)
 
     def table(self, name: str) -> Table:
-        """Return one table; raises `UsageError` where `--select` names only others."""
+        """Return one table; raises `UsageError` if `--select` names only others."""
         if self.select and name not in self.select:
             raise UsageError(f"{name} is not among the tables of --select ({', '.join(self.select)}); leave --select out")
         return self.project.table(name)
@@ -81,7 +81,7 @@ Command = Callable[..., None]
 
 
 def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command], Command]:
-    """Give a command the shared options of these names, and `--log-format`; it takes them as its first argument, an `Request`."""
+    """Add shared options and `--log-format` to a command; its first argument is the `Request`."""
 
     def decorate(command: Command) -> Command:
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
@@ -104,6 +104,3 @@ def shared(*names: Literal["project", "select", "format"]) -> Callable[[Command]
 def _parameter(name: str) -> inspect.Parameter:
     kind, default = _OPTIONS[name]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-__all__ = ["Request", "shared"]

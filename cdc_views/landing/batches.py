@@ -1,4 +1,4 @@
-"""The lines of an event file in batches: what one commit takes up, wherever the raw table is."""
+"""Splits the lines of an event file into batches; one batch is one commit."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine
 from cdc_views.rules.codec.jsonread import parse_json
 
 BATCH_ROWS = 20_000
-"""Facts a commit holds; bounds memory, not correctness."""
+"""Facts per commit; limits memory only."""
 _BATCH_BYTES = 64 << 20
 UNFINISHED = "the file ends inside this event (no newline, and not whole JSON); if the file grows, land it again"
 
 
 @dataclass(slots=True)
 class FileBatch(Batch):
-    """Consecutive lines of a file; once they have landed, its prefix `end` has. `waiting` are to be read by their form."""
+    """Consecutive lines of a file, up to the prefix `end`; `waiting` holds events to decode together by their form."""
 
     end: Prefix = field(default_factory=Prefix)
     waiting: list[RawEvent] = field(default_factory=list)
 
     @property
     def has_moved(self) -> bool:
-        """Whether there is any event, so that the file has landed further."""
+        """Whether the batch moves the file's offset: it has an event."""
         return self.events > 0
 
     def take(self, event: RawEvent) -> None:
-        """Add an event, now or with those that wait."""
+        """Decode an event, or let it wait for its form."""
         if self.reads_forms:
             self.waiting.append(event)
         else:
             self.add(event)
 
     def decode_waiting(self) -> None:
-        """Decode the events that wait, many at once."""
+        """Decode all waiting events at once."""
         waiting, self.waiting = self.waiting, []
         if waiting:
             self.add_many(
@@ -45,22 +45,22 @@ class FileBatch(Batch):
             )
 
     def must_decode(self, batch_rows: int, start: int) -> bool:
-        """Whether it may be full once `waiting` is decoded."""
+        """Whether decoding `waiting` may fill the batch."""
         most = batch_rows - max(self.facts, len(self.rejected))
         return bool(self.waiting) and (len(self.waiting) >= most or self.end.size - start >= _BATCH_BYTES)
 
     def is_full(self, batch_rows: int, start: int) -> bool:
-        """Whether it is as large as a commit should be; `start`: where it begins, in bytes."""
+        """Whether the batch has the size of a commit; `start` is the byte where it begins."""
         return self.facts >= batch_rows or len(self.rejected) >= batch_rows or self.end.size - start >= _BATCH_BYTES
 
 
 def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[Prefix], FileBatch]) -> Iterator[FileBatch]:
-    """Yield the batches after a prefix that has landed; the last may end before a line that is not finished.
+    """Yield the batches after a landed prefix; the last may end before an unfinished line.
 
     Args:
         file: The file.
         start: The prefix.
-        batch_rows: Facts a batch holds, give or take one event, or twice as many where events tell of two rows each.
+        batch_rows: Facts a batch holds, give or take one event; twice as many where each event has two rows.
         new: Makes an empty batch that begins after a prefix.
     """
     batch, digest, begun = new(start), start.digest.copy(), start.size
@@ -86,7 +86,7 @@ def batches(file: EventFile, start: Prefix, *, batch_rows: int, new: Callable[[P
 
 
 def is_unfinished(line: RawLine) -> bool:
-    """Whether a file ends inside its last line, for all that is known."""
+    """Whether a file seems to end inside this line."""
     if line.is_terminated or line.is_blank:
         return False
     try:
@@ -100,6 +100,3 @@ def _take_in(digest: Digest, line: RawLine) -> None:
     digest.update(line.content)
     if line.is_terminated:
         digest.update(b"\n")
-
-
-__all__ = ["BATCH_ROWS", "UNFINISHED", "FileBatch", "batches", "is_unfinished"]

@@ -19,11 +19,11 @@ from deltalake import DeltaTable, PostCommitHookProperties
 
 LOG = "_delta_log"
 SHARE = 100
-"""One commit is about a hundred times as long to read by itself as an action in a checkpoint."""
+"""Reading a commit takes about as long as reading a hundred actions of a checkpoint."""
 MOST_COMMITS = 400
-"""After so many at last: they take a tenth of a second to read."""
+"""At most so many commits between checkpoints; they take a tenth of a second to read."""
 IN_USE_SECONDS = 3600.0
-"""How old what is replaced must be: a reader that has begun may still want it."""
+"""Remove only files replaced longer ago than this: readers may still use younger ones."""
 _USUAL = 100
 _INTERVAL = "delta.checkpointInterval"
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
@@ -32,12 +32,12 @@ _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expir
 
 
 def hooks(location: str) -> PostCommitHookProperties | None:
-    """Return what deltalake does after a commit to a table: nothing where `sum_up` is called instead."""
+    """Return deltalake's hooks after a commit: none for a local table, where `sum_up` does their work."""
     return None if local_folder(location) is None else _NOTHING_AFTER
 
 
 def sum_up(table: DeltaTable) -> None:
-    """Write a checkpoint of the version that a table is open at where one is due; call it after a commit."""
+    """Write a checkpoint of the open version if one is due; call it after a commit."""
     folder = local_folder(table.table_uri)
     if folder is None:
         return
@@ -62,19 +62,19 @@ def _last_checkpoint(log: Path) -> tuple[int, int]:
 def superseded(log: Path) -> list[Path]:
     """Return the checkpoints that no reader needs: all but the oldest, the newest two, and young ones.
 
-    Versions between are still to be had: from the oldest, by the commits since.
+    Readers reach versions in between from the oldest one and the commits since.
     """
     found = _numbered(log, _CHECKPOINT)
     return [found[version] for version in sorted(found)[1:-2] if _age(found[version]) > IN_USE_SECONDS]
 
 
 def beginning(log: Path, *, floor: int, seconds: float) -> int | None:
-    """Return the version that a log may begin at, which has a checkpoint; None where it may not begin later than now.
+    """Return the version with a checkpoint at which the log may start; None where nothing can be cut.
 
     Args:
         log: The folder.
-        floor: A version that must still be to be had, and those after it.
-        seconds: How old what goes must be.
+        floor: Keep this version and all later ones readable.
+        seconds: Cut only entries older than this.
     """
     commits, checkpoints = _numbered(log, _COMMIT), _numbered(log, _CHECKPOINT)
     wanted = [v for v in checkpoints if v <= floor and v in commits and _age(commits[v]) > seconds]
@@ -94,18 +94,18 @@ def _numbered(log: Path, kind: re.Pattern[str]) -> dict[int, Path]:
 def _age(path: Path) -> float:
     try:
         return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # somebody else removes what is old, too
+    except FileNotFoundError:  # another process removed it
         return 0.0
 
 
 def remove(path: Path) -> None:
-    """Remove an entry or a checkpoint, which somebody else may do at once, and the checksum that Spark put beside it."""
+    """Remove an entry or a checkpoint, if it is still there, and Spark's checksum beside it."""
     path.unlink(missing_ok=True)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder of a Delta table on a local disk, by its path or `file://` URL; None for one elsewhere."""
+    """Return the folder of a Delta table, given its path or `file://` URL; None for a table that is not local."""
     if "://" in location and not location.startswith("file://"):
         return None
     return Path(unquote(location.removeprefix("file://")))

@@ -1,4 +1,4 @@
-"""Lines into facts and facts into Arrow rows, every failure pinned to the one event that caused it."""
+"""Decodes lines into facts and facts into Arrow rows; a failure concerns one event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.formats.base import RawFormat, SourceLine
-from cdc_views.landing.denylist import Denylist, sifted
+from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.rules.facts import Fact
 from cdc_views.storage.relation import RawTable
 
@@ -18,9 +18,9 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """Decodes the events of one table; `landed_at` (µs) is what its rows are stamped with.
+    """Decodes the events of one table; its rows get the landing time `landed_at` (µs).
 
-    `forgotten` are keys whose older events are not to land; None for none.
+    Older events of the keys in `forgotten` do not land; None: no keys.
     """
 
     raw: RawTable
@@ -29,7 +29,7 @@ class Decoder:
     forgotten: Denylist | None = None
 
     def facts(self, content: bytes, *, line: int, offset: int) -> list[Fact]:
-        """Return the facts of one event; raises `MalformedEventError` whatever is wrong with it."""
+        """Return the facts of one event; raises `MalformedEventError` for any fault in it."""
         try:
             return self.format.decode(_source_line(content, line, offset), self.raw.relation.schema)
         except MalformedEventError:
@@ -40,24 +40,26 @@ class Decoder:
             # a hole in a decoder must cost one event, not the whole load
             raise MalformedEventError(f"the {self.format.name} decoder failed: {type(error).__name__}: {error}") from error
 
-    def sifted(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
-        """Return what of an event's `facts` may land, and why the rest may not: its key was forgotten; else empty."""
+    def without_forgotten(self, facts: list[Fact], content: bytes, *, line: int, offset: int) -> tuple[list[Fact], str]:
+        """Return the `facts` of an event that may land, and why others may not (a forgotten key), or an empty text."""
         if self.forgotten is None or not self.holds_back:
             return facts, ""
         event = _source_line(content, line, offset)
-        return sifted(self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event, now=self.landed_at)
+        return without_forgotten(
+            self.forgotten, self.format, facts, schema=self.raw.relation.schema, event=event, now=self.landed_at
+        )
 
     @property
     def holds_back(self) -> bool:
-        """Whether something of an event may not be to land."""
+        """Whether there are forgotten keys, so that some facts may not land."""
         return self.forgotten is not None and bool(self.forgotten.entries)
 
     def is_current(self) -> bool:
-        """Whether no key was forgotten since this was made."""
+        """Whether no key was forgotten since the decoder was made."""
         return self.forgotten is None or self.forgotten.is_current()
 
     def reread(self) -> Decoder:
-        """Return a decoder that knows the keys forgotten by now."""
+        """Return a decoder with the keys forgotten by now."""
         return self if self.forgotten is None else replace(self, forgotten=self.forgotten.reread())
 
     def rows(self, facts: Sequence[Fact]) -> pa.Table:
@@ -77,7 +79,7 @@ def _source_line(content: bytes, line: int, offset: int) -> SourceLine:
 
 
 def rows_of_events(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[pa.Table, dict[int, str]]:
-    """Return the rows of all events that fit, and the reason of each that does not, by its index in `events`."""
+    """Return the rows of the events that fit, and by index in `events` why each other one does not."""
     try:
         return decoder.rows([fact for facts in events for fact in facts]), {}
     except MalformedEventError:

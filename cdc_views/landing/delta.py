@@ -1,4 +1,4 @@
-"""The few things landing asks of Delta: open, look up a transaction id, commit rows and ids as one."""
+"""Delta for landing: opens tables, looks up transaction ids, commits rows and ids together."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from cdc_views.landing.digests import note_commit
 from cdc_views.storage.conflicts import ConflictError
 
 DICTIONARY_BYTES = 16 << 10
-"""Size at which a column's dictionary is given up: those of write times and other values that are all different only cost."""
+"""A larger dictionary of a column is dropped: it saves nothing where all values differ, as write times do."""
 BOUND_BYTES = 64
-"""How much of a long text a file's footer keeps as its least or greatest; deltalake, told of any property, keeps all."""
+"""Bytes of a column's least and greatest text in a footer; deltalake writes whole texts once any property is set."""
 RAW_FILES = WriterProperties(
     compression="ZSTD",
     compression_level=1,
     dictionary_page_size_limit=DICTIONARY_BYTES,
     statistics_truncate_length=BOUND_BYTES,
 )
-"""A quarter of the bytes of Snappy's for changes of whole rows, whose cells share a write time, and no slower to write."""
+"""For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 
 
 _NO_BOUNDS = {"delta.dataSkippingNumIndexedCols": "0"}
-"""Delta keeps the least and greatest of so many columns, each as long as it is, of every file in its log, and anew in each
-checkpoint. Files are chosen by their footers here, so the log has how many rows a file holds, and nothing of them."""
+"""By default Delta's log and each checkpoint repeat the least and greatest value of 32 columns of every file. Footers choose
+the files here, so the log keeps row counts alone."""
 
 
 _ENTRIES_STAY = {"delta.enableExpiredLogCleanup": "false"}
-"""Whoever writes a checkpoint removes entries that are a month old, also those that a state has not covered yet."""
+"""By default a checkpoint removes entries older than a month, even those that no state covers yet."""
 
 
 def log_settings(*, checkpoint_every: int) -> dict[str, str]:
-    """Return the settings of a new table by which its log holds no values and is summed up after so many commits.
+    """Return settings of a new table: no values in its log, and a checkpoint after so many commits.
 
-    By itself deltalake does so after 100, which take longer to read than all else before a read.
+    Deltalake's default is 100 commits; reading those takes longer than all else before a read.
     """
     return {**_NO_BOUNDS, "delta.checkpointInterval": str(checkpoint_every)}
 
 
 def raw_log_settings() -> dict[str, str]:
-    """Return the settings of raw tables and quarantines: as `log_settings`, and `maintain` alone removes entries."""
+    """Return the settings of raw tables and quarantines: `log_settings`, and only `maintain` removes entries."""
     return {**log_settings(checkpoint_every=20), **_ENTRIES_STAY}  # rarer than of a state: raw has more files to name
 
 
 def with_raw_log_settings(table: DeltaTable) -> DeltaTable:
-    """Return a raw table or a quarantine to append to; one that an earlier version made lacks settings, which it gets."""
+    """Return a raw table or a quarantine to append to, after adding settings that an earlier version did not write."""
     return with_settings(table, {**_NO_BOUNDS, **_ENTRIES_STAY})
 
 
 def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
-    """Return the table once it has these settings, at the version it is open at, or at its newest where it had not.
+    """Return the table with these settings: as it is where it has them, else at its newest version.
 
-    A setting is a commit without data. A writer that had begun before it is told of a conflict, and begins anew.
+    Setting is a commit without data. A writer that began before it meets a conflict and retries.
     """
     if settings.items() <= dict(table.metadata().configuration).items():
         return table
@@ -70,7 +70,7 @@ def with_settings(table: DeltaTable, settings: Mapping[str, str]) -> DeltaTable:
 
 @contextmanager
 def delta_errors(location: str) -> Iterator[None]:
-    """Turn what deltalake raises into this project's errors, the cause chained."""
+    """Turn deltalake's errors into ours, the cause chained."""
     try:
         yield
     except CdcViewsError:
@@ -81,22 +81,22 @@ def delta_errors(location: str) -> Iterator[None]:
         # deltalake raises bare Exception for errors of its Rust side (casts, object stores)
         if not (isinstance(error, (DeltaError, OSError)) or type(error) is Exception):
             raise
-        # and says what the operating system refused in whichever of them it met it
+        # any of them may carry an error of the operating system
         is_of_system = isinstance(error, OSError) or "(os error " in str(error)
         remedy = "; check the path, its permissions and the free space" if is_of_system else ""
         raise EngineError(f"{location}: {error}{remedy}") from error
 
 
 def open_delta(location: str, *, version: int | None = None) -> DeltaTable:
-    """Return a table opened at its newest version, or at another; raises `EngineError` where it cannot be."""
+    """Open a table at its newest version, or at another; raises `EngineError` where that fails."""
     with delta_errors(location):
         return DeltaTable(location, version=version)
 
 
 def append(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """Append `rows` and record `transactions` in one commit, on the version that `table` was read at.
+    """Append `rows` and record `transactions` in one commit, on top of the version `table` is open at.
 
-    `rows` may be empty: then only the transaction ids are recorded. Missing columns are added.
+    Empty `rows` record the transaction ids alone. Adds missing columns.
 
     Raises:
         ConflictError: Since that version, somebody committed one of the same transaction ids.
@@ -119,7 +119,7 @@ def commit(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, properties:
 
 
 def overwrite(table: DeltaTable, rows: pa.Table | pa.RecordBatchReader, *, transactions: Mapping[str, int]) -> None:
-    """As `append`, but the rows and their columns replace those that are there, in the same commit."""
+    """As `append`, but replace all rows and columns, in one commit."""
     with delta_errors(table.table_uri):
         properties = recording(transactions)
         write_deltalake(

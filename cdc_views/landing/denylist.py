@@ -1,24 +1,24 @@
-"""What is remembered of forgotten keys: a keyed hash and instants, so that older events of them are not landed again.
+"""Remembers forgotten keys, as a keyed hash and instants, so that their older events do not land again.
 
-One file a table, `<warehouse>/forgotten/<name>.jsonl`, apart from the raw table, so that it outlives it:
+One file a table, `<warehouse>/forgotten/<name>.jsonl`; apart from the raw table, which it outlives:
 
 =============  ============================================================================================
 member         meaning
 =============  ============================================================================================
-`check`        first line only: the hash of a fixed text, by which a wrong secret is noticed
+`check`        first line only: the hash of a fixed text; it detects a wrong secret
 `key`          HMAC-SHA256 of the key, hex; the secret is in `<warehouse>/forgotten/secret` (mode 0600) or
                in the environment, `CDC_VIEWS_FORGET_SECRET`
 `scope`        `row` or `partition`
 `forgotten`    when, µs since the epoch
-`through`      the largest write time among the facts that were removed, null where there were none; of write times
-               in µs, among those not more than a day after `forgotten`
-`ahead`        the largest of the others, which a wrong clock made, null where there were none
-`is_lifted`    whether what was not removed is landed again: what cannot be dated, what is older than `forgotten`
+`through`      the largest write time of the removed facts, null without any; times in µs count up to a day after
+               `forgotten`
+`ahead`        the largest write time beyond that day, which a wrong clock made; null without any
+`is_lifted`    whether events land that were not removed but have no date, or are older than `forgotten`
 =============  ============================================================================================
 
-Which facts are older: by write time in µs, those not later than `forgotten` and `through`. And those that are from the
-future when they land, and not later than `ahead`: copies of what was removed. By log position, which is no clock, those
-not later than `through`, and all of an event that the source dates before `forgotten` or not at all.
+Older facts do not land. With write times in µs these are facts up to `forgotten` or `through`; also facts from the future
+up to `ahead`, which are copies of removed ones. With log positions, which are no clock, these are facts up to `through`,
+and all facts of an event that its source dates before `forgotten` or not at all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cdc_views.rules.cells import Cell
 from cdc_views.rules.facts import Elements, Fact, FactKind
 
 NOT_KEPT = b""
-"""The bytes that quarantine keeps of an event with something of a forgotten key."""
+"""What quarantine keeps in place of the bytes of an event about a forgotten key."""
 SECRET_VARIABLE = "CDC_VIEWS_FORGET_SECRET"
 _SECRET_BYTES = 32
 _CHECK = b"cdc-views forget"
@@ -50,7 +50,7 @@ _ROW, _PARTITION = "row", "partition"
 
 
 AHEAD = 86_400 * 1_000_000
-"""How far (µs) a client's clock may be ahead before its write times count as wrong; as `not_from_the_future` has it."""
+"""Write times further ahead of the clock (µs) count as wrong, as in the check `not_from_the_future`."""
 _BEFORE_ALL = -(1 << 127)
 
 
@@ -68,7 +68,7 @@ class Older:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one forgotten key; see the module for the members."""
+    """One forgotten key; see the module for the members."""
 
     key: str
     scope: str
@@ -78,12 +78,12 @@ class Entry:
     ahead: int | None = None
 
     def merged(self, later: Entry) -> Entry:
-        """Both, where the same key was forgotten twice."""
+        """Return one entry of both, for a key that was forgotten twice."""
         through, ahead = _larger(self.through, later.through), _larger(self.ahead, later.ahead)
         return replace(later, forgotten=max(self.forgotten, later.forgotten), through=through, ahead=ahead)
 
     def older(self, order: WriteOrder, *, happened: int | None, now: int) -> Older | None:
-        """What counts as older; None where all does. `happened` is the event's date, `now` when it lands, in µs."""
+        """Return what counts as older, None for everything; `happened` is the event's date, `now` its landing time (µs)."""
         if order is WriteOrder.MICROS:
             # what an earlier version wrote has no `ahead`
             near = self.through if self.through is not None and self.through <= self.forgotten + AHEAD else None
@@ -94,14 +94,14 @@ class Entry:
         return Older(_BEFORE_ALL if self.through is None else self.through) if is_newer else None
 
     def reason(self) -> str:
-        """What quarantine says of an event that is held back."""
+        """Return the reason that quarantine keeps for such an event."""
         instant = datetime.fromtimestamp(self.forgotten / 1_000_000, timezone.utc)
         return f"its key was forgotten at {instant.isoformat(timespec='seconds')}; what it said is not kept"
 
 
 @dataclass(frozen=True, slots=True)
 class Denylist:
-    """The forgotten keys of one table, as its file was when it was read."""
+    """The forgotten keys of one table, as read from its file."""
 
     file: Path
     secret: bytes = b""
@@ -110,7 +110,7 @@ class Denylist:
 
     @classmethod
     def read(cls, file: Path) -> Denylist:
-        """Return the keys in `file`, none where it is not there; raises `ConfigError` where the secret is not theirs."""
+        """Return the keys in `file`, none without a file; raises `ConfigError` for another secret than theirs."""
         seen = _stamp(file)
         if seen is None:
             return cls(file)
@@ -129,7 +129,7 @@ class Denylist:
         return cls(file, secret, entries, seen)
 
     def is_current(self) -> bool:
-        """Whether the file is still as it was read."""
+        """Whether the file has not changed since."""
         return _stamp(self.file) == self.seen
 
     def reread(self) -> Denylist:
@@ -137,12 +137,12 @@ class Denylist:
         return self if self.is_current() else Denylist.read(self.file)
 
     def entry(self, key: ErasedKey) -> Entry | None:
-        """Return what is known of a key."""
+        """Return the entry of a key, None for one that was not forgotten."""
         scope = _PARTITION if key.is_partition else _ROW
         return self.entries.get((scope, _hash(self.secret, key.canonical())))
 
     def over(self, schema: TableSchema, fact: Fact) -> Entry | None:
-        """Return the entry that a fact falls under: its partition's, or its row's."""
+        """Return the entry that covers a fact, by its partition or its row; None for no entry."""
         if fact.kind is FactKind.TABLE or not self.entries:
             return None
         whole = self.entries.get((_PARTITION, _hash(self.secret, row_bytes(schema, fact.partition, None))))
@@ -161,7 +161,7 @@ def add(
     is_lifted: bool = False,
     ahead: int | None = None,
 ) -> None:
-    """Remember a key, in one step; a run that is killed leaves the file as it was or whole."""
+    """Remember a key; a killed run leaves either the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)
     secret = read_secret(file.parent) or _made_secret(file.parent)
     Denylist.read(file)  # which checks the secret
@@ -178,7 +178,7 @@ def add(
 
 
 def read_secret(folder: Path) -> bytes | None:
-    """Return the project's secret, from the environment or from its file; None where there is none yet."""
+    """Return the project's secret, from the environment or its file; None before the first `forget`."""
     given = os.environ.get(SECRET_VARIABLE, "")
     if given:
         return hashlib.sha256(given.encode()).digest()
@@ -191,10 +191,10 @@ def read_secret(folder: Path) -> bytes | None:
         raise ConfigError(f"{file}: is no secret of cdc-views; {2 * _SECRET_BYTES} hex digits were expected") from error
 
 
-def sifted(
+def without_forgotten(
     forgotten: Denylist, format: RawFormat, facts: Sequence[Fact], *, schema: TableSchema, event: SourceLine, now: int
 ) -> tuple[list[Fact], str]:
-    """Return what of an event's facts may land at `now` (µs), and why the rest may not; empty where there is no rest."""
+    """Return the facts of an event that may land at `now` (µs), and why others may not, or an empty text."""
     kept: list[Fact] = []
     reason = ""
     for fact in facts:
@@ -217,7 +217,7 @@ def _newer(entry: Entry, fact: Fact, *, format: RawFormat, event: SourceLine, no
 
 
 def newer_part(fact: Fact, *, than: Older) -> Fact | None:
-    """Return what a fact says that is not older; None where that is nothing."""
+    """Return a fact without its older cells and deletions; None where nothing is left."""
 
     def kept(cells: Mapping[str, Cell]) -> dict[str, Cell]:
         return {name: cell for name, cell in cells.items() if cell.written not in than}
@@ -239,9 +239,9 @@ def _newer_elements(elements: Elements, than: Older) -> Elements:
 
 
 def latest_written(facts: Sequence[Fact], order: WriteOrder, *, now: int) -> tuple[int | None, int | None]:
-    """Return the largest write time in facts, and the largest of those from the future, which do not count for the first.
+    """Return the largest write time of facts, and the largest from the future, which the first leaves out.
 
-    Positions of a log are never from the future. None where there is none.
+    Log positions are never from the future. None without such a write time.
     """
     found = list(_written(facts))
     limit = now + AHEAD if order is WriteOrder.MICROS else max(found, default=0)

@@ -1,12 +1,11 @@
-"""A digest of every file of a Delta table, so that one whose bytes changed by themselves is found.
+"""A digest of every file of a Delta table, to find files whose bytes changed after they were written.
 
-Neither Delta's log nor the Parquet files of deltalake have checksums. So what writes a file reads it once more, while it
-is still in memory, and notes its SHA-256 beside the table's files, in `_digests/sha256.jsonl`: one line a file, `path` as
-it is on disk within the table, and `sha256`. Delta leaves folders alone whose names begin with `_`.
+Neither Delta's log nor deltalake's Parquet files have checksums. So the writer of a file reads it again, while it is still
+in memory, and notes its SHA-256 in `_digests/sha256.jsonl` beside the table's files: one line a file, with `path` (on disk,
+within the table) and `sha256`. Delta ignores folders whose names begin with `_`.
 
-The digest is not part of the commit: a writer that is killed between the two leaves a file without one, as do writers of
-earlier versions and other programs. `note_missing` notes these; until then nobody knows whether they changed.
-On a local disk only.
+The digest is not part of the commit. A writer that is killed in between leaves a file without a digest, as do earlier
+versions and other programs. `note_missing` notes those; changes before that go unnoticed. Local disks only.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _BLOCK = 1 << 20
 
 
 def note_commit(table: DeltaTable) -> None:
-    """Note the digests of the files that the commit at which a table is open added; call it after a commit.
+    """Note the digests of the files that the open version added; call it after a commit.
 
-    Where that fails, the commit has succeeded all the same: `note_missing` will do it.
+    A failure does not undo the commit; `note_missing` makes up for it.
     """
     root = local_folder(table.table_uri)
     if root is None:
@@ -44,7 +43,7 @@ def note_commit(table: DeltaTable) -> None:
 
 
 def note_missing(table: DeltaTable) -> int:
-    """Note the digests of the files that have none, and drop those of files that are no more; returns how many were noted."""
+    """Note missing digests, drop those of removed files, and return how many were missing."""
     root = local_folder(table.table_uri)
     if root is None:
         return 0
@@ -57,7 +56,7 @@ def note_missing(table: DeltaTable) -> int:
 
 
 def changed(location: str) -> tuple[list[str], int]:
-    """Return the files of a table's newest version whose bytes are not those that were written, and how many have no digest."""
+    """Return the files of the newest version whose bytes changed, and how many files have no digest."""
     table = DeltaTable(location)
     root = local_folder(table.table_uri)
     if root is None:
@@ -93,7 +92,7 @@ def _digest(file: Path) -> str:
 
 
 def _known(root: Path) -> dict[str, str]:
-    """The first that was noted of each file; a line that a killed writer left in parts counts as none."""
+    """The first digest noted for each file; skips a broken line that a killed writer left."""
     known: dict[str, str] = {}
     with suppress(FileNotFoundError):
         for line in (root / FOLDER / _FILE).read_text("utf-8", errors="replace").splitlines():
@@ -108,7 +107,7 @@ def _note(root: Path, paths: Iterable[str]) -> None:
     if not lines:
         return
     (root / FOLDER).mkdir(exist_ok=True)
-    # in one write, so that the lines of two writers at once stay whole; the first newline ends what a killed one left
+    # one write keeps the lines of concurrent writers whole; the first newline ends a broken line
     descriptor = os.open(root / FOLDER / _FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(descriptor, f"\n{lines}".encode())

@@ -1,16 +1,32 @@
 """`land`: event files into a raw table, exactly once, in batches.
 
-For each batch the rejected events are committed to quarantine first, then the rows to the raw table together with
-the offset reached (see `offsets`). A crash between the two repeats the batch, and quarantine knows its events.
+Each batch commits its rejected events to quarantine, then its rows to the raw table together with the offset reached. A
+crash between the two repeats the batch, and quarantine knows its events.
 
-A file's last line may lack its newline. If it is whole JSON it is an event. If not, the file was cut short or is
-still being written: the line goes to quarantine, and the offset stays before it, so that the line lands whole
-once the file has grown.
+A file's last line may lack its newline. Whole JSON is an event. Otherwise the file was cut short or is still being
+written: the line goes to quarantine and the offset stays before it, so that the line lands whole once the file has grown.
+
+A file is known by the digests of its first line (its *head*) and of the prefix that landed; its name, folder and
+compression do not matter. Files with the same first line get a *slot* each under that head. Delta keeps one integer
+under each transaction id:
+
+=======================  ==============================================================
+transaction id           integer
+=======================  ==============================================================
+`head:<head>`            how many slots the head has
+`offset:<head>:<slot>`   bytes landed of that slot's file
+`digest:<head>:<slot>`   the first 63 bits of the SHA-256 of those bytes
+`check:<head>:<slot>`    the next 63 bits
+=======================  ==============================================================
+
+The commit that adds the rows records them. A look-up replays the table's log (a millisecond or more), hence few ids a file
+rather than one a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -24,22 +40,70 @@ from cdc_views.errors import MalformedEventError, WrongFileError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import BATCH_ROWS, FileBatch, batches, is_unfinished
 from cdc_views.landing.decoding import Decoder
+from cdc_views.landing.delta import recorded
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.formed import FormReader
-from cdc_views.landing.offsets import FilePosition, locate
 from cdc_views.landing.pipeline import commit
 from cdc_views.landing.quarantine import put, resolve_fragment
 from cdc_views.landing.raw_table import create_raw, exists, open_raw
 from cdc_views.landing.report import SHOWN_REJECTIONS, FileReport, LandingReport, Progress, no_progress
-from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
+from cdc_views.landing.sources import Digest, EventFile, Prefix, RawLine, opened
 from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import ATTEMPTS, retried
 from cdc_views.storage.relation import RawTable
 
+_BITS_63 = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FilePosition:
+    """Where a file stands: its head, its slot, whether the slot is new, and the prefix that has landed."""
+
+    head: str
+    slot: int
+    is_new: bool
+    landed: Prefix
+
+    def transactions(self, *, size: int, digest: Digest) -> Mapping[str, int]:
+        """Return what a commit records once `size` bytes of that `digest` have landed."""
+        first, second = _halves(digest)
+        key = f"{self.head}:{self.slot}"
+        grown = {f"offset:{key}": size, f"digest:{key}": first, f"check:{key}": second}
+        return {f"head:{self.head}": self.slot + 1, **grown} if self.is_new else grown
+
+    def moved(self, *, landed: Prefix) -> FilePosition:
+        """The same file after a commit."""
+        return FilePosition(self.head, self.slot, is_new=False, landed=landed)
+
+
+def locate(table: DeltaTable, file: EventFile) -> FilePosition:
+    """Return where `file` stands in `table`; the longest landed prefix that its content begins with."""
+    head = hashlib.sha256(file.head()).hexdigest()
+    slots = recorded(table, f"head:{head}") or 0
+    landed = {slot: recorded(table, f"offset:{head}:{slot}") or 0 for slot in range(slots)}
+    best: tuple[int, Prefix] | None = None
+    for prefix in file.prefixes(landed.values()) if slots else ():
+        fitting = [slot for slot, size in landed.items() if size == prefix.size and _is_digest(table, f"{head}:{slot}", prefix)]
+        best = (fitting[0], prefix) if fitting else best
+    if best is None:
+        return FilePosition(head, slots, is_new=True, landed=Prefix())
+    return FilePosition(head, best[0], is_new=False, landed=best[1])
+
+
+def _is_digest(table: DeltaTable, key: str, prefix: Prefix) -> bool:
+    kept = (recorded(table, f"digest:{key}"), recorded(table, f"check:{key}"))
+    return kept == _halves(prefix.digest)
+
+
+def _halves(digest: Digest) -> tuple[int, int]:
+    full = digest.digest()
+    return int.from_bytes(full[:8], "big") & _BITS_63, int.from_bytes(full[8:16], "big") & _BITS_63
+
+
 _FEWEST_BAD = 20
-"""Events of a file's beginning that must fail for it to be refused: a few bad ones alone go to quarantine."""
+"""Fewer bad events at the start of a file go to quarantine; from here on, `land` may refuse the file."""
 _MOST_TRIED = 1_000
-"""Events that are tried: a file whose good ones begin later is refused as well, and `--force` lands it."""
+"""Events to try. `land` also refuses a file whose first good event comes later; `--force` lands it."""
 
 
 def land(
@@ -63,13 +127,13 @@ def land(
         format: How an event reads.
         files: Paths of plain or gzip files, or `-` for standard input; all must exist before any is landed.
         now: The landing time of the new rows; without a zone it is UTC.
-        batch_rows: Facts a commit holds, give or take one event, or twice as many where events tell of two rows each.
+        batch_rows: Facts a commit holds, give or take one event; twice as many where each event has two rows.
         progress: Called after each commit.
         forgotten: Keys whose older events go to quarantine without their bytes; None for none.
-        refuses_wrong_files: Whether a new file is refused, and nothing done, of whose beginning no event decodes.
+        refuses_wrong_files: Whether to refuse a new file, and land nothing, if none of its first events decodes.
 
     Raises:
-        WrongFileError: Such a file.
+        WrongFileError: `land` refuses a file.
         SourceFileError: A file is missing or unreadable.
         UsageError: The raw table belongs to another table, another format or a newer version.
         TransientError: Other writers kept committing first.
@@ -90,20 +154,20 @@ class LandedFile(Protocol):
         """The prefix that has landed."""
 
     def resolve_fragment(self, line: RawLine) -> None:
-        """Mark the start of `line` in quarantine, which is there if the file once ended inside it, as landed."""
+        """Mark the start of `line` as landed in quarantine; it is there if the file once ended inside the line."""
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
-        """Commit the rejected events, and the rows together with the new prefix.
+        """Commit the rejected events, then the rows together with the new prefix.
 
-        An unfinished line that quarantine has already is taken out of `batch.rejected`.
+        Removes from `batch.rejected` an unfinished line that is already in quarantine.
 
         Raises:
-            ConflictError: Somebody else committed first; of the rows nothing was written.
+            ConflictError: Somebody else committed first; no row was written.
         """
 
 
 class FileTarget(Protocol):
-    """A raw table that files land into; `attempts` bounds how often work begins anew that others came before."""
+    """A raw table that files land into; `attempts` bounds the retries after other writers committed first."""
 
     attempts: int
 
@@ -145,7 +209,7 @@ class _FileLanding:
         return self.report
 
     def _land_rest(self) -> None:
-        """Land what has not landed yet: another process, or an earlier attempt, may have landed some."""
+        """Land the rest of the file; another process, or an earlier attempt, may have landed a part."""
         decoder = self.decoder = self.decoder.reread()
         known = self.target.locate(self.file)
         start = known.landed
@@ -178,7 +242,7 @@ class _FileLanding:
 
 @dataclass(slots=True)
 class _DeltaTarget:
-    """A raw table of Delta's; `newest` is the table as long as nobody can have landed since it was opened."""
+    """A raw table in Delta; `newest` is the open table, until somebody else may have landed."""
 
     decoder: Decoder
     newest: DeltaTable | None
@@ -225,7 +289,7 @@ class _DeltaFile:
 
 
 def _check_files(decoder: Decoder, files: Iterable[EventFile]) -> None:
-    """Raise `WrongFileError` for a new file of whose first events none decodes, as if it were of another format."""
+    """Raise `WrongFileError` for a new file none of whose first events decodes: it seems to have another format."""
     table = open_raw(decoder.raw) if exists(decoder.raw) else None
     for file in files:
         if table is None or locate(table, file).landed.size == 0:
@@ -245,6 +309,3 @@ def _check_file(decoder: Decoder, file: EventFile) -> None:
             f"{first}; none of the first {count:,} events can be read as {decoder.format.name}, so nothing was done; "
             "name the format and table that they are of, or land them with --force"
         )
-
-
-__all__ = ["FileTarget", "LandedFile", "land", "land_into"]

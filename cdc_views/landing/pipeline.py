@@ -1,15 +1,15 @@
-"""The way of events into a raw table, the same from files, streams, quarantine and tables that somebody else lands.
+"""How events reach a raw table; the same for files, streams, quarantine and external tables.
 
 ========  ==========================================================================================================
 step      what happens
 ========  ==========================================================================================================
-decode    an event becomes facts, or many events of one form become rows at once; one that does not decode is rejected
-filter    facts about a forgotten key that are not newer are dropped; the event is rejected, without its bytes
-fit       facts become rows; an event with a value that its column cannot hold is rejected
-commit    rejected events go to quarantine first, then the rows, together with how far their source is read
+decode    turns an event into facts, or many events of one form into rows at once; rejects events that do not decode
+filter    drops older facts of forgotten keys; rejects their events, without the bytes
+fit       turns facts into rows; rejects events with a value that its column cannot hold
+commit    writes rejected events to quarantine, then the rows together with the position of their source
 ========  ==========================================================================================================
 
-A crash between the two commits repeats the batch, and quarantine knows the events that it has already.
+A crash between the two commits repeats the batch; quarantine recognizes its events.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cdc_views.rules.facts import Fact
 from cdc_views.storage.conflicts import ConflictError
 
 RowsOfEvents = Callable[[Decoder, Sequence[Sequence[Fact]]], tuple[pa.Table, dict[int, str]]]
-"""Returns the rows of all events that a raw table can hold, and the reason of each that it cannot, by its index."""
+"""Returns the rows of the events that fit a raw table, and by index why each other one does not."""
 
 
 class _Decoded(NamedTuple):
-    """An event decoded by itself: its number within the batch, and what of its facts is to land."""
+    """An event decoded by itself: its number within the batch, and the facts to land."""
 
     number: int
     event: RawEvent
@@ -49,7 +49,7 @@ class Batch:
 
     Attributes:
         decoder: Decodes events; knows the forgotten keys.
-        reader: Reads events of a known form many at once; None: each event is decoded by itself.
+        reader: Reads many events of a known form at once; None: decode each event by itself.
         fit: Makes rows of facts.
         rejected: The events for quarantine; complete once `rows` was called.
         facts: Rows that the events added so far make.
@@ -83,9 +83,9 @@ class Batch:
         """Add events after the others.
 
         Args:
-            contents: Of each event.
+            contents: The bytes of each event.
             lines: `RawEvent.line` of each.
-            event: Returns one of them by its index: an object for each would cost more than to read it by its form.
+            event: Returns one event by its index; an object per event would cost more than reading it by its form.
         """
         first, self.events = self.events, self.events + len(contents)
         taken: set[int] = set()
@@ -100,11 +100,11 @@ class Batch:
                 self._decode(first + index, event(index))
 
     def add_made(self, event: RawEvent) -> None:
-        """Add rows that a source made by itself; they land as they are, after all others."""
+        """Add rows that a source made; they land as they are, after all others."""
         self._made.append(event)
 
     def reject(self, event: RawEvent, reason: str, *, is_forgotten: bool = False) -> None:
-        """Leave an event to quarantine, which keeps no bytes of one with something about a forgotten key."""
+        """Send an event to quarantine; without its bytes if it is about a forgotten key."""
         self.rejected.append(RejectedEvent(event._replace(content=NOT_KEPT) if is_forgotten else event, reason, is_forgotten))
 
     def _decode(self, number: int, event: RawEvent) -> None:
@@ -116,14 +116,14 @@ class Batch:
         facts, reason = _filtered(self.decoder, event, facts)
         if reason:
             self.reject(event, reason, is_forgotten=True)
-            event = event._replace(content=NOT_KEPT)  # should the newer part not fit, quarantine must not keep the older one
-        # an event without any facts has landed too; one whose facts were all dropped has not
+            event = event._replace(content=NOT_KEPT)  # if the newer part does not fit, quarantine must not keep the older part
+        # an event without facts has landed; an event whose facts were all dropped has not
         if facts or not reason:
             self._decoded.append(_Decoded(number, event, facts))
         self.facts += len(facts)
 
     def rows(self) -> pa.Table:
-        """Return the rows of all events in their order; those that the raw table cannot hold become `rejected`. Call it once."""
+        """Return the rows of all events in order; events that do not fit become `rejected`. Call it once."""
         single, self._unfit = self.fit(self.decoder, [each.facts for each in self._decoded])
         for index, reason in self._unfit.items():
             self.reject(self._decoded[index].event, reason)
@@ -134,7 +134,7 @@ class Batch:
 
     @property
     def decoded(self) -> list[RawEvent]:
-        """The events that were decoded by themselves and land."""
+        """The landing events that were decoded by themselves."""
         return [each.event for index, each in enumerate(self._decoded) if index not in self._unfit]
 
     @property
@@ -145,16 +145,16 @@ class Batch:
 
     @property
     def quarantined(self) -> tuple[Rejection, ...]:
-        """The rejected events that may land later, once whatever hinders them is mended."""
+        """The rejected events that may land after a repair."""
         return tuple(Rejection(event.line, reason) for event, reason, is_forgotten in self.rejected if not is_forgotten)
 
     @property
     def forgotten(self) -> int:
-        """How many events said something about a forgotten key that did not land."""
+        """How many events did not land, or not whole, because their key was forgotten."""
         return sum(event.is_forgotten for event in self.rejected)
 
     def check_forgotten(self) -> None:
-        """Raise `TransientError` where a key of the batch was forgotten since: its values are in a file, committed or not."""
+        """Raise `TransientError` if a key of the batch was forgotten meanwhile; its values are in a file, committed or not."""
         decoder = self.decoder.reread()
         for event, facts in self._all_facts(decoder):
             if _filtered(decoder, event, facts)[1]:
@@ -174,7 +174,7 @@ def _facts(decoder: Decoder, event: RawEvent) -> list[Fact]:
 
 
 def _filtered(decoder: Decoder, event: RawEvent, facts: list[Fact]) -> tuple[list[Fact], str]:
-    return decoder.sifted(facts, event.content, **event.place)
+    return decoder.without_forgotten(facts, event.content, **event.place)
 
 
 def check_current(decoder: Decoder, *, source: str) -> None:
@@ -187,22 +187,19 @@ def commit(table: DeltaTable, rows: pa.Table, batch: Batch, *, transactions: Map
     """Append the rows of `batch` to a raw table of Delta's, with `transactions`, in one commit.
 
     Raises:
-        ConflictError: Somebody else committed first, or keys were forgotten meanwhile; nothing was written.
-        TransientError: One of the batch's own keys was forgotten meanwhile.
+        ConflictError: Somebody else committed first, or other keys were forgotten meanwhile; nothing was written.
+        TransientError: A key of this batch was forgotten meanwhile.
     """
     check_current(batch.decoder, source=source)
     # in one commit: rows without their position would land twice, a position without its rows would lose them
     try:
         append(table, rows, transactions=transactions)
     except EngineError as error:
-        # forgetting removes the log entries that this commit was to follow
+        # `forget` removes the log entries that this commit builds on
         if batch.decoder.is_current():
             raise
         batch.check_forgotten()
         raise ConflictError(str(error)) from error
-    # whoever forgot a key meanwhile may have looked for its rows before they were there
+    # a concurrent `forget` may have looked for rows before they were there
     if not batch.decoder.is_current():
         batch.check_forgotten()
-
-
-__all__ = ["Batch", "RowsOfEvents", "check_current", "commit"]

@@ -1,7 +1,7 @@
 """Quarantine: events that could not be decoded, each once, with its bytes and the reason.
 
-A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. No row is deleted from it;
-`replay` says which events were landed later, and `forget` takes the bytes of a forgotten key's events away.
+A Delta table beside the raw table, `<raw>__quarantine`; grain: one row per event. Rows stay for good;
+`replay` marks events that landed later, and `forget` removes the bytes of a forgotten key's events.
 
 ===========  ==================================================================================
 column       meaning
@@ -11,12 +11,11 @@ column       meaning
 `format`     the raw format it was read as
 `source`     the file's name when it was landed; `-` for standard input
 `line`       1-based;  `offset`: byte offset of its first byte
-`reason`     why it does not decode, as of the last attempt
+`reason`     why it did not decode at the last attempt
 `event`      its bytes, without the newline
-`landed_at`  when it was put here
-`replay`     number of the replay that landed it, null while it waits (see `replay`); 0: nothing to replay, as this is
-             the start of an event that landed whole later, an event that was discarded, or one of a forgotten key,
-             without its bytes
+`landed_at`  when it came here
+`replay`     number of the replay that landed it, null while it waits (see `replay`); 0: nothing to replay: the start of
+             an event that landed whole later, a discarded event, or one of a forgotten key, without its bytes
 ===========  ==================================================================================
 """
 
@@ -52,21 +51,21 @@ COLUMNS = pa.schema(
 
 
 RESOLVED = 0
-"""The `replay` of an event of which nothing is left to replay."""
+"""The `replay` of an event with nothing to replay."""
 
 
 class RawEvent(NamedTuple):
     """One event as its source has it.
 
     Attributes:
-        source: The file, stream or table that it is from; `-` for standard input.
-        event_id: The same whenever the same event of the same source is read.
+        source: Its file, stream or table; `-` for standard input.
+        event_id: Stable: reading the event again gives the same id.
         content: Its bytes, without the newline.
         line: 1-based line of a file; of a stream `Position.nth`, of a table the number of the row in its file.
         offset: Offset of its first byte in a file; of a stream `Position.at`.
         end: The offset after it.
         is_ordered: Whether `line` and `offset` order the events of the source; rows of a table come in no order.
-        rows: The rows that a source made of it, and maybe of others; it has no `content` then. None: it is to be decoded.
+        rows: Rows that the source made of this event, and maybe of others; then `content` is empty. None: decode `content`.
     """
 
     source: str
@@ -90,7 +89,7 @@ class RawEvent(NamedTuple):
 
 
 class RejectedEvent(NamedTuple):
-    """An event for quarantine; `is_forgotten`: it is about a forgotten key, so that nothing of it is to be replayed."""
+    """An event for quarantine; `is_forgotten`: it is about a forgotten key, and no replay takes it."""
 
     event: RawEvent
     reason: str
@@ -98,7 +97,7 @@ class RejectedEvent(NamedTuple):
 
 
 def create_quarantine(raw: RawTable) -> DeltaTable:
-    """Return the raw table's quarantine, created empty if it is not there."""
+    """Return the raw table's quarantine; creates it if it is missing."""
     location = quarantine_location(raw)
     if not is_delta(location):
         name = raw.relation.schema.full_name
@@ -114,17 +113,17 @@ def open_quarantine(raw: RawTable) -> DeltaTable:
 
 
 def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_name: str, landed_at: int) -> list[RejectedEvent]:
-    """Put those events into quarantine that are not there yet, in one commit; returns them.
+    """Add events to quarantine that are not there yet, in one commit; returns them.
 
     Args:
         raw: The raw table.
         rejected: The events, all of one source.
-        mark: The transaction id of that source, so that of two calls at once one conflicts and no event is there twice.
-        format_name: The raw format they were read as.
+        mark: The transaction id of that source: of two concurrent calls one conflicts, so that no event is there twice.
+        format_name: Their raw format.
         landed_at: µs since the epoch.
 
     Raises:
-        ConflictError: Somebody quarantined events of the same source meanwhile; nothing was written.
+        ConflictError: Another process quarantined events of this source meanwhile; nothing was written.
     """
     if not rejected:
         return []
@@ -139,7 +138,7 @@ def put(raw: RawTable, rejected: Sequence[RejectedEvent], *, mark: str, format_n
 
 
 def clear_quarantine(raw: RawTable) -> None:
-    """Forget the events in the raw table's quarantine, where it has one: they are about to be read anew."""
+    """Empty the raw table's quarantine, if it has one, before its events are read again."""
     if is_delta(quarantine_location(raw)):
         overwrite(open_quarantine(raw), COLUMNS.empty_table(), transactions={})
 
@@ -156,9 +155,9 @@ def waiting(raw: RawTable) -> tuple[int, str]:
 
 
 def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
-    """Mark the start of `line`, which an earlier call quarantined when the file still ended inside it, as resolved.
+    """Mark the start of `line` as resolved; an earlier call quarantined it when the file ended inside the line.
 
-    The line itself is landed by the caller; `landed` is the prefix of the file before it.
+    The caller lands the line; `landed` is the prefix of the file before it.
     """
     if not is_delta(quarantine_location(raw)):
         return
@@ -173,7 +172,7 @@ def resolve_fragment(raw: RawTable, *, landed: Prefix, line: RawLine) -> None:
 
 
 def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> bool:
-    """Whether an event of quarantine is the start of `line`, of the very file of which `landed` comes before it."""
+    """Whether a quarantined event is the start of `line` in the same file; `landed` is the prefix before it."""
     if event == line.content or not line.content.startswith(event):
         return False
     through = landed.digest.copy()
@@ -182,13 +181,13 @@ def is_start(event: bytes, event_id: str, *, line: RawLine, landed: Prefix) -> b
 
 
 def empty_events(table: DeltaTable, reasons: Mapping[str, str]) -> None:
-    """Take the bytes of events away, and give them a new reason, by event id; nothing is left of them to replay."""
+    """Remove the bytes of events, by id, and set a new reason; no replay takes them."""
     update = {"reason": "change.reason", "event": "change.event", "replay": f"COALESCE(kept.replay, {RESOLVED})"}
     _update(table, reasons, update, where="")
 
 
 def resolve_events(raw: RawTable, reasons: Mapping[str, str]) -> int:
-    """Leave nothing of waiting events to replay, and give them a new reason, by event id; their bytes stay. Returns how many."""
+    """Mark waiting events, by id, as resolved with a new reason; their bytes stay. Returns how many there were."""
     if not reasons:
         return 0
     update = {"reason": "change.reason", "replay": str(RESOLVED)}
@@ -213,9 +212,9 @@ def _update(table: DeltaTable, reasons: Mapping[str, str], update: dict[str, str
 
 
 def known_ids(table: DeltaTable, wanted: set[str]) -> set[str]:
-    """Return those of `wanted` that are ids of events in quarantine."""
+    """Return which of `wanted` are ids of quarantined events."""
     found: set[str] = set()
-    # no filter by Arrow: it cannot compare its texts with the statistics of files that a merge has written
+    # Arrow cannot filter here: it fails on the text statistics of files that a merge wrote
     with delta_errors(table.table_uri):
         for batch in table.to_pyarrow_dataset().to_batches(columns=["event_id"]):
             found.update(wanted.intersection(batch.column(0).to_pylist()))
@@ -228,7 +227,7 @@ def storable(text: str) -> str:
 
 
 def rows_of(raw: RawTable, rejected: Sequence[RejectedEvent], *, format_name: str, landed_at: int) -> pa.Table:
-    """Return the rows of quarantine that events are kept as; `landed_at` is µs since the epoch."""
+    """Return events as rows of quarantine; `landed_at` is µs since the epoch."""
     same = {"table": raw.relation.schema.full_name, "format": format_name, "landed_at": landed_at}
     rows = [
         same

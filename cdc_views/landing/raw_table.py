@@ -1,6 +1,6 @@
 """Raw tables as Delta tables: created with a name and a layout, and checked whenever they are opened.
 
-Delta refuses table properties it does not know, so the layout stands in the table's description.
+Delta refuses unknown table properties, so the table's description states the layout.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ def exists(raw: RawTable) -> bool:
 
 
 def gone(raw: RawTable) -> EngineError:
-    """Return what is wrong where a raw table was and is no more.
+    """Return the error for a raw table that has disappeared, e.g. with an unmounted disk or a moved folder.
 
-    To create it anew would lose what it had, or hide it once it is back: a disk that is not mounted, a folder that was
-    moved.
+    A new table in its place would lose its events, or hide them once it is back.
     """
     return EngineError(f"{raw.location}: the raw table is gone; put it back, or stop this producer and begin a new one")
 
@@ -56,7 +55,7 @@ def is_delta(location: str) -> bool:
 
 
 def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
-    """Return the raw table, created empty if it is not there, to land into; see `open_raw` for what is checked."""
+    """Return the raw table to land into; creates it if it is missing, and checks it as `open_raw` does."""
     if not exists(raw):
         description = _description(raw, format_name)
         create(raw.location, raw.relation.arrow_schema(), name=raw.relation.schema.full_name, description=description)
@@ -64,7 +63,7 @@ def create_raw(raw: RawTable, *, format_name: str) -> DeltaTable:
 
 
 def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, int]) -> DeltaTable:
-    """Replace a raw table by an empty one of the schema and format of now, and record `transactions`, in one commit."""
+    """Replace a raw table by an empty one with the current schema and format; records `transactions` in the same commit."""
     with delta_errors(raw.location):
         DeltaTable.create(
             raw.location,
@@ -79,7 +78,7 @@ def recreate_raw(raw: RawTable, *, format_name: str, transactions: Mapping[str, 
 
 
 def is_ours(description: str) -> bool:
-    """Whether a Delta table of this description is a raw table of cdc-views."""
+    """Whether a description marks a raw table of cdc-views."""
     return _DESCRIPTION.match(description) is not None
 
 
@@ -88,7 +87,7 @@ def _description(raw: RawTable, format_name: str) -> str:
 
 
 def create(location: str, schema: pa.Schema, *, name: str, description: str) -> None:
-    """Create an empty Delta table; one that somebody else created meanwhile is as good."""
+    """Create an empty Delta table, unless another process just did."""
     if _PERCENT_CODE.search(location):
         raise UsageError(f"{location}: Delta cannot keep a table under a path that holds a %-code; choose another path")
     try:
@@ -104,7 +103,7 @@ def open_raw(raw: RawTable, *, format_name: str | None = None) -> DeltaTable:
 
     Args:
         raw: Where it is and what its columns mean.
-        format_name: The raw format that is to be landed; None where the table is only read.
+        format_name: The raw format that lands; None for reads.
 
     Raises:
         UsageError: It belongs to another table, another format or a newer cdc-views, or a column's type changed.
@@ -144,7 +143,7 @@ def last_read_keys(raw: RawTable, *, position: int, names: Sequence[str], most: 
 
 
 def another_raw(name: str) -> str:
-    """Say how a table begins anew: a place where nothing is yet, and leave to begin it, as a mistyped path looks the same."""
+    """Return advice to start a new raw table in an empty place; `--accept` confirms it, since a mistyped path looks the same."""
     return f"give {name} a new `raw: {{table: …}}` in the project file, which `cdc-views rebuild {name} --accept` begins"
 
 
@@ -187,7 +186,7 @@ def _check_types(raw: RawTable, stored: pa.Schema) -> None:
 
 
 def _check_fields(raw: RawTable, stored: pa.Schema) -> None:
-    """Refuse cells of a field that the schema file calls otherwise now: a view would show null for them."""
+    """Refuse cells of a field that the schema file renamed: a view would show null for them."""
     relation = raw.relation
     for column in (*relation.schema.statics, *relation.schema.regulars):
         name = physical_name(column.name)

@@ -1,7 +1,6 @@
-"""Values of one column, many at once, into what a raw table stores of them.
+"""Converts the values of one column to their stored form, many at once.
 
-Kinds of values have conversions of their own where one is known that is as exact as reading values one by one; what it
-does not take for certain is read one by one, as the format's decoder does.
+Converts a whole column at once where that is provably exact; other values go through the format's decoder, one by one.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _FAILURES = (pa.ArrowException, ValueError, OverflowError, ArithmeticError)
 
 
 class UnfitError(Exception):
-    """Some events are to be read one by one; `indexes` are theirs among those given."""
+    """The events at `indexes` must be read one by one."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         """Keep the indexes."""
@@ -45,11 +44,11 @@ class UnfitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is stored of a column's values, null for those that are.
+    """The stored form of a column's values; null stays null.
 
-    `bytes` are serialized values where cells keep them, empty for null. `ranks` are those of live cells, or one of all.
-    `absent` says of which events the source did not send the value (rule S4), None: of none. `natives` only where they
-    were made.
+    `bytes` are serialized values where cells keep them, empty for null. `ranks` are the ranks of live cells, or one for all.
+    `absent` marks values that the source did not send (rule S4); None: it sent all. `natives` are there only after reading
+    one by one.
     """
 
     values: pa.Array
@@ -60,7 +59,7 @@ class Stored:
 
 
 def numbers_of(slot: Slot, values: Values) -> pa.Array:
-    """Return the whole numbers of a slot; raises `UnfitError` where there are others."""
+    """Return the whole numbers of a slot; raises `UnfitError` for other values."""
     allowed = slot.value.allowed or range(1 << 64)
     with suppress(*_FAILURES):
         is_token = slot.value.look is Look.TOKEN
@@ -76,7 +75,7 @@ def _is_number(value: Any) -> bool:
 
 
 def stored(column: ColumnSlot, values: Values) -> Stored:
-    """Return what is stored of a column's values; raises `UnfitError`."""
+    """Return the stored form of a column's values; raises `UnfitError`."""
     convert = _CONVERSIONS.get((column.kind, column.slot.value.look)) if column.kind else None
     if convert is None:
         return one_by_one(column, values)
@@ -87,11 +86,11 @@ def stored(column: ColumnSlot, values: Values) -> Stored:
 
 
 def one_by_one(column: ColumnSlot, values: Values) -> Stored:
-    """As `stored`, by the decoder's own conversion of one value; `natives` are there."""
+    """As `stored`, with the decoder's conversion of single values; sets `natives`."""
     kind, is_key = column.column.type, column.column.is_key
     known: dict[Any, tuple[Any, bytes] | None] = {} if is_key else {None: (None, b"")}
     for value in set(values) - {None}:
-        # whatever is wrong with one: the decoder of single events says so
+        # the decoder of single events reports what is wrong
         with suppress(Exception):
             known[value] = _read(column, value)
     if not known.keys() >= set(values):
@@ -110,11 +109,11 @@ def one_by_one(column: ColumnSlot, values: Values) -> Stored:
 
 
 _DEEPEST = 100
-"""Arrays and objects in a value up to which it does not matter how deep the stack of its reader is."""
+"""At most so many arrays and objects in a value; the reader's stack holds these at any depth."""
 
 
 def _read(column: ColumnSlot, value: Any) -> tuple[Any, bytes] | None:
-    """The native value and its serialized bytes; None where it was not sent."""
+    """The native value and its serialized bytes; None for a value that was not sent."""
     if column.slot.value.look is Look.TOKEN:
         if value.count(b"[") + value.count(b"{") > _DEEPEST:
             raise ValueError
@@ -128,7 +127,7 @@ _MARKS = pa.array(sorted(MARKS), pa.string())
 
 
 def _sent(column: ColumnSlot, texts: pa.Array, found: Stored) -> Stored:
-    """What is stored of texts, of which some may say that a value was not sent."""
+    """Mark the texts that stand for a value that was not sent."""
     if column.column.is_key:
         return found
     absent = pc.is_in(texts, value_set=_MARKS)
@@ -177,9 +176,9 @@ def _instant(column: ColumnSlot, values: Values) -> Stored:
 
 
 _MICROS_FROM = 253_402_300_800_000
-"""From here on a number of an instant that nobody says the unit of counts µs (see `connect_times`)."""
+"""A larger number of an instant without a unit counts µs (see `connect_times`)."""
 _MOST = {Unit.MILLIS: 10**14, Unit.MICROS: 9 * 10**15}
-"""Numbers of instants below these have no meaning of their own, as infinity has."""
+"""Larger numbers may have a special meaning, e.g. infinity."""
 
 
 def _counted(column: ColumnSlot, values: Values) -> Stored:
@@ -211,7 +210,7 @@ def _big_endian(values: pa.Array, code: str) -> pa.Array:
 
 
 def _words(values: pa.Array, code: str) -> array[Any]:
-    """The values of an array as they are in memory, what stands for null included."""
+    """The words of an array in memory, whatever they hold for null."""
     words = array(code)
     width = values.type.bit_width // 8
     words.frombytes(memoryview(values.buffers()[1])[values.offset * width : (values.offset + len(values)) * width])
@@ -227,13 +226,13 @@ def _big_endian_words(words: array[Any]) -> pa.Array:
 
 
 _MOST_PLACES = 6
-"""Digits after the point up to which a decimal's text has no exponent."""
+"""A decimal's text has no exponent up to so many digits after the point."""
 _DECIMAL = r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,6})?"
 _BASE64 = "[A-Za-z0-9+/]+={0,2}"
 
 
 def _decimals(column: ColumnSlot, values: Values) -> Stored:
-    """Numbers as they stand, or texts of unscaled ones."""
+    """Numbers with a point, or base64 of unscaled numbers."""
     scale, is_number = column.hints.scale_of(column.column.type), column.slot.value.look is Look.TOKEN
     if column.column.is_key or scale is None or not 0 <= scale <= _MOST_PLACES:
         raise ValueError
@@ -250,14 +249,14 @@ def _decimals(column: ColumnSlot, values: Values) -> Stored:
 
 
 _MOST_DIGITS = 18
-"""Of a decimal without its point that is below 2^63."""
+"""Digits of an unscaled decimal below 2^63."""
 
 
 def _many_scaled(tokens: Values, scale: int) -> Stored:
-    """As `_scaled`, of all at once; raises one of `_FAILURES` where a number is not kept by that: -0, or more digits."""
+    """As `_scaled`, for a whole column; raises one of `_FAILURES` for a number that would change: -0, or more digits."""
     given = pa.array(tokens, pa.string())
     values = given.cast(pa.decimal128(_MOST_DIGITS, scale))
-    low = _words(values, "Q")[0::2]  # Arrow keeps the lower half first, here as in `_Rows._write_times`
+    low = _words(values, "Q")[0::2]  # Arrow keeps the lower half first
     numbers = pa.Array.from_buffers(pa.int64(), len(values), [values.buffers()[0], pa.py_buffer(low.tobytes())])
     if pc.any(pc.and_(pc.equal(numbers, 0), pc.starts_with(given, "-"))).as_py():
         raise ValueError
@@ -271,7 +270,7 @@ def _many_scaled(tokens: Values, scale: int) -> Stored:
 
 
 def _scaled(token: str, scale: int) -> tuple[str, bytes]:
-    """A number's text and serialized bytes with so many digits after the point, or its own where that would change it."""
+    """A number's text and serialized bytes, with `scale` digits after the point where that is exact."""
     whole, _, places = token.partition(".")
     is_exact = not places[scale:].strip("0")
     places = places[:scale].ljust(scale, "0") if is_exact else places
@@ -279,7 +278,7 @@ def _scaled(token: str, scale: int) -> tuple[str, bytes]:
 
 
 def _unscaled(token: str, scale: int) -> tuple[str, bytes]:
-    """As `_scaled`, of the base64 of a number without its point."""
+    """As `_scaled`, for the base64 of an unscaled number."""
     number = int.from_bytes(base64.b64decode(token, validate=True), "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits

@@ -60,7 +60,7 @@ class Comparison:
         return not (self.changed or self.gone or self.new)
 
 
-def told_apart(column: Column, value: Any) -> Hashable:
+def comparison_key(column: Column, value: Any) -> Hashable:
     """Return what is equal exactly where two answers show the same of a column: equal keys may be spelled otherwise (K1)."""
     spelled = one_spelling(column, value)
     if spelled is value:
@@ -91,14 +91,14 @@ def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison
 def _but_for_spelling(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> list[_Pair]:
     """The pairs that differ in more than how equal keys are spelled."""
     columns = relation.schema.columns
-    told: list[dict[int, Row]] = []
+    keyed: list[dict[int, Row]] = []
     for side, table in enumerate((before, after)):
         numbers = [number for pair in pairs if (number := pair[side]) is not None]
         rows = rows_of(relation, (), table.take(pa.array(numbers, pa.int64())))
-        told.append({n: {c.name: told_apart(c, row[c.name]) for c in columns} for n, row in zip(numbers, rows, strict=True)})
-    keys = [{tuple(row[c.name] for c in relation.schema.row_key): number for number, row in side.items()} for side in told]
+        keyed.append({n: {c.name: comparison_key(c, row[c.name]) for c in columns} for n, row in zip(numbers, rows, strict=True)})
+    keys = [{tuple(row[c.name] for c in relation.schema.row_key): number for number, row in side.items()} for side in keyed]
     met = [(keys[0].get(key), keys[1].get(key)) for key in {**keys[0], **keys[1]}]
-    return [(b, a) for b, a in met if b is None or a is None or told[0][b] != told[1][a]]
+    return [(b, a) for b, a in met if b is None or a is None or keyed[0][b] != keyed[1][a]]
 
 
 def _numbered(table: pa.Table) -> pa.Table:
@@ -126,7 +126,7 @@ def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: l
             yield Difference(key, "", _object(columns, old), _object(columns, new))
             continue
         for column in columns:
-            if told_apart(column, old[column.name]) != told_apart(column, new[column.name]):
+            if comparison_key(column, old[column.name]) != comparison_key(column, new[column.name]):
                 texts = (to_json(column.type, row[column.name]) for row in (old, new))
                 yield Difference(key, column.name, *texts)
 

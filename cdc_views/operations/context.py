@@ -187,7 +187,7 @@ class TableContext:
         return self.config.columns
 
     @property
-    def is_found(self) -> bool:
+    def is_external(self) -> bool:
         """Whether somebody else lands the raw table (`layout: as-found`)."""
         from cdc_views.project.models import Layout
 
@@ -208,7 +208,7 @@ class TableContext:
         """The raw table in the canonical layout; of an external table the one derived from it, in a place of its own."""
         from cdc_views.storage.relation import RawTable
 
-        if not self.is_found:
+        if not self.is_external:
             return RawTable(self.location, self.relation)
         name = self.config.slug
         if self.project.is_remote:

@@ -1,14 +1,15 @@
-"""An explanation as rows of JSON texts, one a candidate or deletion: what `explain` prints and a report shows."""
+"""Candidates, deletions and parts of facts as rows of JSON texts: what `explain`, `late`, `replicas` and reports show."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from cdc_views.model.schema import TableSchema
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import LogicalType, Udt
-from cdc_views.operations.explaining import Candidate, CellPlace, Explanation
-from cdc_views.operations.explaining_scope import DeletionSeen
+from cdc_views.operations.explaining import Candidate, CellPlace, DeletionSeen, Explanation
 from cdc_views.rules.cells import Cell, Liveness
 from cdc_views.rules.codec.jsontext import JsonRow, quote, to_json
 from cdc_views.rules.facts import Bound, Origin
@@ -34,6 +35,46 @@ KEYS_AND_VALUES = ("path", "value")
 _NOTHING = dict.fromkeys(CANDIDATE_COLUMNS, "null")
 
 
+@dataclass(frozen=True, slots=True)
+class FactPart:
+    """One part of a fact: a cell, a row marker or a deletion.
+
+    Attributes:
+        key: Native values of its key columns, by name: the row key, or the partition key alone.
+        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
+        column: The column of a cell or of a column deletion; else None.
+        path: The native path of a cell of a multi-cell column; else None.
+        start: Where a range begins, in clustering order; None without a range.
+        end: Where it ends.
+        written: Its write time.
+    """
+
+    key: Mapping[str, Any]
+    what: str
+    column: Column | None
+    path: Any
+    start: Bound | None
+    end: Bound | None
+    written: int
+
+
+def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
+    """Return a part of a fact as JSON texts; `path` is that of an element or field, or the bounds of a range."""
+    path = "null"
+    if part.start is not None and part.end is not None:
+        path = quote(range_text(schema, part.start, part.end))
+    elif part.path is not None and part.column is not None:
+        path = to_json(path_type(part.column.type), part.path)
+    key = ", ".join(f"{quote(name)}: {to_json(schema.column(name).type, value)}" for name, value in part.key.items())
+    return {
+        "key": f"{{{key}}}",
+        "what": quote(part.what),
+        "column": "null" if part.column is None else quote(part.column.name),
+        "path": path,
+        "written": str(part.written),
+    }
+
+
 def verdict(explanation: Explanation) -> str:
     """Return whether the row exists, and when, as words that follow its key."""
     does = "exists" if explanation.is_row else "does not exist"
@@ -52,7 +93,7 @@ def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:
 def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
     bounds = None
     if seen.start is not None and seen.end is not None:
-        bounds = f"{bound_text(schema, seen.start, is_start=True)}, {bound_text(schema, seen.end, is_start=False)}"
+        bounds = range_text(schema, seen.start, seen.end)
     return {
         **_NOTHING,
         "column": quote(seen.column) if seen.column else "null",
@@ -65,8 +106,21 @@ def _deletion_row(schema: TableSchema, seen: DeletionSeen) -> JsonRow:
     }
 
 
-def bound_text(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
-    """Return one end of a range for people, its bracket round where the end is outside."""
+def range_text(schema: TableSchema, start: Bound, end: Bound) -> str:
+    """Return a range for people: `[1, 2)`."""
+    return f"{_bound_text(schema, start, is_start=True)}, {_bound_text(schema, end, is_start=False)}"
+
+
+def value_text(kind: LogicalType, path: object, value: object) -> str:
+    """Return, as JSON, the value of a cell of a column; of a multi-cell column, of the element at `path`."""
+    of_cell: LogicalType | None = kind
+    if kind.is_multicell:
+        of_cell = kind.field_type(str(path)) if isinstance(kind, Udt) else element_value_type(kind)
+    return "null" if of_cell is None else to_json(of_cell, value)
+
+
+def _bound_text(schema: TableSchema, bound: Bound, *, is_start: bool) -> str:
+    """Return one end of a range for people; a round bracket excludes it."""
     parts = [to_json(c.type, value) for c, value in zip(schema.clustering, bound.prefix, strict=False)]
     inside = ", ".join(parts) or "…"
     is_closed = bound.inclusive and bool(bound.prefix)
@@ -88,16 +142,10 @@ def _candidate_row(place: CellPlace, candidate: Candidate) -> JsonRow:
         "origins": _origins(candidate.origins),
     }
     if place.column is not None and isinstance(cell, Cell):
-        row |= {"deleted_at": _number(cell.deleted_at)} | _value_and_path(place.column.type, place.path, cell)
+        kind = place.column.type
+        row |= {"deleted_at": _number(cell.deleted_at), "value": value_text(kind, place.path, cell.value)}
+        row |= {"path": to_json(path_type(kind), place.path)} if kind.is_multicell else {}
     return row
-
-
-def _value_and_path(kind: LogicalType, path: object, cell: Cell) -> dict[str, str]:
-    if not kind.is_multicell:
-        return {"value": to_json(kind, cell.value)}
-    value = kind.field_type(str(path)) if isinstance(kind, Udt) else element_value_type(kind)
-    shown = to_json(value, cell.value) if value is not None else "null"
-    return {"path": to_json(path_type(kind), path), "value": shown}
 
 
 def _number(value: int | None) -> str:

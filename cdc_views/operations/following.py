@@ -1,4 +1,4 @@
-"""Following raw tables: `materialize` whenever something landed, told by an engine's stream (Spark's).
+"""Following raw tables: `materialize` whenever something landed, paced by an engine's stream (Spark's).
 
 A stream's checkpoint only paces. What a state has taken in stands in the state's own commits.
 """
@@ -28,7 +28,7 @@ _STREAMS = "streams"
 LOCK_WAIT = 600.0
 """How many seconds a run waits for another run of its table."""
 
-Told = Callable[[str, RunOutcome], None]
+OnRun = Callable[[str, RunOutcome], None]
 """Called with a table's name and what a run of it did."""
 
 
@@ -46,7 +46,7 @@ def interval_of(trigger: str) -> str | None:
     return f"{found[1]} {found[2]}s"
 
 
-def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, told: Told) -> None:
+def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, on_run: OnRun) -> None:
     """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
 
     Args:
@@ -55,7 +55,7 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
             is run.
         engine: One with streams; default: the project's engine.
         stop: Ends it after the run at hand.
-        told: Called after each run that changed something, and after each table's first.
+        on_run: Called after each run that changed something, and after each table's first.
 
     Raises:
         UsageError: A trigger that is none, or a table of which nothing has landed.
@@ -72,22 +72,22 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
             f"--trigger needs an engine with streams, and {name} has none", remedy=f"add --engine {others}, or use --schedule"
         )
     with chosen[0].project.engine(name) as opened:
-        followed = [_followed(table, opened, told) for table in chosen]
+        followed = [_followed(table, opened, on_run) for table in chosen]
         cast("StreamingEngine", opened).follow(followed, interval=interval, stop=stop)
 
 
-def _followed(table: TableContext, engine: Engine, told: Told) -> Followed:
+def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
     from deltalake import DeltaTable
 
     job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
-    told(table.name, job.run(wait=LOCK_WAIT))
+    on_run(table.name, job.run(wait=LOCK_WAIT))
     identity = DeltaTable(table.location).metadata().id  # another raw table at the place is another stream
 
     def run() -> None:
         outcome = job.run(wait=LOCK_WAIT)
         if outcome.is_new:
-            told(table.name, outcome)
+            on_run(table.name, outcome)
 
     checkpoint = table.project.warehouse / _STREAMS / job.folder.name / str(identity)
     return Followed(table.name, table.location, str(checkpoint), run)

@@ -101,6 +101,6 @@ def _sources(table: TableContext) -> Sources | None:
 
 def _may_have_landed(table: TableContext) -> bool:
     """False where neither the raw table's folder nor the warehouse is there; to ask Delta would take a second of imports."""
-    if table.project.is_remote or table.is_found or is_url(table.location):
+    if table.project.is_remote or table.is_external or is_url(table.location):
         return True
     return Path(table.location).exists() or table.project.warehouse.exists()

@@ -14,16 +14,15 @@ from cdc_views.engines.base import Read
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.conditions import checked
 from cdc_views.operations.ingest import check_raw_is_whole, readable
-from cdc_views.operations.reading import blaming_condition, blaming_files, bounds_of, checked_limit, columns_of, strategy_of
+from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
+from cdc_views.operations.result import Answer
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
-from cdc_views.rules.codec.jsontext import quote, to_json, to_shown
+from cdc_views.rules.codec.jsontext import quote
 from cdc_views.rules.codec.times import instant_text
 from cdc_views.rules.instants import Instant, epoch_seconds
-from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation import RawTable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from cdc_views.model.strategy import Strategy
     from cdc_views.model.types import LogicalType
     from cdc_views.operations.context import TableContext
@@ -52,26 +51,11 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
-    """The versions of a table's rows. Grain: one a version, rows in the order of a query, each row's versions by time.
+class History(Answer):
+    """The versions of a table's rows; `json_rows` and `shown_rows` add the span (`span_names`).
 
-    Attributes:
-        relation: What the columns mean.
-        columns: User names: the row key, then those asked for.
-        exact: The versions as the engine gave them, losslessly.
-        as_of: Epoch seconds: where the clock of rule C4 ended.
-        note: What a reader should know, such as that nothing has landed yet; mostly empty.
+    Grain: one row a version. Rows are in the order of a query, the versions of a row by time.
     """
-
-    relation: Relation
-    columns: tuple[str, ...]
-    exact: pa.Table
-    as_of: int
-    note: str = ""
-
-    def __len__(self) -> int:
-        """Return how many versions there are."""
-        return int(self.exact.num_rows)
 
     @property
     def is_by_position(self) -> bool:
@@ -91,25 +75,13 @@ class History:
 
     def versions(self) -> Iterator[Version]:
         """Yield the versions as native values."""
-        from cdc_views.engines.exact import rows_of
-
         landed = self.exact.column(LANDED_FROM).to_pylist() if self.is_by_position else [None] * len(self)
         spans = zip(self.exact.column(VALID_FROM).to_pylist(), self.exact.column(VALID_TO).to_pylist(), landed, strict=True)
-        for row, (start, end, landed_at) in zip(rows_of(self.relation, self.columns, self.exact), spans, strict=True):
+        for row, (start, end, landed_at) in zip(self.rows(), spans, strict=True):
             yield Version(row, int(start), None if end is None else int(end), landed_at)
 
-    def json_rows(self) -> Iterator[dict[str, str]]:
-        """Yield one dict a version, of JSON texts: those `Result.json_rows` gives, and the span (`span_names`)."""
-        yield from self._texts(to_json)
-
-    def shown_rows(self) -> Iterator[dict[str, str]]:
-        """Yield `json_rows` as tables and CSV have them; see `Result.shown_rows`."""
-        yield from self._texts(to_shown)
-
     def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
-        kinds = {name: self.relation.schema.column(name).type for name in self.columns}
-        for version in self.versions():
-            shown = {name: text(kind, version.row[name]) for name, kind in kinds.items()}
+        for shown, version in zip(Answer._texts(self, text), self.versions(), strict=True):
             spans = [self._instant(version.valid_from), self._instant(version.valid_to)]
             spans += [_landing_text(version.landed_at)] * self.is_by_position
             yield {**shown, **dict(zip(self.span_names, spans, strict=True))}
@@ -170,7 +142,7 @@ def history_of(
 def _read(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, engine: str | None) -> History:
     with readable(table) as (raw, note), _only_of(raw, key) as (facts, is_one_row):
         found = replace(read, raw=facts, limit=None if is_one_row else read.limit)
-        with table.project.engine(engine) as opened, blaming_condition(read.where):
+        with table.project.engine(engine) as opened, condition_errors(read.where):
             exact = opened.read(found)
     if is_one_row:  # not the statics alone: whether the partition has other rows was not read
         exact = exact.filter(exact.column(IS_ROW)).slice(0, read.limit)
@@ -199,7 +171,7 @@ def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tup
     condition = partition_filter(raw.relation, partition)
     if clustering is not None:
         condition = rows_filter(raw.relation, partition, clustering=clustering)
-    with TemporaryDirectory(prefix="cdc-views-history-") as folder, blaming_files(raw.location):
+    with TemporaryDirectory(prefix="cdc-views-history-") as folder, file_errors(raw.location):
         kept = RawTable(str(Path(folder) / "raw"), raw.relation)
         stored = open_raw(raw).to_pyarrow_dataset()
         known = [name for name in raw.relation.arrow_schema().names if name in stored.schema.names]

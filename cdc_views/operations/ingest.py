@@ -38,7 +38,7 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     """As `adapted`, whichever raw table is there."""
     from cdc_views.landing.external import adapt
 
-    if not table.is_found:
+    if not table.is_external:
         return None
     if table.project.is_remote:
         return _adapted_remotely(table)
@@ -95,7 +95,7 @@ def quarantine_note(table: TableContext) -> str:
     from cdc_views.landing.quarantine import waiting
     from cdc_views.landing.redaction import without_values
 
-    if not table.is_found:
+    if not table.is_external:
         return ""
     if table.project.is_remote:
         with table.project.remote() as warehouse:
@@ -170,7 +170,7 @@ def check_lands(table: TableContext) -> None:
 
 
 def _check_ours(table: TableContext) -> None:
-    if table.is_found:
+    if table.is_external:
         raise UnsupportedError(
             f"{table.project.file}: {table.name} has `layout: as-found`: somebody else lands its events, and cdc-views only "
             "reads them, anew once the schema file or `raw` changed",

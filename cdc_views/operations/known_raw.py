@@ -65,7 +65,7 @@ def check_known(table: TableContext) -> None:
             raise RawMismatchError(f"{table.name}: its raw table {location} is gone: {what}; {_BACK}. {_acceptance(table)}")
     elif known is not None:
         if why := _mismatch(raw, known):
-            raise _not_the_one(table, f"{why}; {_BACK}")
+            raise _mismatch_error(table, f"{why}; {_BACK}")
         _check_whole(table, known, newest=raw.version())
 
 
@@ -95,11 +95,11 @@ def _mismatch(raw: DeltaTable, known: KnownRaw) -> str:
 
 def _check_whole(table: TableContext, known: KnownRaw, *, newest: int | None = None) -> None:
     # the owner of an external table may take rows out of it
-    if not table.is_found and (why := why_taken(table.location, known.version, newest)):
-        raise _not_the_one(table, why)
+    if not table.is_external and (why := why_taken(table.location, known.version, newest)):
+        raise _mismatch_error(table, why)
 
 
-def _not_the_one(table: TableContext, why: str) -> RawMismatchError:
+def _mismatch_error(table: TableContext, why: str) -> RawMismatchError:
     return RawMismatchError(f"{table.name}: its raw table {table.location} is not the one seen last: {why}. {_acceptance(table)}")
 
 
@@ -126,7 +126,7 @@ def _trace(table: TableContext) -> str:
 def _file(table: TableContext) -> Path:
     """One file for what we land and one for what others do: who changes `layout` means another raw table."""
     name = table.config.slug
-    return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_found else ''}.json"
+    return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_external else ''}.json"
 
 
 def _read(table: TableContext) -> KnownRaw | None:

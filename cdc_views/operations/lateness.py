@@ -16,11 +16,12 @@ from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import completed
 from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
+from cdc_views.operations.explained import FactPart
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import partition_identity
-from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
+from cdc_views.rules.facts import Fact, FactKind, Origin
 from cdc_views.rules.instants import SECONDS_OF, Instant, epoch_seconds
 from cdc_views.state import NOTHING, Forgetting
 from cdc_views.state.state_table import StateTable, checked, open_state
@@ -32,30 +33,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LatePart:
-    """One part of a fact that landed too late: a cell, a row marker or a deletion.
+class LatePart(FactPart):
+    """One part of a fact that landed too late.
 
     Attributes:
-        key: Native values of the key columns it is about, by name: the row key, or the partition key alone.
-        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
-        column: The column of a cell or of a column deletion.
-        path: The native path of a cell of a multi-cell column.
-        start: Where a range begins, in clustering order.
-        end: Where it ends.
-        written: Its write time.
         purged_through: The largest write time that its partition has purged by now.
         value: The native value of a cell; None for what has none.
         landed_at: When its event landed, µs since the epoch.
         origin: Where its event was read.
     """
 
-    key: Mapping[str, Any]
-    what: str
-    column: Column | None
-    path: Any
-    start: Bound | None
-    end: Bound | None
-    written: int
     purged_through: int
     value: Any
     landed_at: int

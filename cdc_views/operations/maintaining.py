@@ -75,7 +75,7 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
 
 
 def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
-    if not table.is_found:
+    if not table.is_external:
         floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
         for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
             if is_delta(location):

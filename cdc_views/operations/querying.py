@@ -15,7 +15,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.operations.explaining import Explanation, explain
 from cdc_views.operations.ingest import check_landed, check_raw_is_whole, readable
 from cdc_views.operations.materializing import sources_for
-from cdc_views.operations.reading import blaming_condition, blaming_files, bounds_of, checked_limit, columns_of, strategy_of
+from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
 from cdc_views.operations.replication import confirmed_only
 from cdc_views.operations.result import Result
 from cdc_views.rules.instants import Instant, epoch_seconds
@@ -45,7 +45,7 @@ def query_table(
     clock = epoch_seconds(datetime.now(timezone.utc) if asked.as_of is None else asked.as_of)
     if raw_only or confirmed:
         check_raw_is_whole(table, what="what raw alone shows")
-    with readable(table) as (raw, note), table.project.engine(engine) as opened, blaming_condition(asked.where):
+    with readable(table) as (raw, note), table.project.engine(engine) as opened, condition_errors(asked.where):
         read = Read(raw, clock, wanted, asked.where, limit, strategy, landed_as_of=landed, written_as_of=written)
         if not (raw_only or confirmed):
             read = replace(read, sources=sources_for(table, read, as_of=None if asked.as_of is None else clock))
@@ -69,5 +69,5 @@ def explain_row(
     check_landed(table)
     check_raw_is_whole(table, what="what `explain` says of losers")
     clock = epoch_seconds(datetime.now(timezone.utc) if as_of is None else as_of)
-    with blaming_files(table.raw.location):
+    with file_errors(table.raw.location):
         return explain(open_raw(table.raw), table.relation, key=key, column=column, now=clock)

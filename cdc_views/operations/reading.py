@@ -23,7 +23,7 @@ _MOST_ROWS = (1 << 63) - 1
 
 
 @contextmanager
-def blaming_condition(where: str | None) -> Iterator[None]:
+def condition_errors(where: str | None) -> Iterator[None]:
     """Turn an engine's complaint about the user's condition (types that do not compare) into a `UsageError`."""
     try:
         yield
@@ -34,7 +34,7 @@ def blaming_condition(where: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def blaming_files(location: str) -> Iterator[None]:
+def file_errors(location: str) -> Iterator[None]:
     """Turn what Arrow says of missing or damaged files into an `EngineError`."""
     from pyarrow import ArrowException
 

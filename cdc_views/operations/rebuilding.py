@@ -91,7 +91,7 @@ def _check_raw(table: TableContext, *, accept: bool, dry_run: bool) -> None:
         check_landed(table)
     except RawMismatchError:
         is_there = is_delta(table.location)
-        if not (accept or dry_run) or (not is_there and (dry_run or table.is_found)):
+        if not (accept or dry_run) or (not is_there and (dry_run or table.is_external)):
             raise
         if not is_there:
             create_raw(table.raw, format_name=table.format.name)

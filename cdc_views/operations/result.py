@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as default
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from cdc_views.engines.exact import rows_of
+from cdc_views.model.extras import needs
 from cdc_views.model.types import LogicalType
 from cdc_views.rules.codec.jsontext import to_json, to_shown
 from cdc_views.storage.relation import Relation
@@ -15,23 +20,21 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
     import polars
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _SHOWN_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """The rows of one query.
+class Answer:
+    """What a read returned: the rows of a query, or the versions of a history.
 
     Attributes:
         relation: What the columns mean.
-        columns: User names, in the order asked for.
-        exact: The rows as the engine gave them, losslessly.
-        as_of: Epoch seconds: the clock of rule C4 they were read at.
-        note: What a reader should know, such as that nothing has landed yet; mostly empty.
-        overrides: Friendly types the project file asks for, by column.
+        columns: User names, in the order asked for; a history's start with the row key.
+        exact: The rows as the engine returned them, lossless.
+        as_of: Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at.
+        note: What a reader should know, e.g. that nothing has landed yet; mostly empty.
     """
 
     relation: Relation
@@ -39,7 +42,6 @@ class Result:
     exact: pa.Table
     as_of: int
     note: str = ""
-    overrides: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return how many rows there are."""
@@ -47,22 +49,31 @@ class Result:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield one dict of native values a row (see `cdc_views.model.types`), None for null."""
-        from cdc_views.engines.exact import rows_of
-
         return iter(rows_of(self.relation, self.columns, self.exact))
 
     def json_rows(self) -> Iterator[dict[str, str]]:
         """Yield one dict a row, of the JSON texts that `SELECT JSON` would print."""
-        yield from self._texts(to_json)
+        return self._texts(to_json)
 
     def shown_rows(self) -> Iterator[dict[str, str]]:
-        """Yield `json_rows` as tables and CSV have them: NaN, Infinity and -Infinity are no null, and JSON's null is quoted."""
-        yield from self._texts(to_shown)
+        """Yield `json_rows` for tables and CSV: NaN and the infinities show as such, and JSON's null is quoted."""
+        return self._texts(to_shown)
 
     def _texts(self, text: Callable[[LogicalType, Any], str]) -> Iterator[dict[str, str]]:
         kinds = {name: self.relation.schema.column(name).type for name in self.columns}
         for row in self.rows():
             yield {name: text(kind, row[name]) for name, kind in kinds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Answer):
+    """The rows of one query.
+
+    Attributes:
+        overrides: Friendly types the project file asks for, by column.
+    """
+
+    overrides: Mapping[str, str] = default(default_factory=dict)
 
     def to_arrow(self) -> pa.Table:
         """Return the rows with friendly types: timestamps, dates, maps; what would lose digits stays text.
@@ -88,8 +99,6 @@ class Result:
         Raises:
             UsageError: pandas is not installed (`pip install 'cdc-views[pandas]'`).
         """
-        from cdc_views.operations.frames import pandas_frame
-
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
@@ -98,18 +107,19 @@ class Result:
         Raises:
             UsageError: Polars is not installed (`pip install polars`).
         """
-        from cdc_views.operations.frames import polars_frame
+        with needs("`to_polars`", extra="polars"):
+            import polars
 
-        return polars_frame(self.to_arrow())
+        return polars.from_arrow(self.to_arrow())
 
     def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """Return `to_arrow()` as a relation of DuckDB, of `connection` or of a database in memory of its own.
 
         Types are those of a view, but a time of a day is a TIME of µs or ns, as DuckDB reads Arrow's.
         """
-        from cdc_views.operations.frames import duckdb_relation
+        import duckdb
 
-        return duckdb_relation(self.to_arrow(), connection)
+        return (connection or duckdb.connect()).from_arrow(self.to_arrow())
 
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
@@ -117,9 +127,14 @@ class Result:
         Raises:
             UsageError: PySpark is not installed (`pip install 'cdc-views[spark]'`).
         """
-        from cdc_views.operations.frames import spark_frame
+        with needs("`to_spark`", extra="spark"):
+            import pyspark  # noqa: F401
 
-        return spark_frame(self.to_arrow(), session)
+        table = self.to_arrow()
+        for index, field in enumerate(table.schema):
+            if pa.types.is_time(field.type):
+                table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
+        return session.createDataFrame(table)
 
     def _repr_html_(self) -> str:
         """The first rows as an HTML table: what a notebook shows."""
@@ -131,3 +146,34 @@ class Result:
             lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")
         more = f"<p>{len(self):,} rows" + (f", the first {_SHOWN_ROWS} shown</p>" if len(self) > _SHOWN_ROWS else "</p>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
+
+
+def pandas_frame(table: pa.Table) -> pandas.DataFrame:
+    """Return a table of friendly types as a DataFrame; see `Result.to_pandas`."""
+    with needs("`to_pandas`", extra="pandas"):
+        import pandas as pd
+
+    plain = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.float32(): pd.Float32Dtype(),
+        pa.float64(): pd.Float64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
+
+    def wanted(kind: pa.DataType) -> Any:
+        return plain.get(kind) or (pd.ArrowDtype(kind) if _is_delicate(kind) else None)
+
+    for index, field in enumerate(table.schema):
+        if pa.types.is_time(field.type):
+            spans = table.column(index).cast(pa.int64()).cast(pa.duration("ns"))
+            table = table.set_column(index, field.name, spans)
+    return table.to_pandas(date_as_object=False, types_mapper=wanted)
+
+
+def _is_delicate(kind: pa.DataType) -> bool:
+    """Whether values are ones that NumPy or Python's datetime cannot hold: in nested types whole numbers and times."""
+    parts = [kind.field(i).type for i in range(kind.num_fields)]
+    return any(pa.types.is_temporal(part) or pa.types.is_integer(part) or _is_delicate(part) for part in parts)

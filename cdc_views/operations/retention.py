@@ -30,7 +30,7 @@ from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
 from cdc_views.landing.delta import delta_errors, recorded
-from cdc_views.landing.denylist import Denylist, sifted
+from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
@@ -252,7 +252,7 @@ def _put_back(table: TableContext, file: Path, forgotten: Denylist) -> Iterator[
 
 def _is_forgotten(table: TableContext, fact: Fact, forgotten: Denylist) -> bool:
     now = time.time_ns() // 1000
-    return bool(sifted(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
+    return bool(without_forgotten(forgotten, table.format, [fact], schema=table.schema, event=SourceLine("null"), now=now)[1])
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
@@ -292,7 +292,7 @@ def _check_can(table: TableContext) -> None:
     from cdc_views.operations.ingest import NOTHING_LANDED
     from cdc_views.operations.known_raw import check_known
 
-    if table.is_found or is_url(table.raw.location):
+    if table.is_external or is_url(table.raw.location):
         raise UnsupportedError(
             f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",
             remedy="leave the table out with --select",

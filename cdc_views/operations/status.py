@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TableStanding:
+class TableStatus:
     """How one table stands. None stands for what is not there or cannot be told.
 
     Attributes:
@@ -49,26 +49,26 @@ class TableStanding:
     problem: str = ""
 
 
-def standing_of(table: TableContext) -> TableStanding:
+def status_of(table: TableContext) -> TableStatus:
     """Return how a table stands; raises `EngineError` where a log cannot be read."""
     try:
         adapted(table)
         return _found(table)
     except MismatchError as error:
-        return TableStanding(table.name, table.location, state=_state(table), problem=str(error))
+        return TableStatus(table.name, table.location, state=_state(table), problem=str(error))
 
 
-def _found(table: TableContext) -> TableStanding:
+def _found(table: TableContext) -> TableStatus:
     location = table.raw.location
     if not is_delta(location):
-        return TableStanding(table.name, table.location)
+        return TableStatus(table.name, table.location)
     with delta_errors(location):
         raw = DeltaTable(location)
         facts, changed_at = rows_of(raw), _changed_at(raw)
     state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     covers = None if state is None else state.raw_version
     tail = None if covers is None else tail_of(raw, after=covers)
-    return TableStanding(
+    return TableStatus(
         table.name,
         table.location,
         raw.version(),

@@ -188,9 +188,9 @@ def _limited(name: str, rule: str, seconds: int, limits: Sequence[Limit], note: 
     if not limits:
         yield Check(name, rule, broken=0, unit=_OVER, note=note)
     for limit in limits:
-        over, told = max(0, seconds - limit.seconds), f"{note}; the limit is {limit.seconds:,} s"
+        over, figure = max(0, seconds - limit.seconds), f"{note}; the limit is {limit.seconds:,} s"
         called = f"{name}.{limit.name or f'{limit.seconds}s'}" if limit.name or len(limits) > 1 else name
-        yield Check(called, rule, limit.severity, broken=over, unit=_OVER, where=(told,) if over else (), note=told)
+        yield Check(called, rule, limit.severity, broken=over, unit=_OVER, where=(figure,) if over else (), note=figure)
 
 
 def _found(check: Check, what: str, places: list[str]) -> Check:

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any
 from cdc_views.errors import ConfigError, UnsupportedError
 from cdc_views.model.extras import needs
 from cdc_views.model.severity import Severity
-from cdc_views.operations.frames import pandas_rows
 from cdc_views.operations.querying import Query, query_table
 from cdc_views.quality.checks import MOST_PLACES, Check, Report
 from cdc_views.quality.theirs import added_to_ours, custom_name, move_to_custom, stored_expectations, suite_file
@@ -145,13 +144,14 @@ class _Run:
 
     def _rows_judged(self, rows: pa.Table) -> Report:
         import great_expectations as gx
+        import pandas as pd
 
         from cdc_views.quality.suites import expectations_of
 
         name = self.report.table
         ours = self._definition(name, asset=name, suite=gx.ExpectationSuite(name, expectations_of(self.table)))
         theirs = self._definition(self.custom, asset=name, suite=None)
-        found = self._ran(name, [ours, theirs], pandas_rows(rows))
+        found = self._ran(name, [ours, theirs], rows.to_pandas(types_mapper=pd.ArrowDtype))
         outcomes = [
             ExpectationOutcome(result.suite_name == self.custom, one.expectation_config, one)
             for result in found.run_results.values()
@@ -296,8 +296,8 @@ def _check(outcome: ExpectationOutcome, *, number: int, with_values: bool) -> Ch
 
 def _raised(outcome: ExpectationOutcome) -> tuple[str, ...]:
     """What hindered an expectation, such as a column that is not there; nothing where it was only not met."""
-    told = outcome.result.exception_info or {}
-    parts = [told] if "raised_exception" in told else [part for part in told.values() if isinstance(part, dict)]
+    details = outcome.result.exception_info or {}
+    parts = [details] if "raised_exception" in details else [part for part in details.values() if isinstance(part, dict)]
     return tuple(str(part["exception_message"]).splitlines()[0] for part in parts if part.get("raised_exception"))[:1]
 
 

@@ -140,8 +140,8 @@ def _rows(relation: Relation, split: Parts | None, checks: list[CountedCheck], *
     """One row: how many rows the view has, how many more than keys, and how many break each check."""
     ask = Ask(relation, as_of=as_of, split=split, tells=Tells.IDENTITY)
     # a partition's static row and its rows may have equal keys: null, and a clustering value of 0 bytes
-    told_apart = [names.IS_ROW] if relation.schema.statics else []
-    keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + told_apart))
+    row_kind = [names.IS_ROW] if relation.schema.statics else []
+    keys = tuple(dict.fromkeys([names.identity(column) for column in relation.schema.row_key] + row_kind))
     folds: Named = (("n", _count()), *((_column(c), _count(c.broken)) for c in checks))
     per_key = Aggregate("rows_per_key", "key", build(ask), keys, folds)
     more = Call(Op.ADD, (col("n"), Lit(-1)))

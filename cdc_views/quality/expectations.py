@@ -43,13 +43,13 @@ class ExpectNothingBroken(ExpectColumnValuesToBeBetween):
 
 def expectation_of(check: Check) -> ExpectColumnMaxToBeBetween:
     """Return the expectation of one check, whose column is called like it: what it observes is how often the rule broke."""
-    told = [*check.where, *([check.note] if check.note else [])]
+    notes = [*check.where, *([check.note] if check.note else [])]
     return ExpectColumnMaxToBeBetween(
         column=check.name,
         min_value=0,
         max_value=0,
         description=f"{check.rule} ({check.unit} that break it)",
-        notes=[f"`{text}`" for text in told] or None,
+        notes=[f"`{text}`" for text in notes] or None,
         severity=SEVERITIES[check.severity],
         meta={OWNER: True},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.engines.exact import rows_of
 from cdc_views.engines.serving import serving_schema
+from cdc_views.engines.warehouses import Sampled
 from cdc_views.errors import ConfigError
 from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
@@ -26,12 +28,11 @@ from cdc_views.plan.where import parse_where
 from cdc_views.quality import bookkeeping, sampling, serving
 from cdc_views.quality.checks import Check, Report
 from cdc_views.quality.conditions import condition_of, test_name
-from cdc_views.quality.counting import counts_apart, of_condition, why_unreadable
-from cdc_views.quality.recomputed import Recomputed, recomputed
-from cdc_views.quality.remote import remote_checks
-from cdc_views.quality.sampling import DELETIONS, SAMPLE
+from cdc_views.quality.counting import Wanted, counts_apart, of_condition, why_unreadable
+from cdc_views.quality.sampling import DELETIONS, SAMPLE, Mismatch, Recomputed, differences, recomputed
 from cdc_views.quality.truth import CapturedTruth, agreement
 from cdc_views.rules.instants import Instant, epoch_seconds
+from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import sources_of
 from cdc_views.state.identity import MismatchError, RawMismatchError
 from cdc_views.state.retention_check import dropped_through
@@ -40,9 +41,66 @@ from cdc_views.state.serving.table import open_serving
 from cdc_views.state.serving.table import transaction_name as serving_transaction
 from cdc_views.state.state_table import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.storage.relation import RawTable
+from cdc_views.storage.relation_read import facts_of
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
+
+
+_FILES = (
+    Check("raw_files", "what is kept in files is there and readable"),
+    DELETIONS,
+)
+_WHY = "only for Delta tables of this machine"
+_LOOKS = 2
+"""What landed, or was merged, between the two reads of a sample differs as well, but not again."""
+
+
+def remote_checks(
+    engine: Engine,
+    raw: RawTable,
+    *,
+    as_of: int,
+    wanted: dict[str, Wanted],
+    sampled: Callable[[], Sampled] | None,
+    agreeing: Callable[[], Iterator[Check]],
+) -> Iterator[Check]:
+    """Return the checks that counting decides, the sample, those with captured answers, and which ones cannot run here.
+
+    Args:
+        engine: Where the raw table is.
+        raw: The raw table.
+        as_of: Epoch seconds: the clock of rule C4.
+        wanted: As `counting.counts` takes them.
+        sampled: What reads some partitions; None without a state that can be read by this clock.
+        agreeing: What compares with captured answers of the source.
+    """
+    counted = list(counts_apart(engine, raw.relation, Sources(raw, 0, is_raw=True), as_of=as_of, wanted=wanted))
+    yield from counted
+    if why := why_unreadable(counted):
+        yield SAMPLE.skipped(why)
+    elif sampled is None:
+        yield SAMPLE.skipped("there is no state that could be read: the view is computed from raw each time")
+    else:
+        yield _compared(raw, as_of=as_of, sampled=sampled)
+    yield from (check.skipped(_WHY) for check in _FILES)
+    yield from agreeing()
+
+
+def _compared(raw: RawTable, *, as_of: int, sampled: Callable[[], Sampled]) -> Check:
+    """The oracle's rows of the partitions' raw facts against what state and tail show of them."""
+    mismatch, partitions = Mismatch(0, ()), 0
+    for _ in range(_LOOKS):
+        sample = sampled()
+        partitions = sample.partitions
+        expected = latest_rows(raw.relation.schema, list(facts_of(raw.relation, sample.landed)), now=as_of)
+        shown = [] if sample.shown is None else list(rows_of(raw.relation, (), sample.shown))
+        mismatch = differences(raw.relation.schema, expected, shown)
+        if not mismatch.count:
+            break
+    note = f"{partitions:,} partitions recomputed from all of raw"
+    return replace(SAMPLE, broken=mismatch.count, where=mismatch.where, note=note)
+
 
 SAMPLED = 50
 """Partitions that the oracle recomputes, unless asked for more."""
@@ -208,7 +266,7 @@ def _replicas(run: _Run) -> Check:
     if _lacks_events(run):
         return check.skipped(_DROPPED)
     report = replicas(run.table, expected_of(run.table))
-    lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.standing.value}" for node in report.nodes if node.lacking)
+    lagging = tuple(f"node {node.node} lacks {node.lacking:,}: {node.status.value}" for node in report.nodes if node.lacking)
     if len(report.nodes) < factor:
         lagging = (f"events of only {len(report.nodes)} of {factor} nodes have landed", *lagging)
     return replace(check, broken=report.incomplete, where=lagging, note=f"{report.facts:,} cell facts, {factor} copies each")

@@ -173,8 +173,8 @@ def _recent(table: TableContext, asked: ReportRequest) -> dict[str, Any]:
     rows = []
     for key in keys:
         explanation = explain_row(table, key.key, as_of=asked.as_of)
-        told = tuple(row if asked.has_values else _without_values(row) for row in candidate_rows(explanation))
-        rows.append(RecentRow(key.written, key.key if asked.has_values else "", verdict(explanation), told))
+        shown = tuple(row if asked.has_values else _without_values(row) for row in candidate_rows(explanation))
+        rows.append(RecentRow(key.written, key.key if asked.has_values else "", verdict(explanation), shown))
     return {"recent": tuple(rows), "no_recent": "" if rows else "raw has no fact about a row"}
 
 

@@ -68,7 +68,7 @@ def _check(record: Mapping[str, Any]) -> Check:
     return check
 
 
-def told(check: Check) -> str:
+def outcome(check: Check) -> str:
     """Return how a test ended, in words, without the places that it names."""
     if check.status is Status.FAILED:
         return f"does not hold for {check.broken:,} {check.unit}"

@@ -20,7 +20,7 @@ from cdc_views.quality.checks import Status
 from cdc_views.report import plots, wording
 from cdc_views.report.model import RunReport, TableReport
 from cdc_views.report.plots import BarPart
-from cdc_views.report.results import places, told
+from cdc_views.report.results import outcome, places
 from cdc_views.sql.statements import template_folder
 
 INDEX = "index.html"
@@ -63,7 +63,7 @@ def _environment() -> jinja2.Environment:
     words = ("size", "span", "second", "micros", "share", "plain", "counted")
     found.filters |= {name: getattr(wording, name) for name in words}
     found.filters |= {"thousands": lambda amount: f"{amount:,}", "fromjson": json.loads}
-    found.filters |= {"told": told, "worst": worst, "ticked": ticked}
+    found.filters |= {"outcome": outcome, "worst": worst, "ticked": ticked}
     found.globals |= {"copies_bar": copies_bar, "distinct_bar": distinct_bar, "landings_plot": landings_plot}
     found.globals |= {"cost_bar": cost_bar, "Status": Status, "Verdict": Verdict}
     return found

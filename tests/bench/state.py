@@ -27,7 +27,7 @@ from subjects import peak_mib
 
 from cdc_views.engines.base import Engine, Read
 from cdc_views.quality.counting import counts
-from cdc_views.quality.recomputed import recomputed
+from cdc_views.quality.sampling import recomputed
 from cdc_views.quality.validating import SAMPLED
 from cdc_views.state import materialize, sources_of
 

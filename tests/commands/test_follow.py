@@ -95,7 +95,7 @@ def test_state_follows_what_lands_until_told_to_stop(spark_engine: SparkEngine, 
             stop.set()
 
     tables = Project.load("cdc_views.yml").select([ORDERS])
-    follow_tables(tables, trigger="1 second", engine="spark", stop=stop, told=tell)
+    follow_tables(tables, trigger="1 second", engine="spark", stop=stop, on_run=tell)
     assert [(outcome.is_new, outcome.facts) for outcome in told] == [(True, 1), (True, 1), (True, 1)]
 
 
@@ -107,7 +107,9 @@ def test_available_now_takes_in_what_there_is_and_commits_nothing_where_there_is
 
     def follow() -> int:
         tables = Project.load("cdc_views.yml").select([ORDERS])
-        follow_tables(tables, trigger="available-now", engine="spark", stop=Event(), told=lambda _, outcome: told.append(outcome))
+        follow_tables(
+            tables, trigger="available-now", engine="spark", stop=Event(), on_run=lambda _, outcome: told.append(outcome)
+        )
         return state_version()
 
     land(run, order(1))

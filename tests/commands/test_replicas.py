@@ -221,11 +221,11 @@ def test_a_node_that_landed_nothing_lately_is_silent(run: CommandLine) -> None:
         landed(node, event(node, OPEN), after=timedelta())
     for node in "ab":
         landed(node, event(node, NOTE, position=2), after=timedelta(days=2))
-    standing = {one.node: one.standing.value for one in target.replicas().nodes}
-    assert standing == {"a": "ok", "b": "ok", "c": "silent"}
-    assert {one.node: one.standing.value for one in target.replicas(silent_after="3d").nodes}["c"] == "lagging"
+    status = {one.node: one.status.value for one in target.replicas().nodes}
+    assert status == {"a": "ok", "b": "ok", "c": "silent"}
+    assert {one.node: one.status.value for one in target.replicas(silent_after="3d").nodes}["c"] == "lagging"
     landed("c", event("c", cell("note", "other", at=1), key=2, position=3), after=timedelta(days=2, hours=1))
-    assert {one.node: one.standing.value for one in target.replicas(factor=1).nodes}["c"] == "lagging"
+    assert {one.node: one.status.value for one in target.replicas(factor=1).nodes}["c"] == "lagging"
 
 
 def test_with_more_nodes_than_replicas_a_node_holds_the_partitions_it_has_shown(run: CommandLine) -> None:

@@ -23,7 +23,7 @@ from helpers.tiers import often
 from cdc_views.api import Table
 from cdc_views.engines.base import Engine
 from cdc_views.formats.base import SourceLine
-from cdc_views.landing.denylist import Denylist, sifted
+from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.erased_keys import ErasedKey, row_bytes
 from cdc_views.model.schema import TableSchema
 from cdc_views.operations.erasing import forgetting
@@ -103,7 +103,10 @@ def check_never_back(table: Table, erased: ErasedKey, facts: Sequence[Fact]) -> 
     others = [fact for fact in facts if known.over(table.schema, fact) is None]
     assert mine, "the history has the key"
     for fact in mine:
-        assert sifted(known, table.format, [fact], schema=table.schema, event=SourceLine("{}"), now=NOW * 1_000_000)[0] == []
+        assert (
+            without_forgotten(known, table.format, [fact], schema=table.schema, event=SourceLine("{}"), now=NOW * 1_000_000)[0]
+            == []
+        )
     assert {id(fact) for fact in mine} & {id(fact) for fact in others} == set()
 
 

@@ -20,8 +20,7 @@ from cdc_views.formats.cassandra_mutation import CassandraMutation
 from cdc_views.landing import land
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
-from cdc_views.operations.explaining import Explanation, Outcome, explain, explain_facts
-from cdc_views.operations.explaining_scope import Scope
+from cdc_views.operations.explaining import Explanation, Outcome, Scope, explain, explain_facts
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.comparable import comparable
 from cdc_views.rules.codec.from_sort_key import uncomparable

@@ -14,7 +14,7 @@ from helpers.tiny_project import event, landed_ids, raw_table
 from cdc_views.engines.base import RawTable
 from cdc_views.errors import UsageError
 from cdc_views.formats.cassandra_mutation import CassandraMutation
-from cdc_views.landing import Position, StreamEvent, StreamLander, followed_table
+from cdc_views.landing import Position, StreamEvent, StreamLander, streams
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 
@@ -36,9 +36,9 @@ def land(mine: StreamLander, *numbers: int) -> int:
 
 def test_a_table_is_opened_once_for_many_commits(raw: RawTable, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
-    real = followed_table.create_raw
-    monkeypatch.setattr(followed_table, "create_raw", lambda *a, **named: opened.append(a) or real(*a, **named))
-    monkeypatch.setattr(followed_table, "_OPENED_ANEW_AFTER", 8)
+    real = streams.create_raw
+    monkeypatch.setattr(streams, "create_raw", lambda *a, **named: opened.append(a) or real(*a, **named))
+    monkeypatch.setattr(streams, "_OPENED_ANEW_AFTER", 8)
     mine = lander(raw)
     assert land(mine, *range(1, 8)) == 7
     assert len(opened) == 1

@@ -22,8 +22,7 @@ from cdc_views.api import Project, Table
 from cdc_views.errors import ConfigError, UsageError
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import EMPTY, Kind, ListOf, MapOf, Scalar, TupleOf, Udt
-from cdc_views.operations.frames import pandas_frame
-from cdc_views.operations.result import Result
+from cdc_views.operations.result import Result, pandas_frame
 from cdc_views.rules.instants import epoch_micros, epoch_seconds
 from cdc_views.storage.friendly import friendly_table
 from cdc_views.storage.relation import Relation

@@ -136,7 +136,7 @@ class _Table:
         yield from self._untested(described)
         yield from self._source(described)
 
-    def _told(
+    def _difference(
         self, part: Element, element: str, what: str, said: Any, found: Any, verdict: ContractVerdict
     ) -> ContractDifference:
         return ContractDifference(self.table.name, element, what, str(said), str(found), verdict, self.contract.where(part.place))
@@ -148,12 +148,14 @@ class _Table:
         for name, part in said.items():
             place = ".".join((*path, name))
             if name not in by_name:
-                yield self._told(part, place, "missing", part.value.get("logicalType", "a column"), "", ContractVerdict.DIFFERS)
+                yield self._difference(
+                    part, place, "missing", part.value.get("logicalType", "a column"), "", ContractVerdict.DIFFERS
+                )
             else:
                 yield from self._type(part, by_name[name], (*path, name))
         for name in by_name.keys() - said.keys() if said else ():
             found = by_name[name]["physicalType"]
-            yield self._told(described, ".".join((*path, name)), "not in the contract", "", found, ContractVerdict.NOTE)
+            yield self._difference(described, ".".join((*path, name)), "not in the contract", "", found, ContractVerdict.NOTE)
 
     def _type(self, part: Element, ours: dict[str, Any], path: tuple[str, ...]) -> Iterator[ContractDifference]:
         """Of the types of a column or a part of one, the parts inside after it."""
@@ -165,7 +167,7 @@ class _Table:
             fit = fit_of(said, ours[key], key=key, dialect=target)
             if fit is not Fit.SAME:
                 verdict = ContractVerdict.DIFFERS if fit in (Fit.NARROWER, Fit.OTHER) else ContractVerdict.NOTE
-                yield self._told(part, ".".join(path), fit.value, said, ours[key], verdict)
+                yield self._difference(part, ".".join(path), fit.value, said, ours[key], verdict)
             if key == "logicalType" and fit is not Fit.SAME:
                 return
         yield from self._format(part, ours, path)
@@ -185,14 +187,14 @@ class _Table:
             if option in said and option in found and said[option] != found[option] and part.value.get("logicalType") != "string":
                 fit = fit_of(said[option], found[option], key=option, dialect="duckdb")
                 verdict = ContractVerdict.NOTE if fit is Fit.WIDER else ContractVerdict.DIFFERS
-                yield self._told(part, ".".join(path), fit.value, said[option], found[option], verdict)
+                yield self._difference(part, ".".join(path), fit.value, said[option], found[option], verdict)
 
     def _key(self, described: Element, ours: dict[str, Any], flag: str, position: str, what: str) -> Iterator[ContractDifference]:
         """Of the columns of a key, in order."""
         said = _key_of([part.value for part in described.parts("properties")], flag, position)
         found = _key_of(ours["properties"], flag, position)
         if said and said != found:
-            yield self._told(described, "", f"{what} differs", ", ".join(said), ", ".join(found), ContractVerdict.DIFFERS)
+            yield self._difference(described, "", f"{what} differs", ", ".join(said), ", ".join(found), ContractVerdict.DIFFERS)
 
     def _untested(self, described: Element) -> Iterator[ContractDifference]:
         """Rules of the contract that the project file has no test for."""
@@ -201,7 +203,7 @@ class _Table:
             part = next((p for p in described.parts("properties") if p.name == test.column), described)
             if test.not_null and part.value.get("required") and (test.column, True) not in tests:
                 what = "required without a test"
-                yield self._told(part, str(test.column), what, "required", "no not_null test", ContractVerdict.DIFFERS)
+                yield self._difference(part, str(test.column), what, "required", "no not_null test", ContractVerdict.DIFFERS)
 
     def _source(self, described: Element) -> Iterator[ContractDifference]:
         """Of the types in the source, in a contract that was exported here."""
@@ -215,7 +217,9 @@ class _Table:
             found = schema.column(column.name)
             if found != column:
                 texts = (_source_text(said, column.name), _source_text(schema, column.name))
-                yield self._told(described, column.name, "of another type or role in the source", *texts, ContractVerdict.DIFFERS)
+                yield self._difference(
+                    described, column.name, "of another type or role in the source", *texts, ContractVerdict.DIFFERS
+                )
 
 
 def schema_of(contract: Contract, described: Element) -> TableSchema:

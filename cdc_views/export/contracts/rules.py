@@ -43,7 +43,7 @@ _OPERATORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class NoTest:
     """Why no data test says a rule."""
 
     why: str
@@ -66,10 +66,10 @@ def is_none(rule: Mapping[str, Any]) -> bool:
     return bound == 0 if name in ("mustBe", "mustBeLessOrEqualTo") else name == "mustBeLessThan" and bound == 1 and not is_percent
 
 
-_OTHER = Untold("only `SELECT COUNT(*) FROM {object} WHERE …` in DuckDB's dialect is understood")
+_OTHER = NoTest("only `SELECT COUNT(*) FROM {object} WHERE …` in DuckDB's dialect is understood")
 
 
-def counted_condition(query: str, names: Set[str]) -> str | Untold:
+def counted_condition(query: str, names: Set[str]) -> str | NoTest:
     """Return the condition of a query that counts rows, in DuckDB's dialect; `names` are the table's own."""
     try:
         (tree,) = sqlglot.parse(_PLACE.sub(_TABLE, query), read="duckdb")
@@ -97,7 +97,7 @@ def _counts_all(tree: exp.Select) -> bool:
     return isinstance(counted, exp.Count) and isinstance(counted.this, exp.Star) and not counted.expressions
 
 
-Said = dict[str, Any] | str | Untold
+RuleTest = dict[str, Any] | str | NoTest
 """The keys of a data test, the name of a check that is always made, or why it is neither."""
 _BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _LENGTHS = {"minLength": ">=", "maxLength": "<="}
@@ -106,13 +106,13 @@ _NO_RULES = frozenset({"format", "timezone", "defaultTimezone", "dimensions", "e
 _ADVICE = frozenset({"distanceMetric", "embeddingModel", "embeddingModelVersion", "normalized"})
 
 
-def column_rules(column: Element, schema: TableSchema) -> Iterator[tuple[str, Element, Said]]:
+def column_rules(column: Element, schema: TableSchema) -> Iterator[tuple[str, Element, RuleTest]]:
     """Yield each rule of a column: what it is called, where it stands, and what it comes down to."""
     rules = [(rule, _of_quality(rule, column.name, schema)) for rule in column.parts("quality")]
-    for rule, said in rules:
-        yield _called(rule), rule, said
-    told = [said for _, said in rules if isinstance(said, dict)]
-    if column.value.get("required") and not any(said.get("not_null") for said in told):
+    for rule, test in rules:
+        yield _called(rule), rule, test
+    tests = [test for _, test in rules if isinstance(test, dict)]
+    if column.value.get("required") and not any(test.get("not_null") for test in tests):
         yield "required", column, _not_null(column.name, schema)
     if column.value.get("unique"):
         yield "unique", column, _unique(column.name, schema)
@@ -123,17 +123,17 @@ def column_rules(column: Element, schema: TableSchema) -> Iterator[tuple[str, El
         if option not in _NO_RULES | _ADVICE:
             yield option, column, _of_option(column, option, value)
     for element in column.parts("relationships"):
-        yield "a relationship", element, Untold("tables are not compared with each other")
+        yield "a relationship", element, NoTest("tables are not compared with each other")
     yield from _inside(column)
 
 
-def _of_quality(rule: Element, column: str, schema: TableSchema) -> Said:
+def _of_quality(rule: Element, column: str, schema: TableSchema) -> RuleTest:
     said, common = rule.value, {"name": rule.value.get("name"), "severity": severity_of(rule.value)}
     kind = said.get("type", "library")
     if kind != "library":
         return _of_other(rule, kind, column, schema)
     if not is_none(said):
-        return Untold("only counts that must be 0 are tested")
+        return NoTest("only counts that must be 0 are tested")
     arguments: Mapping[str, Any] = said.get("arguments") or {}
     match said.get("metric"):
         case "nullValues":
@@ -147,46 +147,46 @@ def _of_quality(rule: Element, column: str, schema: TableSchema) -> Said:
             found = _none_of(column, arguments["missingValues"])
             return found | {**common, "name": common["name"] or f"missing.{column}"} if isinstance(found, dict) else found
         case "invalidValues":
-            return Untold("a pattern means another thing to each engine; say it with `holds`")
-    return Untold(f"{said.get('metric') or said.get('rule')!r} is not counted")
+            return NoTest("a pattern means another thing to each engine; say it with `holds`")
+    return NoTest(f"{said.get('metric') or said.get('rule')!r} is not counted")
 
 
-def _of_other(rule: Element, kind: str, column: str, schema: TableSchema) -> Said:
+def _of_other(rule: Element, kind: str, column: str, schema: TableSchema) -> RuleTest:
     if kind == "sql" and is_none(rule.value):
         quoted = '"' + column.replace('"', '""') + '"'
         query = str(rule.value["query"])
         for place in ("${property}", "${column}", "{property}", "{column}"):
             query = query.replace(place, quoted)
         condition = counted_condition(query, {schema.full_name, schema.name})
-        if isinstance(condition, Untold):
+        if isinstance(condition, NoTest):
             return condition
         return {"name": rule.name or f"sql.{column}", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
     why = {"text": "it is a text for people", "sql": "only counts that must be 0 are tested"}
-    return Untold(why.get(kind, f"it is a rule for {rule.value.get('engine')}"))
+    return NoTest(why.get(kind, f"it is a rule for {rule.value.get('engine')}"))
 
 
-def _not_null(column: str, schema: TableSchema) -> Said:
+def _not_null(column: str, schema: TableSchema) -> RuleTest:
     if schema.has(column) and never_null(schema, schema.column(column)):
         return "key_not_null"
     return {"column": column, "not_null": True}
 
 
-def _unique(column: str, schema: TableSchema) -> Said:
+def _unique(column: str, schema: TableSchema) -> RuleTest:
     is_key = schema.has(column) and is_unique(schema, schema.column(column))
-    return "one_row_per_key" if is_key else Untold("only a key is known to be unique")
+    return "one_row_per_key" if is_key else NoTest("only a key is known to be unique")
 
 
-def _one_of(column: str, values: list[Any]) -> Said:
+def _one_of(column: str, values: list[Any]) -> RuleTest:
     kept = [value for value in values if value is not None]
     if not kept or not all(isinstance(value, (str, int, bool)) for value in kept):
-        return Untold("`one_of` takes texts, whole numbers and booleans")
+        return NoTest("`one_of` takes texts, whole numbers and booleans")
     return {"column": column, "one_of": kept}
 
 
-def _none_of(column: str, values: list[Any]) -> Said:
+def _none_of(column: str, values: list[Any]) -> RuleTest:
     kept = [value for value in values if value is not None]
     if not values or not all(isinstance(value, (str, int, bool)) for value in kept):
-        return Untold("a list of texts, whole numbers and booleans was expected")
+        return NoTest("a list of texts, whole numbers and booleans was expected")
     listed = condition_of(DataTest.model_validate({"column": column, "one_of": kept})) if kept else None
     not_null = condition_of(DataTest.model_validate({"column": column, "not_null": True}))
     assert not_null is not None
@@ -194,7 +194,7 @@ def _none_of(column: str, values: list[Any]) -> Said:
     return {"holds": " AND ".join(parts + ([not_null.text] if None in values else []))}
 
 
-def _of_option(column: Element, option: str, value: Any) -> Said:
+def _of_option(column: Element, option: str, value: Any) -> RuleTest:
     quoted = '"' + column.name.replace('"', '""') + '"'
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if option in _BOUNDS and is_number and column.value.get("logicalType") in ("integer", "number"):
@@ -202,11 +202,11 @@ def _of_option(column: Element, option: str, value: Any) -> Said:
     if option in _LENGTHS and is_number:
         return {"name": f"{option}.{column.name}", "holds": f"length({quoted}) {_LENGTHS[option]} {value}"}
     if option in ("uniqueItems", "minItems", "maxItems"):
-        return Untold("values inside lists are not tested")
-    return Untold(f"{option!r} is not tested; say it with `holds`")
+        return NoTest("values inside lists are not tested")
+    return NoTest(f"{option!r} is not tested; say it with `holds`")
 
 
-def _inside(column: Element, *path: str) -> Iterator[tuple[str, Element, Said]]:
+def _inside(column: Element, *path: str) -> Iterator[tuple[str, Element, RuleTest]]:
     """Rules of parts of a nested value, none of which can be tested."""
     parts = [*column.parts("properties"), column.part("items"), column.part("map", "key"), column.part("map", "value")]
     for part in parts:
@@ -215,7 +215,7 @@ def _inside(column: Element, *path: str) -> Iterator[tuple[str, Element, Said]]:
         where = (*path, part.name or str(part.place[-1]))
         options = set(part.value.get("logicalTypeOptions") or {}) - _NO_RULES - _ADVICE
         if options or any(part.value.get(key) for key in ("quality", "required", "unique", "enum", "relationships")):
-            yield f"what is said of {'.'.join(where)}", part, Untold("values inside nested ones are not tested")
+            yield f"what is said of {'.'.join(where)}", part, NoTest("values inside nested ones are not tested")
         yield from _inside(part, *where)
 
 
@@ -252,27 +252,27 @@ def rules_for(contract: Contract, table: TableContext) -> Rules:
     described = contract.object_of(table)
     if described is None:
         return found
-    for what, element, said in _said(contract, table, described):
-        if isinstance(said, str):
-            found.kept.append(said)
+    for what, element, asked in _described_rules(contract, table, described):
+        if isinstance(asked, str):
+            found.kept.append(asked)
             continue
-        test = said if isinstance(said, Untold) else _checked(table, said)
-        if isinstance(test, Untold):
+        test = asked if isinstance(asked, NoTest) else _checked(table, asked)
+        if isinstance(test, NoTest):
             found.unexpressed.append(Unexpressed(contract.where(element.place), f"{table.name}: {what}", test.why))
         elif test not in found.tests:
             found.tests.append(test)
     return found
 
 
-def _said(contract: Contract, table: TableContext, described: Element) -> Iterator[tuple[str, Element, Said]]:
+def _described_rules(contract: Contract, table: TableContext, described: Element) -> Iterator[tuple[str, Element, RuleTest]]:
     """Each rule: what it is called, where it stands, and what it comes down to."""
     for rule in described.parts("quality"):
         yield _called(rule), rule, _of_rows(rule, table)
     for column in described.parts("properties"):
-        for what, element, said in column_rules(column, table.schema):
-            yield f"{column.name}: {what}", element, said
+        for what, element, asked in column_rules(column, table.schema):
+            yield f"{column.name}: {what}", element, asked
     for element in described.parts("relationships"):
-        yield "a relationship", element, Untold("tables are not compared with each other")
+        yield "a relationship", element, NoTest("tables are not compared with each other")
     only = len(contract.objects) == 1
     for level in contract.root.parts("slaProperties"):
         about = str(level.value.get("element") or contract.root.value.get("slaDefaultElement") or "")
@@ -284,41 +284,41 @@ def _called(rule: Element) -> str:
     return f"rule {rule.name or rule.value.get('metric') or rule.value.get('type') or 'library'!r}"
 
 
-def _of_rows(rule: Element, table: TableContext) -> Said:
+def _of_rows(rule: Element, table: TableContext) -> RuleTest:
     """A rule of the whole table."""
     said = rule.value
     match said.get("type", "library"):
         case "custom":
             return _custom(rule, table)
         case "sql":
-            return _of_query(rule, table) if is_none(said) else Untold("only counts that must be 0 are tested")
+            return _of_query(rule, table) if is_none(said) else NoTest("only counts that must be 0 are tested")
         case "text":
-            return Untold("it is a text for people")
+            return NoTest("it is a text for people")
     if said.get("metric") == "duplicateValues" and is_none(said):
         columns = set((said.get("arguments") or {}).get("properties") or ())
         keys = {column.name for column in table.schema.row_key}
-        return "one_row_per_key" if keys <= columns else Untold(f"only the key ({', '.join(sorted(keys))}) is known to be unique")
+        return "one_row_per_key" if keys <= columns else NoTest(f"only the key ({', '.join(sorted(keys))}) is known to be unique")
     if said.get("metric") in ("nullValues", "missingValues", "invalidValues"):
-        return Untold("it stands at a table, not at a column")
-    return Untold(f"{said.get('metric') or said.get('rule')!r} is not counted")
+        return NoTest("it stands at a table, not at a column")
+    return NoTest(f"{said.get('metric') or said.get('rule')!r} is not counted")
 
 
-def _of_query(rule: Element, table: TableContext) -> Said:
+def _of_query(rule: Element, table: TableContext) -> RuleTest:
     condition = counted_condition(str(rule.value["query"]), {table.name, table.config.table, table.config.view_name})
-    if isinstance(condition, Untold):
+    if isinstance(condition, NoTest):
         return condition
     return {"name": rule.name or "sql", "holds": f"NOT ({condition})", "severity": severity_of(rule.value)}
 
 
-def _custom(rule: Element, table: TableContext) -> Said:
+def _custom(rule: Element, table: TableContext) -> RuleTest:
     if rule.value["engine"] != VENDOR:
-        return Untold(f"it is a rule for {rule.value['engine']}")
+        return NoTest(f"it is a rule for {rule.value['engine']}")
     said = rule.value["implementation"]
     if not isinstance(said, dict):
-        return Untold("its implementation is no mapping of a data test's keys")
+        return NoTest("its implementation is no mapping of a data test's keys")
     if "check" in said:
         name = str(said["check"])
-        return name if name in {"one_row_per_key", *INVARIANTS} else Untold(f"there is no check {name!r}")
+        return name if name in {"one_row_per_key", *INVARIANTS} else NoTest(f"there is no check {name!r}")
     return {"name": rule.value.get("name"), **said, "severity": severity_of(rule.value)}
 
 
@@ -333,18 +333,18 @@ def _is_about(about: str, described: Element, *, is_only: bool) -> bool:
     )
 
 
-def _of_level(level: Element) -> Said:
+def _of_level(level: Element) -> RuleTest:
     key = SPANS.get(str(level.value["property"]))
     if key is None:
-        return Untold(f"of service levels only {' and '.join(SPANS)} are measured")
+        return NoTest(f"of service levels only {' and '.join(SPANS)} are measured")
     try:
         span = span_of(level.value)
     except ValueError as error:
-        return Untold(str(error))
+        return NoTest(str(error))
     return {key: span, "name": level.ours("name"), "severity": level.ours("severity") or "error"}
 
 
-def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | Untold:
+def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | NoTest:
     """The test, once the project file would take it and the table has what it names."""
     try:
         test = DataTest.model_validate({key: value for key, value in said.items() if value is not None})
@@ -352,9 +352,9 @@ def _checked(table: TableContext, said: dict[str, Any]) -> DataTest | Untold:
         if condition is not None:
             parse_where(table.relation.shown, condition)
     except ValidationError as error:
-        return Untold(f"the project file would not take it ({error.errors()[0]['msg']})")
+        return NoTest(f"the project file would not take it ({error.errors()[0]['msg']})")
     except CdcViewsError as error:
-        return Untold(str(error))
+        return NoTest(str(error))
     return test
 
 

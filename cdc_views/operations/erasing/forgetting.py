@@ -28,12 +28,11 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.erasing.dead_letters import Letters, letters_about
-from cdc_views.operations.erasing.events import Attributed, attributed, empty, mentioning
+from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about, mentioning
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
 from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite
-from cdc_views.operations.erasing.values_to_erase import Needles
+from cdc_views.operations.erasing.values_to_erase import ValuesToErase
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
@@ -166,8 +165,8 @@ class _Forgetting:
 
     def run(self, now: datetime, engine: str | None) -> Erasure:
         places = places_of(self.table)
-        needles = self._remembered(places)
-        if not self.table.is_found and any(place.holds is Holds.EVENTS for place in places):
+        values = self._remembered(places)
+        if not self.table.is_external and any(place.holds is Holds.EVENTS for place in places):
             replay(self.table.raw, self.table.format, now=now, forgotten=forgotten_of(self.table))
         for place in places_of(self.table):
             self._clean(place)
@@ -175,7 +174,7 @@ class _Forgetting:
             letters.empty()
             self._count_letters(letters)
         self._purge(engine)
-        erasure = self._proven(needles)
+        erasure = self._proven(values)
         self._serve(now, engine)
         refresh_view(self.table)
         return erasure
@@ -190,23 +189,23 @@ class _Forgetting:
         with self.table.project.engine(engine) as opened:
             serve(opened, self.table.raw, state, location, now=epoch_seconds(now))
 
-    def _remembered(self, places: list[ErasableTable]) -> Needles:
+    def _remembered(self, places: list[ErasableTable]) -> ValuesToErase:
         """Remember the key and return what is to be gone: of every file, lest an older version has more."""
-        needles, known = gathered(places, self.key), self._events()
+        values, known = gathered(places, self.key), self._events()
         facts = [fact for mine in known.about.values() for fact in mine]
         for mine in known.about.values():
             with suppress(MalformedEventError):  # a value that fits no column was in no file but quarantine's
-                needles.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
+                values.take(self._decoder().rows(mine).drop_columns(["_landed_at"]))
         for place in places:
             facts += facts_of(self.table.raw.relation, _rows_of(place, self.key))
         through, ahead = latest_written(facts, self.table.format.order, now=self.now)
         add(self.table.forgotten_file, self.key, forgotten=self.now, through=through, ahead=ahead)
-        return needles
+        return values
 
     def _events(self) -> Attributed:
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS:
-                return attributed(place.location, self._decoder(), self.key, is_found=self.table.is_found)
+                return attributed(place.location, self._decoder(), self.key, is_external=self.table.is_external)
         return Attributed()
 
     def _letters(self) -> list[Letters]:
@@ -292,8 +291,8 @@ class _Forgetting:
             message = f"{raw.location}: events land faster than the state takes them in; run the command again"
             retried(attempt, what=message)
 
-    def _proven(self, needles: Needles) -> Erasure:
-        proof = prove(places_of(self.table), self.key, needles)
+    def _proven(self, values: ValuesToErase) -> Erasure:
+        proof = prove(places_of(self.table), self.key, values)
         known = self._events()
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS and known.about:
@@ -304,7 +303,7 @@ class _Forgetting:
             tuple(self.removed.values()),
             self.now,
             len(known.undecodable),
-            mentioning(known, sorted(needles.texts())),
+            mentioning(known, sorted(values.texts())),
             self._notes(),
             proof,
             is_accepted=self.undecodable is not Undecodable.FAIL,
@@ -320,7 +319,7 @@ class _Forgetting:
 
     def _notes(self) -> tuple[str, ...]:
         notes = []
-        if self.table.is_found:
+        if self.table.is_external:
             notes.append(f"{self.table.location} is somebody else's and was not touched: erase the key there too")
         bounds = self._bounds()
         if bounds:

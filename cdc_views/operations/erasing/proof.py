@@ -23,7 +23,7 @@ from cdc_views.landing.erased_keys import ErasedKey
 from cdc_views.landing.vacuum import LOG, active_files
 from cdc_views.operations.erasing.places import ErasableTable, Holds
 from cdc_views.operations.erasing.rewriting import batches
-from cdc_views.operations.erasing.values_to_erase import Needles
+from cdc_views.operations.erasing.values_to_erase import ValuesToErase
 
 _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
@@ -53,75 +53,77 @@ class Proof:
         return not self.leftovers
 
 
-def gathered(places: list[ErasableTable], key: ErasedKey) -> Needles:
+def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
     """Return the values of the key's rows in every Parquet file of the places, replaced ones too."""
-    needles = Needles()
+    values = ValuesToErase()
     for place in places:
         if place.holds not in (Holds.EVENTS, Holds.SERVED):
             for file in _parquet_files(place):
                 for rows in batches(file):
-                    needles.take(_about(rows, key))
-    return needles
+                    values.take(_about(rows, key))
+    return values
 
 
-def prove(places: list[ErasableTable], key: ErasedKey, needles: Needles) -> Proof:
-    """Read every file of the places; values that other keys have as well are dropped from `needles` on the way."""
+def prove(places: list[ErasableTable], key: ErasedKey, values: ValuesToErase) -> Proof:
+    """Read every file of the places; values that other keys have as well are dropped from `values` on the way."""
     facts = [place for place in places if place.holds is not Holds.EVENTS]
     active = {place.location: _active(place) for place in places}
     proof = Proof()
     for place in facts:
         for file in _parquet_files(place):
             if str(file) in active[place.location]:
-                _look_for_rows(proof, place, file, key, needles)
+                _look_for_rows(proof, place, file, key, values)
     for place in places:
         for file in sorted(path for path in place.path.rglob("*") if path.is_file()):
             if str(file) not in active[place.location]:
                 with suppress(FileNotFoundError):  # a writer's draft, gone since the folder was listed
-                    _look(proof, place, file, key, needles, active[place.location])
+                    _look(proof, place, file, key, values, active[place.location])
     return proof
 
 
-def _look_for_rows(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, needles: Needles) -> None:
+def _look_for_rows(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, values: ValuesToErase) -> None:
     """A file of the newest version: no row of the key; all its values are other keys' values."""
     count = 0
     for rows in _read(proof, file):
         count += _about(rows, key).num_rows
-        needles.drop_found_in(rows)
-    _tell(proof, place, file, {"rows of the key": count})
+        values.drop_shared_with(rows)
+    _report(proof, place, file, {"rows of the key": count})
 
 
-def _look(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, needles: Needles, active: set[str]) -> None:
+def _look(proof: Proof, place: ErasableTable, file: Path, key: ErasedKey, values: ValuesToErase, active: set[str]) -> None:
     """A file that is no part of the newest version, or of the log."""
     found: dict[str, int] = {}
     is_log = LOG in file.relative_to(place.path).parts
     try:
         if file.suffix == _PARQUET and is_log:
-            found = _in_log(_rows_of_checkpoint(proof, file), needles, place, active)
+            found = _in_log(_rows_of_checkpoint(proof, file), values, place, active)
         elif file.suffix == _PARQUET:
-            found = _in_rows(_read(proof, file), key, needles, holds=place.holds)
+            found = _in_rows(_read(proof, file), key, values, holds=place.holds)
         elif is_log:
-            found = _in_log(_lines(proof, file), needles, place, active)
+            found = _in_log(_lines(proof, file), values, place, active)
         else:
-            found = _in_bytes(proof, file, needles)
+            found = _in_bytes(proof, file, values)
     except (pa.ArrowException, ValueError):
-        found = _in_bytes(proof, file, needles)
-    _tell(proof, place, file, found)
+        found = _in_bytes(proof, file, values)
+    _report(proof, place, file, found)
 
 
-def _in_rows(found_rows: Iterator[pa.Table], key: ErasedKey, needles: Needles, *, holds: Holds) -> dict[str, int]:
+def _in_rows(found_rows: Iterator[pa.Table], key: ErasedKey, values: ValuesToErase, *, holds: Holds) -> dict[str, int]:
     found: dict[str, int] = {}
     for rows in found_rows:
         if holds is Holds.EVENTS:
             events = b"\n".join(event for event in rows.column("event").to_pylist() if event)
-            found["removed values"] = found.get("removed values", 0) + sum(text in events for text in needles.texts())
+            found["removed values"] = found.get("removed values", 0) + sum(text in events for text in values.texts())
             continue
         found["rows of the key"] = found.get("rows of the key", 0) + _about(rows, key).num_rows
-        for leaf, count in needles.count_in(rows).items():
+        for leaf, count in values.count_in(rows).items():
             found[f"removed values in {leaf}"] = found.get(f"removed values in {leaf}", 0) + count
     return found
 
 
-def _in_log(actions: Iterator[Mapping[str, Any]], needles: Needles, place: ErasableTable, active: set[str]) -> dict[str, int]:
+def _in_log(
+    actions: Iterator[Mapping[str, Any]], values: ValuesToErase, place: ErasableTable, active: set[str]
+) -> dict[str, int]:
     found: dict[str, int] = {}
     for action in actions:
         add = action.get("add") or {}
@@ -129,11 +131,11 @@ def _in_log(actions: Iterator[Mapping[str, Any]], needles: Needles, place: Erasa
         stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
         for bound in ("minValues", "maxValues"):
             for path, value in _json_leaves("", stats.get(bound) or {}):
-                if needles.has(path, value, is_prefix=not is_active):
+                if values.has(path, value, is_prefix=not is_active):
                     found[f"removed values in the statistics of {path}"] = 1
         parameters = (action.get("commitInfo") or {}).get("operationParameters") or {}
-        told = " ".join(str(parameters.get(name) or "") for name in _PREDICATES)
-        if any(text.decode(errors="replace") in told for text in needles.texts()):
+        conditions = " ".join(str(parameters.get(name) or "") for name in _PREDICATES)
+        if any(text.decode(errors="replace") in conditions for text in values.texts()):
             found["removed values in a condition"] = 1
     return found
 
@@ -146,14 +148,14 @@ def _json_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _in_bytes(proof: Proof, file: Path, needles: Needles) -> dict[str, int]:
+def _in_bytes(proof: Proof, file: Path, values: ValuesToErase) -> dict[str, int]:
     content = file.read_bytes()
     proof.files += 1
     proof.bytes += len(content)
-    return {"removed values": sum(text in content for text in needles.texts())}
+    return {"removed values": sum(text in content for text in values.texts())}
 
 
-def _tell(proof: Proof, place: ErasableTable, file: Path, found: Mapping[str, int]) -> None:
+def _report(proof: Proof, place: ErasableTable, file: Path, found: Mapping[str, int]) -> None:
     for what, count in found.items():
         if count:
             proof.leftovers.append(Leftover(place.what, str(file), f"{count:,} {what}"))

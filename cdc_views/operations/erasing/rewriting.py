@@ -72,8 +72,8 @@ def without_bounds(table: DeltaTable) -> int:
         return 0
     known = pa.table(table.get_add_actions(flatten=True))
     bounds = [name for name in known.column_names if name.startswith(("min.", "max."))]
-    told = known.select(["path", *bounds]).to_pylist()
-    wanted = {action["path"] for action in told if any(action[name] is not None for name in bounds)}
+    stats = known.select(["path", *bounds]).to_pylist()
+    wanted = {action["path"] for action in stats if any(action[name] is not None for name in bounds)}
     root = Path(unquote(table.table_uri.removeprefix("file://")))
     files = pa.table(table.get_add_actions()).to_pylist()
     actions = [action for file in files if file["path"] in wanted for action in _copied(root, file)]

@@ -22,7 +22,7 @@ Leaf = tuple[str, pa.Array]
 
 
 @dataclass(slots=True)
-class Needles:
+class ValuesToErase:
     """Distinct values by the path of their leaf."""
 
     values: dict[str, set[Any]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Needles:
             if not pa.types.is_boolean(leaf.type) and not pa.types.is_null(leaf.type):
                 self.values.setdefault(path, set()).update(leaf.unique().drop_null().to_pylist())
 
-    def drop_found_in(self, rows: pa.Table) -> None:
+    def drop_shared_with(self, rows: pa.Table) -> None:
         """Drop the values that `rows` have as well: they are those of other keys, too."""
         for path, found in self._found(rows):
             self.values[path] -= found

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
-from cdc_views.operations.replication.report import NodeReport, NodeStatus, ReplicaReport
+from cdc_views.operations.replication.counting import NodeReport, NodeStatus, ReplicaReport
 from cdc_views.rules.instants import span_seconds
 
 if TYPE_CHECKING:

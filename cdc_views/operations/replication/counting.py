@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import pyarrow as pa
 
@@ -12,7 +13,6 @@ from cdc_views.engines.duckdb.engine import DuckDbEngine
 from cdc_views.engines.duckdb.tables import from_clause
 from cdc_views.engines.snapshot import snapshot_of
 from cdc_views.operations.replication.places import CellStructs, places
-from cdc_views.operations.replication.report import NodeReport, NodeStatus, ReplicaReport
 from cdc_views.operations.replication.statements import (
     COUNT,
     LANDED,
@@ -26,6 +26,72 @@ from cdc_views.operations.replication.statements import (
     Statements,
 )
 from cdc_views.storage.relation import RawTable
+
+
+class NodeStatus(str, Enum):
+    """How a node stands, as far as its events tell."""
+
+    OK = "ok"
+    """It has shown every fact that it should hold."""
+    LAGGING = "lagging"
+    """It lacks the newest facts: more will come, or was not landed yet."""
+    MISSING = "missing"
+    """It lacks facts older than others that it has shown."""
+    SILENT = "silent"
+    """It has shown nothing, or nothing lately, and others have."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node of a table.
+
+    Attributes:
+        node: Its name, as events give it.
+        seen: Cell facts it has shown.
+        lacking: Cell facts that others have shown and that it should hold.
+        oldest_lacking: The least write time (µs) of those; None where there are none.
+        newest_written: The largest write time (µs) of the facts it has shown; None for a node that has shown none.
+        newest_position: Segment and position of the newest event landed from it; None for a node without any.
+        last_landed: When an event of it last landed, µs since the epoch; None for a node without any.
+        status: The verdict.
+    """
+
+    node: str
+    seen: int
+    lacking: int
+    oldest_lacking: int | None
+    newest_written: int | None
+    newest_position: tuple[str, int] | None
+    last_landed: int | None
+    status: NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """How many nodes have shown each cell fact of a table.
+
+    Attributes:
+        table: Its full name.
+        factor: How many nodes should hold each.
+        copies: Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known.
+        nodes: Every node known, by name.
+    """
+
+    table: str
+    factor: int
+    copies: Mapping[int, int]
+    nodes: tuple[NodeReport, ...]
+
+    @property
+    def facts(self) -> int:
+        """How many cell facts there are."""
+        return sum(self.copies.values())
+
+    @property
+    def incomplete(self) -> int:
+        """How many cell facts fewer nodes have shown than the factor."""
+        return sum(facts for copies, facts in self.copies.items() if copies < self.factor)
+
 
 _MOSTLY = 4
 """A node that lacks all but one in so many of the facts from the first it lacks on lags: logs differ in their order."""
@@ -173,12 +239,12 @@ class Counted:
     def report(self, node: str, landed: NodeProgress | None, *, quiet_since: int, after: int) -> NodeReport:
         """Return how a node stands; `after` facts it has stand in its witness's log after the first that it lacks."""
         seen, lacking = self.seen(node), self.lacking(node)
-        standing = NodeStatus.OK
+        status = NodeStatus.OK
         if landed is None or (lacking and landed.last <= quiet_since):
-            standing = NodeStatus.SILENT
+            status = NodeStatus.SILENT
         elif lacking:
             is_tail = after * _MOSTLY <= after + _witness(lacking)[1]
-            standing = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
+            status = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
         return NodeReport(
             node,
             _facts(seen),
@@ -187,7 +253,7 @@ class Counted:
             max((tally.newest for tally in seen), default=None),
             None if landed is None else landed.newest,
             None if landed is None else landed.last,
-            standing,
+            status,
         )
 
 

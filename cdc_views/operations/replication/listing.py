@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cdc_views.model.schema import Column
+from cdc_views.operations.explained import FactPart
 from cdc_views.operations.replication.counting import Reader
 from cdc_views.operations.replication.places import CellStructs
 from cdc_views.operations.replication.statements import NODES, OWNERS, field_name
 from cdc_views.plan import names
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.rules.cells import unrank
-from cdc_views.rules.facts import Bound, FactKind
+from cdc_views.rules.facts import FactKind
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation_read import Record, bound_of, key_of, path_of
 
 
 @dataclass(frozen=True, slots=True)
-class PartialFact:
-    """A cell fact that not every node has shown.
+class PartialFact(FactPart):
+    """A cell fact that not every node has shown; write times are µs.
 
     Attributes:
-        key: Native values of the key columns it is about, by name: the row key, or the partition key alone.
-        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
-        column: The column of a cell or of a column deletion.
-        path: The native path of a cell of a multi-cell column.
-        start: Where a range begins, in clustering order.
-        end: Where it ends.
-        written: Its write time, µs.
         nodes: Those that have shown it, by name.
         lacking: Those that should hold it and have not, by name.
     """
 
-    key: Mapping[str, Any]
-    what: str
-    column: Column | None
-    path: Any
-    start: Bound | None
-    end: Bound | None
-    written: int
     nodes: tuple[str, ...]
     lacking: tuple[str, ...]
 

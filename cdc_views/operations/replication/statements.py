@@ -1,7 +1,7 @@
 """DuckDB's SQL that counts on how many nodes each cell fact was seen.
 
 Every statement is about one place (`places.Place`), so that types stay the table's own and only one column is read.
-Two steps: `said` (one row a copy as it stands in the raw table) and `facts` (one row a cell fact, with the set of nodes
+Two steps: `copies` (one row a copy as it stands in the raw table) and `facts` (one row a cell fact, with the set of nodes
 that have shown it). Sets of nodes are bit strings, a digit a node, which are fast to unite and to group by.
 """
 
@@ -19,7 +19,7 @@ from cdc_views.sql.dialects.base import Sql, function, identifier, number
 from cdc_views.storage.relation import Relation
 
 NODES, OWNERS, NODE, COUNT, OLDEST, NEWEST, LANDED = "_nodes", "_owners", "_node", "_count", "_oldest", "_newest", "_landed"
-_AT, _SAID, _ORIGIN = "_at", "_said", "_origin"
+_AT, _COPY, _ORIGIN = "_at", "_copy", "_origin"
 
 
 def field_name(field: str) -> str:
@@ -120,7 +120,7 @@ class Statements:
             return exp.true()
         return exp.LTE(this=function("epoch_us", _col(names.LANDED)), expression=number(self.landed_as_of))
 
-    def _said(self, place: CellStructs) -> exp.Select:
+    def _copies(self, place: CellStructs) -> exp.Select:
         struct: Sql = _col(place.steps[0])
         for step in place.steps[1:]:
             struct = _extract(struct, step)
@@ -129,11 +129,11 @@ class Statements:
         keys = [*place.keys(schema), *place.shown(schema)]
         is_kind = exp.EQ(this=_col(names.KIND), expression=exp.Literal.string(place.kind.value))
         is_there = exp.Not(this=exp.Is(this=_col(place.steps[0]), expression=exp.Null()))
-        inner = exp.select(*map(_col, keys), _as(_node(), NODE), _as(_place(), _AT), _as(given, _SAID))
+        inner = exp.select(*map(_col, keys), _as(_node(), NODE), _as(_place(), _AT), _as(given, _COPY))
         inner = inner.from_(self._raw()).where(exp.and_(is_kind, is_there, self._in_time(), copy=False))
-        fields = [_as(_extract(_col(_SAID), f), field_name(f)) for f in place.fields]
-        is_said = exp.Not(this=exp.Is(this=_col(_SAID), expression=exp.Null()))
-        return exp.select(*map(_col, keys), _col(NODE), _col(_AT), *fields).from_(_sub(inner)).where(is_said)
+        fields = [_as(_extract(_col(_COPY), f), field_name(f)) for f in place.fields]
+        is_copy = exp.Not(this=exp.Is(this=_col(_COPY), expression=exp.Null()))
+        return exp.select(*map(_col, keys), _col(NODE), _col(_AT), *fields).from_(_sub(inner)).where(is_copy)
 
     def _facts(self, place: CellStructs, *, witnesses: tuple[str, ...] = ()) -> exp.Select:
         """One row a cell fact; of each witness the first place in its log, null where it has not shown the fact."""
@@ -146,7 +146,7 @@ class Statements:
         for i, witness in enumerate(witnesses):
             is_witness = exp.EQ(this=_col(NODE), expression=_literal(witness))
             folds.append(_as(_filtered(function("MIN", _col(_AT)), is_witness), f"{_AT}_{i}"))
-        query = exp.select(*map(_col, keys), *folds).from_(_sub(self._said(place)))
+        query = exp.select(*map(_col, keys), *folds).from_(_sub(self._copies(place)))
         return query.group_by(*map(_col, keys))
 
     def _owned(self, place: CellStructs, *, with_owners: bool, witnesses: tuple[str, ...] = ()) -> exp.Select:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.operations.scheduling.jobs import Job, Materializable, RunOutcome, job_of, lock_folder
-from cdc_views.operations.scheduling.lock import holding
+from cdc_views.operations.scheduling.jobs import Job, Materializable, RunOutcome, holding, job_of, lock_folder
 from cdc_views.operations.scheduling.running import (
     Clock,
     Completed,
@@ -13,8 +12,8 @@ from cdc_views.operations.scheduling.running import (
     Started,
     SystemClock,
     run_schedule,
+    run_until_stopped,
 )
-from cdc_views.operations.scheduling.stopping import run_until_stopped
 
 __all__ = [
     "Clock",

@@ -1,4 +1,4 @@
-"""`contract`: data contracts in the Open Data Contract Standard, written, compared and read."""
+"""`contract`, `dbt` and `sqlmesh`: the tables as a data contract (ODCS), a dbt project, a SQLMesh project."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cdc_views.cli.log import log
+from cdc_views.cli.printing import print_exported
 from cdc_views.cli.shared import Request, shared
 from cdc_views.errors import UsageError
 
@@ -29,7 +30,7 @@ def export(
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE|DIR", help="One contract, or in a folder one a table; default: standard output."),
+        typer.Option("--out", metavar="FILE|DIR", help="One contract; in a folder, one per table; default: standard output."),
     ] = None,
     version: Annotated[str, typer.Option("--contract-version", metavar="V", help="The contract's own version.")] = "1.0.0",
 ) -> None:
@@ -51,7 +52,7 @@ def export(
 
 
 def _texts(tables: Sequence[Table], version: str) -> dict[str, str]:
-    """A contract a table, by file name."""
+    """One contract per table, by file name."""
     from cdc_views.export.contracts import contract_of, contract_yaml
 
     names = {table.name: table.config.slug for table in tables}
@@ -68,7 +69,7 @@ def check(
     *,
     file: ContractArgument,
 ) -> None:
-    """Compare a contract with the tables: columns, types, keys, and rules without a test. Exit code 1 on a difference."""
+    """Compare a contract with the tables: columns, types, keys, and rules without a test; exit code 1 on a difference."""
     from cdc_views.export.contracts import compare, read_contract
     from cdc_views.export.contracts.comparing import ContractVerdict
 
@@ -87,7 +88,7 @@ def import_rules(
     *,
     file: ContractArgument,
 ) -> None:
-    """Print a contract's rules and service levels as `tests:` of the project file; what is no data test is warned of."""
+    """Print a contract's rules and service levels as `tests:` of the project file; warns of rules without a data test."""
     from cdc_views.export.contracts import read_contract, rules_for
     from cdc_views.export.contracts.rules import tests_yaml
 
@@ -100,3 +101,48 @@ def import_rules(
         for rule in rules.unexpressed:
             log.warning(str(rule))
     sys.stdout.write(tests_yaml(found))
+
+
+dbt = typer.Typer(help="Models, tests and docs for a dbt project.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@dbt.callback()
+def _dbt_group() -> None:
+    """A group with one command."""
+
+
+@dbt.command("export")
+@shared("project", "select", "format")
+def export_dbt(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The dbt project to write into.")] = Path("."),
+) -> None:
+    """Write sources, models, tests, docs and exposures, and the macros they need, into a dbt project."""
+    from cdc_views.export.dbt import export as export_tables
+
+    done = export_tables(asked.project.config.name, asked.tables, out)
+    print_exported(done, format=asked.format)
+    if not (out / "dbt_project.yml").is_file():
+        log.warning(f"{out} has no dbt_project.yml yet; docs/dbt.md shows one, packages.yml and profiles.yml")
+
+
+sqlmesh = typer.Typer(help="Models for a SQLMesh project.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@sqlmesh.callback()
+def _sqlmesh_group() -> None:
+    """A group with one command."""
+
+
+@sqlmesh.command("export")
+@shared("project", "select", "format")
+def export_sqlmesh(
+    asked: Request,
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The SQLMesh project to write into.")] = Path("."),
+) -> None:
+    """Write a model per table, and a missing config.yaml, into a SQLMesh project on DuckDB."""
+    from cdc_views.export.sqlmesh import export as export_tables
+
+    print_exported(export_tables(asked.tables, out), format=asked.format)
