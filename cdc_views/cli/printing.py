@@ -17,7 +17,7 @@ from cdc_views.rules.codec.jsontext import JsonRow, quote
 
 _UNBOUNDED = 1_000_000
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that terminals and editors act upon, and JSON allows in texts: DEL, C1 controls, direction marks, line separators."""
+"""Characters that JSON allows in texts and a terminal acts upon: DEL, C1 controls, direction marks, line separators."""
 
 
 def check_format(name: str) -> str:

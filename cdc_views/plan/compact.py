@@ -92,11 +92,10 @@ def compact(
     request = Reduction(relation, payload=_whole, is_whole=True, split=split)
     # an overlay leaves the base's deletions and statics where they are
     scoped = replace(request, others_from=Source.SINCE) if into is Part.OVERLAY else request
-    rows = _rows(request, into)
-    parts = [rows, *_statics(scoped), *_partitions(scoped), *_ranges(scoped), _tables(scoped)]
+    of_keys = [*_statics(scoped), *_partitions(scoped), *_ranges(scoped), _tables(scoped)]
+    parts = [*_kept_rows(request, into), _rows(request, into), *of_keys]
     columns = state_columns(relation)
     others: list[Select] = []
-    parts = [*_kept_rows(request, into), *parts]
     if purge is not None:
         # M2: a base that purges remembers, per partition, the newest write time that it purged
         parts, purged = without_ended(request, parts, purge)

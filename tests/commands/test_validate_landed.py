@@ -13,8 +13,8 @@ from helpers.corrupting import Rows, silently
 from helpers.corruptions import Kept, made
 
 from cdc_views.engines.duckdb.engine import DuckDbEngine
-from cdc_views.quality import recomputed as looking
 from cdc_views.quality import sampling
+from cdc_views.quality import sampling as looking
 from cdc_views.state import sources_of
 
 pytestmark = pytest.mark.heavy
