@@ -58,9 +58,7 @@ ToOption = Annotated[
     typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables."),
 ]
 TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
-OutputFormatOption = Annotated[
-    str, typer.Option("--output-format", metavar="json|avro", help="With --to: format of keys and rows.")
-]
+OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: their format.")]
 
 
 class ProducerGroup(TyperGroup):

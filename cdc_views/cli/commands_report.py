@@ -31,9 +31,7 @@ def report(
     dialect: Annotated[
         list[str] | None, typer.Option("--dialect", metavar="DIALECT", help="SQL to show, repeatable; default: the engine's.")
     ] = None,
-    recent: Annotated[
-        int, typer.Option("--recent", min=0, metavar="N", help="Explain the last N written rows of each table.")
-    ] = 5,
+    recent: Annotated[int, typer.Option("--recent", min=0, metavar="N", help="Explain the N rows written last, per table.")] = 5,
     with_values: Annotated[bool, typer.Option("--with-values", help="Include keys and values of rows.")] = False,
     results: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="Use results of `validate --json`; default: run the tests.")

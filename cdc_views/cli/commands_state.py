@@ -69,7 +69,7 @@ def maintain(
     ] = 168,
     drop_raw_older_than: Annotated[
         str | None,
-        typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts that landed longer ago than this (30d)."),
+        typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts landed longer ago (30d)."),
     ] = None,
     archive: Annotated[
         Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")
@@ -95,9 +95,5 @@ def maintain(
         if drop_raw_older_than is not None:
             done = table.drop_raw(older_than=drop_raw_older_than, archive=archive, dry_run=dry_run, engine=engine)
             log.info(f"{table.name}: {'would drop' if dry_run else 'dropped'} {done.line()}")
-    rows = [
-        {"table": table.name, **asdict(upkeep)}
-        for table in tables
-        for upkeep in table.maintain(retention_hours=retention_hours, dry_run=dry_run)
-    ]
-    asked.print(_UPKEEP, rows)
+    upkeep = ((table, table.maintain(retention_hours=retention_hours, dry_run=dry_run)) for table in tables)
+    asked.print(_UPKEEP, [{"table": table.name, **asdict(one)} for table, found in upkeep for one in found])

@@ -1,6 +1,6 @@
-"""`plan` and `apply` of one table's view: what would change, and the change.
+"""`plan` and `apply` of a table's view.
 
-What was applied last is kept as SQL text under the warehouse, which is what `plan` compares with.
+The warehouse keeps the SQL that was applied last; `plan` compares with it.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ class TablePlan:
     diff: str = ""
     schema: tuple[str, ...] = ()
     estimate: Estimate | None = None
-    """What a read of the view costs, where the engine can say."""
+    """What a read of the view costs; None if the engine does not know."""
     is_remote: bool = False
-    """Whether the raw table is in a warehouse that is not on this machine."""
+    """Whether the raw table is in a remote warehouse."""
 
 
 def apply_table(table: TableContext, *, engine: str | None) -> str:
-    """Create or replace the table's view and return the statement; an empty raw table is created if there is none.
+    """Create or replace the table's view and return the statement; creates a missing raw table.
 
-    A view that names files waits for the first landing where the raw table has none (`Table.refresh`): the statement is empty.
+    A view over files waits for the first landing (`refresh_view`); then the statement is empty.
     """
     if table.project.is_remote:
         with table.project.engine(engine) as remote:
@@ -127,7 +127,7 @@ def apply_view(table: TableContext, *, engine: str | None = None) -> str:
 
 
 def refresh_view(table: TableContext) -> bool:
-    """Apply again a view that shows the raw table as it was when it was applied; returns whether there was one."""
+    """Apply a view again if it shows raw as of its last apply; returns whether it did."""
     is_stale = table.project.engine_plugin.views_name_files and was_applied(table)
     if is_stale:
         apply_view(table)
@@ -141,7 +141,7 @@ def plan_view(table: TableContext) -> TablePlan:
 
 
 def _check_view_name(table: TableContext) -> None:
-    """Refuse to replace another table's view whose name differs in case alone."""
+    """Refuse a view name that differs from another table's in case alone."""
     mine = f"{table.config.keyspace}.{table.config.view_name}"
     for other in table.project.config.tables:
         theirs = f"{other.keyspace}.{other.view_name}"

@@ -1,4 +1,4 @@
-"""Two answers to one question, cell by cell."""
+"""Compares two reads of a table, cell by cell."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from cdc_views.storage.relation import Relation
 
 MOST_LISTED = 1_000
 _Pair = tuple[int | None, int | None]
-"""The numbers of one key's rows in two answers; None where one has none."""
+"""The numbers of a key's rows in both reads; None in a read without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One cell that differs: the row's key, the column, and both values as JSON.
 
-    `column` is empty where the whole row is only in one answer; `before` or `after` is then empty, too.
+    For a row in one read only, `column` is empty, and so is `before` or `after`.
     """
 
     key: dict[str, str]
@@ -38,11 +38,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many rows are alike, differ, or are in one answer only; the first differences.
+    """Counts of equal and different rows, and the first differences.
 
     Attributes:
-        equal: Rows that are the same in both.
-        changed: Rows of one key with other cells.
+        equal: Rows equal in both.
+        changed: Keys whose rows differ.
         gone: Rows that only the first has.
         new: Rows that only the second has.
         differences: Up to `MOST_LISTED` of them, by key.
@@ -61,7 +61,7 @@ class Comparison:
 
 
 def comparison_key(column: Column, value: Any) -> Hashable:
-    """Return what is equal exactly where two answers show the same of a column: equal keys may be spelled otherwise (K1)."""
+    """Return a value's identity for comparisons; equal keys may be spelled differently (K1)."""
     spelled = one_spelling(column, value)
     if spelled is value:
         return to_json(column.type, value)
@@ -89,7 +89,7 @@ def compare(relation: Relation, before: pa.Table, after: pa.Table) -> Comparison
 
 
 def _but_for_spelling(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> list[_Pair]:
-    """The pairs that differ in more than how equal keys are spelled."""
+    """The pairs that differ in more than the spelling of equal keys."""
     columns = relation.schema.columns
     keyed: list[dict[int, Row]] = []
     for side, table in enumerate((before, after)):

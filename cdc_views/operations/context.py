@@ -1,6 +1,6 @@
-"""What operations are about: a project and one table of it, with all that can be known of them before anything is read.
+"""A project and its tables for operations, before anything is read.
 
-Operations take these; `cdc_views.api` adds the verbs that forward to operations. Engines are imported when one is opened.
+`cdc_views.api` adds the verbs. Opening an engine imports it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ProjectContext:
         return folder
 
     def check_raw_tables_are_local(self) -> None:
-        """Raise `UnsupportedError` where raw tables are in a warehouse, for what only works with Delta tables."""
+        """Raise `UnsupportedError` if the raw tables are in a remote warehouse and not in Delta."""
         from cdc_views.engines.plugin import engines_that
 
         if self.is_remote:
@@ -69,19 +69,19 @@ class ProjectContext:
 
     @cached_property
     def engine_plugin(self) -> EnginePlugin:
-        """What is declared of the project's engine."""
+        """The declaration of the project's engine."""
         from cdc_views.engines.plugin import engine_plugin
 
         return engine_plugin(self.config.engine)
 
     @property
     def is_remote(self) -> bool:
-        """Whether raw tables, views and state are in a warehouse that is not on this machine."""
+        """Whether raw tables, views and state are in a remote warehouse."""
         return self.engine_plugin.keeps_tables
 
     @property
     def warehouse_plugin(self) -> WarehousePlugin:
-        """What is declared of the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
+        """The declaration of the remote warehouse; raises `UnsupportedError` for a local one."""
         from cdc_views.engines.plugin import engines_that
         from cdc_views.engines.warehouses import WarehousePlugin
 
@@ -104,7 +104,7 @@ class ProjectContext:
 
     @contextmanager
     def remote(self) -> Iterator[WarehouseEngine]:
-        """Open the warehouse that keeps the raw tables; raises `UnsupportedError` where this machine does."""
+        """Open the remote warehouse; raises `UnsupportedError` for a local one."""
         engine = self.warehouse_plugin.open(self.config, folder=self.root)
         try:
             yield engine
@@ -131,7 +131,7 @@ class ProjectContext:
 
 @dataclass(frozen=True)
 class TableContext:
-    """One table of a project: its schema, its format, and the places of all that is kept of it."""
+    """One table of a project: its schema, its format, and the places of everything kept of it."""
 
     project: ProjectContext
     config: TableConfig
@@ -161,7 +161,7 @@ class TableContext:
 
     @property
     def format(self) -> RawFormat:
-        """The raw format that the project file names, with its options."""
+        """The raw format in the project file, with its options."""
         from cdc_views.formats.registry import raw_format
 
         options = self.config.raw.options
@@ -171,7 +171,7 @@ class TableContext:
 
     @property
     def relation(self) -> Relation:
-        """What the columns of the raw table mean, and which types its view shows them in."""
+        """The meaning of the raw table's columns, and their types in the view."""
         from cdc_views.storage.shown_relation import ShownRelation
 
         return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
@@ -195,7 +195,7 @@ class TableContext:
 
     @property
     def location(self) -> str:
-        """Path or URI of the raw table that the project file names."""
+        """Path or URI of the raw table in the project file."""
         from cdc_views.project.paths import is_url
 
         if self.project.is_remote:
@@ -205,7 +205,7 @@ class TableContext:
 
     @property
     def raw(self) -> RawTable:
-        """The raw table in the canonical layout; of an external table the one derived from it, in a place of its own."""
+        """The raw table in the canonical layout; for an external table, the one derived from it."""
         from cdc_views.storage.relation import RawTable
 
         if not self.is_external:
@@ -228,13 +228,13 @@ class TableContext:
 
     @property
     def state_location(self) -> str:
-        """Where the state that is read is, or will be."""
+        """Where the current state is or will be."""
         generations = self.generations
         return generations.location(generations.current)
 
     @property
     def serving_location(self) -> str | None:
-        """Path of the serving table; None where the project file asks for none."""
+        """Path of the serving table; None without one in the project file."""
         name = self.config.serving_name
         return None if name is None else self._local(str(self.project.warehouse / _SERVING / name), what="serving table")
 
@@ -253,7 +253,7 @@ class TableContext:
         return path
 
     def check_columns(self, key: str, columns: Iterable[str]) -> None:
-        """Refuse a name under `key` of the project file that the table does not have."""
+        """Refuse unknown column names under `key` of the project file."""
         for name in columns:
             if not self.schema.has(name):
                 known = [column.name for column in self.schema.columns]

@@ -1,7 +1,7 @@
-"""Which file of a table is damaged, once something failed: the engines' own words name neither table nor file.
+"""Finds the damaged file behind an error, since engines' messages name neither table nor file.
 
-Looked for after a failure only, so that reads pay nothing for it: first what Delta's logs say, then footers and sizes, at
-last every page. What is found replaces the error, with a remedy; where nothing is, the error stays what it was.
+Looks only after a failure, so that reads cost nothing more: at Delta's logs, then at footers and sizes, then at every page.
+A damaged file replaces the error, with a remedy; otherwise the error stays.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
 _LOOKED = "cdc_views_looked_for_damage"
-"""On an error that passes several methods of a table: its files are read once."""
+"""Marks an error that passes several methods of a table, so that its files are read once."""
 _DIGITS = 20
-"""Of the version in the name of a file of Delta's log."""
+"""Digits of the version in the names of Delta's log files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A Delta table that belongs to a table: what it is, where, and what to do when a file of it is damaged."""
+    """A Delta table of a table: its role, its place, and the remedy for a damaged file."""
 
     what: str
     location: Path
@@ -39,7 +39,7 @@ class Kept:
 
 @contextmanager
 def naming_damage(*tables: TableContext) -> Iterator[None]:
-    """Raise `DamagedFileError` in place of an error that a damaged file of these tables explains."""
+    """Replace an error by `DamagedFileError` if a damaged file of these tables explains it."""
     try:
         yield
     except Exception as error:
@@ -50,7 +50,7 @@ def naming_damage(*tables: TableContext) -> Iterator[None]:
 
 
 def names_damage(kind: _Class) -> _Class:
-    """Let every public method of a class of tables name the damaged file where it fails for one; see `naming_damage`."""
+    """Wrap every public method of a table class in `naming_damage`."""
     for name, method in list(vars(kind).items()):
         if not name.startswith("_") and callable(method) and not isinstance(method, type):
             setattr(kind, name, _naming(method))
@@ -67,7 +67,7 @@ def _naming(method: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def damage_behind(error: Exception, tables: tuple[TableContext, ...]) -> DamagedFileError | None:
-    """Return what a damaged file explains of an error, None for none: the caller's fault, a moment's, or already named."""
+    """Return the damaged file behind an error; None without one, and for usage errors, passing errors and named files."""
     is_ours = isinstance(error, CdcViewsError)
     if isinstance(error, (DamagedFileError, TransientError)) or (is_ours and not isinstance(error, EngineError)):
         return None
@@ -78,7 +78,7 @@ def damage_behind(error: Exception, tables: tuple[TableContext, ...]) -> Damaged
 
 
 def damage_of(table: TableContext) -> DamagedFileError | None:
-    """Return the first damaged file of a table on this machine; None where all of it can be read."""
+    """Return the first damaged file of a local table; None if all files are readable."""
     if table.project.is_remote:
         return None
     for kept in _kept(table):
@@ -113,7 +113,7 @@ def _kept(table: TableContext) -> Iterator[Kept]:
 
 
 def _damaged(location: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (file, why) of a Delta table's damaged files, those of its log first."""
+    """Yield (file, why) for the damaged files of a Delta table, log files first."""
     log = location / "_delta_log"
     if not log.is_dir():
         return
@@ -137,7 +137,7 @@ def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _no_commit(path: Path) -> str:
-    """Why a file of Delta's log is no commit; empty where it is one."""
+    """Why a file of Delta's log is no commit; empty for a good one."""
     try:
         lines = path.read_text("utf-8").splitlines()
         if not [json.loads(line) for line in lines if line.strip()]:
@@ -156,7 +156,7 @@ def _damaged_files(location: Path) -> Iterator[tuple[Path, str]]:
     from deltalake import DeltaTable
 
     active: list[tuple[Path, int]] = []
-    with suppress(Exception):  # a log that cannot be read although it is JSON: the error that is there says more
+    with suppress(Exception):  # an unreadable log of valid JSON: the first error says more
         actions = pa.table(DeltaTable(str(location)).get_add_actions(flatten=True)).to_pylist()
         active = [(location / str(action["path"]), int(action["size_bytes"])) for action in actions]
     for all_of_it in (False, True):
@@ -172,7 +172,7 @@ def _wrong_size(path: Path, size: int) -> str:
 
 
 def _unreadable(path: Path, *, all_of_it: bool) -> str:
-    """Why a Parquet file cannot be read, its footer or all of it; empty where it can."""
+    """Why a Parquet file, or its footer alone, is unreadable; empty for a good one."""
     import pyarrow.parquet as pq
 
     try:

@@ -30,7 +30,7 @@ CANDIDATE_COLUMNS = (
     "origins",
 )
 KEYS_AND_VALUES = ("path", "value")
-"""Those columns that tell what is in a row: an element's path may be its value, and a range's bounds are parts of keys."""
+"""The columns with content of rows: an element's path may be its value, and a range's bounds are parts of keys."""
 
 _NOTHING = dict.fromkeys(CANDIDATE_COLUMNS, "null")
 
@@ -76,7 +76,7 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 
 def verdict(explanation: Explanation) -> str:
-    """Return whether the row exists, and when, as words that follow its key."""
+    """Return whether the row exists at the explanation's instant, in words."""
     does = "exists" if explanation.is_row else "does not exist"
     return f"the row {does} at {explanation.now}"
 

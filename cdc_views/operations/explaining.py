@@ -1,4 +1,4 @@
-"""`explain`: every candidate for the cells of one row, the winner, and the rule that decided against each other one.
+"""`explain`: the candidates for each cell of a row, the winner, and the rule that beat each loser (C2, D1 to D3).
 
 Reads the raw rows that bear on the row and applies the functions of `cells`, as the oracle does.
 """
@@ -46,7 +46,7 @@ _SCOPE_OF = {
 
 @dataclass(frozen=True, slots=True)
 class DeletionSeen:
-    """One deletion in scope; equal copies are one, with all their origins.
+    """A deletion in scope; equal copies are one, with all their origins.
 
     `column` names the multi-cell column of a complex deletion, else it is empty; `start` and `end` are a range's.
     """
@@ -126,7 +126,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One cell or row marker that was a candidate for a place; equal copies are one, with all their origins.
+    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins.
 
     Attributes:
         cell: The cell; a `Liveness` for the row marker.
@@ -142,7 +142,7 @@ class Candidate:
 
     @property
     def is_winner(self) -> bool:
-        """Whether it beat all others of its place, shown or not."""
+        """Whether it beat all others of its place; it may still not show."""
         return self.outcome not in (Outcome.LOST, Outcome.DROPPED)
 
 
@@ -156,7 +156,7 @@ class CellPlace:
 
     @property
     def winner(self) -> Candidate | None:
-        """The candidate that beat the others, or None where all were dropped."""
+        """The winning candidate; None if all were dropped."""
         return next((candidate for candidate in self.candidates if candidate.is_winner), None)
 
     @property
@@ -246,7 +246,7 @@ def explain_facts(
 
 
 def _is_alive(place: CellPlace, *, statics: bool) -> bool:
-    """Whether what is shown there makes its row exist (rules W2 and W3); static cells do not make a row."""
+    """Whether the shown cell makes its row exist (rules W2 and W3); static cells do not."""
     winner = place.winner
     if winner is None or winner.outcome is not Outcome.SHOWN:
         return False

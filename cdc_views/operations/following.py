@@ -1,6 +1,6 @@
-"""Following raw tables: `materialize` whenever something landed, paced by an engine's stream (Spark's).
+"""Follows raw tables: runs `materialize` whenever something landed, paced by an engine's stream (Spark's).
 
-A stream's checkpoint only paces. What a state has taken in stands in the state's own commits.
+A stream's checkpoint only paces; the state's own commits record which facts it has.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OnRun = Callable[[str, RunOutcome], None]
 
 
 def interval_of(trigger: str) -> str | None:
-    """Return a trigger's interval as Spark takes it, None for `available-now`; raises `UsageError` for neither.
+    """Return a trigger's interval for Spark, None for `available-now`; raises `UsageError` for an invalid trigger.
 
     >>> interval_of("30 seconds"), interval_of("available-now")
     ('30 seconds', None)
@@ -51,14 +51,13 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
 
     Args:
         tables: Tables of one project.
-        trigger: `available-now`: until all that has landed is taken in. Or an interval, at most once in which a table
-            is run.
-        engine: One with streams; default: the project's engine.
-        stop: Ends it after the run at hand.
-        on_run: Called after each run that changed something, and after each table's first.
+        trigger: `available-now` ends once the states have all landed facts; an interval runs each table at most once in it.
+        engine: An engine with streams; default: the project's.
+        stop: Ends it after the current run.
+        on_run: Called after each table's first run, and after each run that changed something.
 
     Raises:
-        UsageError: A trigger that is none, or a table of which nothing has landed.
+        UsageError: An invalid trigger, or a table without landed events.
         UnsupportedError: The engine has no streams.
         EngineError: A stream failed.
     """
@@ -82,7 +81,7 @@ def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
 
     job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
     on_run(table.name, job.run(wait=LOCK_WAIT))
-    identity = DeltaTable(table.location).metadata().id  # another raw table at the place is another stream
+    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
 
     def run() -> None:
         outcome = job.run(wait=LOCK_WAIT)
@@ -95,7 +94,7 @@ def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
 
 @dataclass(frozen=True, slots=True)
 class _OnEngine:
-    """A table that is brought up to date on an engine that is open already."""
+    """Materializes a table on an open engine."""
 
     table: TableContext
     engine: Engine

@@ -1,4 +1,4 @@
-"""`generate`: the SQL of a table's view, in any dialect. Of a table of which nothing has landed, nothing is opened for it."""
+"""`generate`: the SQL of a table's view, in any dialect. Opens nothing for a table without landed events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
 
 
 def _engine_of(dialect_name: str) -> EnginePlugin | None:
-    """The engine that runs SQL of a dialect; None where none of the installed ones does."""
+    """The installed engine that runs SQL of a dialect; None without one."""
     from cdc_views.engines.plugin import engine_names, engine_plugin
     from cdc_views.sql.dialects import dialect_class
 
@@ -56,10 +56,10 @@ def _engine_of(dialect_name: str) -> EnginePlugin | None:
 
 
 def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:
-    """Return files, path → text, of SQL that makes raw tables and views in a warehouse without this tool.
+    """Return SQL files, path → text, that create raw tables and views in a warehouse without this tool.
 
-    None where the dialect is no warehouse's. Of a project whose raw tables are on this machine, raw tables go beside a
-    keyspace's views, in a dataset of their own.
+    None for a dialect that is no warehouse's. A project with local raw tables gets them in a dataset of their own, beside a
+    keyspace's views.
     """
     from cdc_views.engines.warehouses import warehouse_plugin
     from cdc_views.operations.warehouse_state import state_definition
@@ -72,7 +72,7 @@ def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strate
 
 
 def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view as it would be in a warehouse that the project does not use yet, or as it is there."""
+    """Return the table's view in a warehouse, whether or not the project uses it yet."""
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         return definition_of(table, strategy=strategy)
@@ -82,7 +82,7 @@ def taken_away(table: TableContext, warehouse: WarehousePlugin, *, strategy: Str
 
 
 def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> ViewDefinition:
-    """Return the table's view as engines take it; `strategy` by default the project file's."""
+    """Return the table's view for engines; `strategy` defaults to the project file's."""
     strategy = strategy or table.config.view.strategy
     if table.project.is_remote:
         schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug

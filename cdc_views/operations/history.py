@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What one row showed over one span.
+    """One version of a row, and its span of validity.
 
     Attributes:
         row: Native values by column, None for null.
         valid_from: The first instant of the span: µs since the epoch, or the log position of whole-row sources.
         valid_to: The first instant after it, in the same unit; None: still valid at the `as_of` of the history.
-        landed_at: Of whole-row sources, when what began the version landed first; else None.
+        landed_at: For whole-row sources, when the version's first event landed; else None.
     """
 
     row: dict[str, Any]
@@ -46,7 +46,7 @@ class Version:
 
     @property
     def is_current(self) -> bool:
-        """Whether a query `as_of` the history's instant shows this version."""
+        """Whether the version is still valid at the history's `as_of`."""
         return self.valid_to is None
 
 
@@ -64,9 +64,9 @@ class History(Answer):
 
     @property
     def span_names(self) -> tuple[str, ...]:
-        """What to call the columns beside the table's: valid_from, valid_to and, by position, landed_at.
+        """Names of the span's columns: valid_from, valid_to and, by position, landed_at.
 
-        With as many `_` in front as it takes where the table has a column of such a name.
+        Prefixed with `_` until they differ from the table's columns.
         """
         names = ("valid_from", "valid_to") + ("landed_at",) * self.is_by_position
         while {name.casefold() for name in names} & {column.casefold() for column in self.columns}:
@@ -112,22 +112,22 @@ def history_of(
     engine: str | None = None,
     strategy: str | Strategy | None = None,
 ) -> History:
-    """Return one row per version of a row, with the span of the source's time in which it was valid; reads raw.
+    """Return every version of each row, with its span of validity in the source's time; reads raw.
 
     Args:
         table: The table.
         key: Only this row or partition; as for `Table.explain`. Default: all rows.
         where: Only versions for which this condition holds; as for `Table.query`.
         columns: Names of the columns wanted beside the row key, which comes first; default: all.
-        as_of: Where the clock that decides what has expired ends; default: now. It leaves nothing out.
-        landed_as_of: The history as it was known then: without what landed later.
-        written_as_of: Without what was written later.
+        as_of: Where the clock that cells expire by ends; default: now. It filters nothing.
+        landed_as_of: The history as known then: without later landings.
+        written_as_of: Without later writes.
         limit: At most so many versions.
         engine: Where to run; default: the project's engine.
         strategy: As for `Table.query`.
 
     Raises:
-        UsageError: A key, column, engine or strategy that is none, or an instant or limit; or raw is not whole.
+        UsageError: An invalid key, column, engine, strategy, instant or limit; or raw is not whole.
         EngineError: The engine failed.
     """
     checked(where)
@@ -150,14 +150,14 @@ def _read(table: TableContext, read: Read, key: Mapping[str, Any] | str | None, 
 
 
 def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The row key before the columns asked for: without it nobody could tell whose version is whose."""
+    """The row key, which identifies each version's row, before the columns asked for."""
     key = tuple(column.name for column in table.schema.row_key)
     return tuple(name for name in key if name not in columns) + columns
 
 
 @contextmanager
 def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
-    """A raw table of the facts that bear on `key`, and whether that is one row's; all of `raw` without a key."""
+    """Yield a raw table of the facts that bear on `key`, or `raw` without a key; and whether the key is one row's."""
     from deltalake import write_deltalake
 
     from cdc_views.landing import open_raw

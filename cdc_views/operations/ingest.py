@@ -1,4 +1,4 @@
-"""How events come into a table's raw table: landed by us, or derived from what somebody else landed."""
+"""Gets events into a table's raw table: lands them, or derives them from an external table."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views
 
 
 def adapted(table: TableContext) -> Adaptation | None:
-    """Bring the derived raw table of a found one up to date; None for a table that we land. Every read begins here.
+    """Bring the raw table derived from an external one up to date; None for a table that we land. Every read starts here.
 
-    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
     with naming_damage(table):
         check_known(table)
@@ -35,7 +35,7 @@ def adapted(table: TableContext) -> Adaptation | None:
 
 
 def adapted_as_it_is(table: TableContext) -> Adaptation | None:
-    """As `adapted`, whichever raw table is there."""
+    """As `adapted`, without a check of the raw table."""
     from cdc_views.landing.external import adapt
 
     if not table.is_external:
@@ -63,16 +63,16 @@ def _adapted_remotely(table: TableContext) -> Adaptation:
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
-    """Return the table's forgotten keys, whose older events do not land; None in BigQuery, where `forget` refuses."""
+    """Return the table's forgotten keys; None in BigQuery, where `forget` refuses."""
     from cdc_views.landing.denylist import Denylist
 
     return None if table.project.is_remote else Denylist.read(table.forgotten_file)
 
 
 def check_landed(table: TableContext) -> None:
-    """Take in what somebody else has landed since; raise `UsageError` where nothing has landed at all.
+    """Adapt an external table's new rows; raise `UsageError` if nothing has landed.
 
-    Raises `RawMismatchError` where something has, and is not there any more.
+    Raises `RawMismatchError` if landed events are gone.
     """
     from cdc_views.landing import exists
 
@@ -83,14 +83,14 @@ def check_landed(table: TableContext) -> None:
 
 
 def _setting(table: TableContext) -> str:
-    """Whatever decides how an event of the table reads."""
+    """Return a text of everything that decides how events read."""
     raw = table.config.raw
     configured = raw.model_dump_json(exclude={"table", "topics"})
     return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 
 def quarantine_note(table: TableContext) -> str:
-    """Return what to say of rows of an external table that are no events; empty where there are none."""
+    """Return a note about quarantined rows of an external table; empty without any."""
     from cdc_views.landing import quarantine_location
     from cdc_views.landing.quarantine import waiting
     from cdc_views.landing.redaction import without_values
@@ -133,7 +133,7 @@ def land_files(
 
 
 def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
-    """Land again what waits in quarantine, as `land_files` does; see `cdc_views.landing.replay`."""
+    """Land waiting events of quarantine again; see `cdc_views.landing.replay`."""
     from cdc_views.landing import replay
 
     _check_ours(table)
@@ -147,11 +147,11 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return what lands the stream `name` into the raw table, which is created if it is not there.
+    """Return a lander of the stream `name`; creates a missing raw table.
 
     Args:
         table: The table.
-        name: The stream's name; each of a table has a position of its own.
+        name: The stream's name; each stream has its own position.
         shown: How many quarantined events a report of it names; None: a few.
     """
     from cdc_views.landing import StreamLander
@@ -164,7 +164,7 @@ def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamL
 
 
 def check_lands(table: TableContext) -> None:
-    """Raise `UnsupportedError` where events cannot be landed on this machine: into somebody else's table, or BigQuery's."""
+    """Raise `UnsupportedError` for a table that cannot land events here: an external one, or one in BigQuery."""
     table.project.check_raw_tables_are_local()
     _check_ours(table)
 
@@ -179,7 +179,7 @@ def _check_ours(table: TableContext) -> None:
 
 
 def check_raw_is_whole(table: TableContext, *, what: str) -> None:
-    """Raise `UsageError` where `what` needs events that were dropped from the table's raw table."""
+    """Raise `UsageError` if `what` needs events that raw has dropped."""
     from cdc_views.operations.lateness import state_of
     from cdc_views.project.paths import is_url
     from cdc_views.state.retention_check import check_not_sole, check_whole
@@ -192,9 +192,9 @@ def check_raw_is_whole(table: TableContext, *, what: str) -> None:
 
 @contextmanager
 def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
-    """The raw table, or an empty stand-in where nothing has landed: reading lands nothing. And what to say of it.
+    """Yield the raw table, or a temporary empty one if nothing has landed, and a note for the reader.
 
-    Raises `RawMismatchError` where the raw table is gone, or is not the one that was seen last.
+    Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
     from cdc_views.landing import create_raw, exists, open_raw
 

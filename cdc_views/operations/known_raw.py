@@ -1,8 +1,8 @@
-"""Which raw table of a project's table was seen last, so that another one, or none, in its place is noticed.
+"""Remembers the raw table of each table, to notice a missing table or another one in its place.
 
-A folder that is not mounted, a mistyped path and a restored backup look like a table in which less has landed. The record
-lies in the warehouse: Delta's id of the raw table, and a version that it surely has. It is a lower bound: who lands or
-materializes raises it, and who only reads compares.
+An unmounted folder, a mistyped path and a restored backup look like a table with fewer events. The record is in the
+warehouse: Delta's id of the raw table, and a version that it has at least. Landing and materializing raise that version;
+reads compare with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BACK = "put it back: mount its disk, or correct `raw.table` in the project file
 
 @dataclass(frozen=True, slots=True)
 class KnownRaw:
-    """A raw table as it was seen: Delta's id, a version, and the digest of that version's log entry (0: unknown)."""
+    """A raw table seen before: Delta's id, a version, and the digest of that version's log entry (0: unknown)."""
 
     id: str
     version: int
@@ -40,20 +40,20 @@ class KnownRaw:
 
     @classmethod
     def of(cls, raw: DeltaTable) -> KnownRaw:
-        """Return what `raw` is at the version it is open at."""
+        """Return `raw` at its open version."""
         return cls(str(raw.metadata().id), raw.version(), entry_digest(path_of(raw), raw.version()))
 
 
 def check_known(table: TableContext) -> None:
-    """Raise `RawMismatchError` where the raw table is gone, is another one, or lacks commits that were seen.
+    """Raise `RawMismatchError` if the raw table is gone, is another one, or lacks commits seen before.
 
-    A raw table in a warehouse that is not on this machine is not looked at.
+    Skips raw tables in a remote warehouse.
     """
     if table.project.is_remote:
         return
     location, known = table.location, _read(table)
     if known is not None and known.entry and entry_digest(location, known.version) == known.entry:
-        _check_whole(table, known)  # its log has that very commit: Delta need not be asked
+        _check_whole(table, known)  # its log has that very commit
         return
     raw = None
     if is_delta(location):
@@ -70,9 +70,9 @@ def check_known(table: TableContext) -> None:
 
 
 def remember(table: TableContext, *, accepts: bool = False) -> None:
-    """Record the raw table as it is now; nothing where it is not there, or not on this machine.
+    """Record the current raw table; does nothing if it is missing or remote.
 
-    Raises `RawMismatchError`, as `check_known` does, unless one `accepts` whatever is there.
+    Raises `RawMismatchError`, as `check_known` does, unless `accepts` is set.
     """
     if table.project.is_remote or not is_delta(table.location):
         return
@@ -111,7 +111,7 @@ def _acceptance(table: TableContext) -> str:
 
 
 def _trace(table: TableContext) -> str:
-    """What was made from a raw table before there were records of it; empty for nothing."""
+    """Return what was built from a raw table without a record; empty without a trace."""
     generations = table.generations
     for number in generations.numbers:
         if is_built(location := generations.location(number)):
@@ -124,7 +124,7 @@ def _trace(table: TableContext) -> str:
 
 
 def _file(table: TableContext) -> Path:
-    """One file for what we land and one for what others do: who changes `layout` means another raw table."""
+    """Return the record's file; landed and external tables have one each, as a new `layout` means another raw table."""
     name = table.config.slug
     return table.project.warehouse / _FOLDER / f"{name}{'.found' if table.is_external else ''}.json"
 

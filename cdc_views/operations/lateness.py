@@ -1,4 +1,4 @@
-"""The lateness horizon of a table (rule M2): what its state may forget, and what landed too late."""
+"""The lateness horizon of a table (rule M2): what its state may purge, and which facts landed too late."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
 
 
 def state_of(table: TableContext) -> StateTable | None:
-    """Return the table's state; None where there is none. Raises `RawMismatchError` where it is another raw table's."""
+    """Return the table's state, None without one; raises `RawMismatchError` for the state of another raw table."""
     from cdc_views.landing import exists
 
     if not exists(table.raw):
@@ -89,14 +89,14 @@ def late_of(table: TableContext) -> list[LatePart]:
 
 
 def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
-    """Yield what landed too late: fact by fact, the marker first, then the deletion, then cells in schema order."""
+    """Yield late parts fact by fact: the marker, then the deletion, then cells in schema order."""
     purged = purged_through(raw.relation, state)
     for file in state.of(Source.LATE).paths:
         yield from _parts_of(raw.relation, _read(file), purged)
 
 
 def _remote_parts(table: TableContext) -> list[LatePart]:
-    """What landed too late for a state that a warehouse keeps."""
+    """The late parts of a state in a remote warehouse."""
     relation = table.relation
     with table.project.remote() as warehouse:
         late, purged = warehouse.late(table.config.slug, table.raw)
@@ -126,15 +126,15 @@ def _through(relation: Relation, rows: pa.Table) -> Iterator[tuple[tuple[bytes, 
 
 
 def sees_purged(sources: Sources, as_of: int) -> bool:
-    """Whether a read at the clock `as_of` (epoch seconds) would see alive what the state has purged as expired."""
+    """Whether a read at `as_of` (epoch seconds) would still show cells that the state has purged."""
     until = latest_expiry(sources.paths(Source.PURGED))
     return until is not None and as_of < until
 
 
 def latest_expiry(files: tuple[str, ...]) -> int | None:
-    """Return the second at which the last of what was purged expired; None where nothing purged had an expiry.
+    """Return when the last purged cell expired (epoch seconds); None if no purged cell had an expiry.
 
-    `files` are those of what a state has purged.
+    `files` are the state's files of purged cells.
     """
     ranks = [rank for file in files if (rank := _largest_rank(file)) is not None]
     return unrank(max(ranks))[1] if ranks else None

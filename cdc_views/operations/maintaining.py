@@ -1,4 +1,4 @@
-"""`maintain`: fewer and larger files, and the space of those that nothing reads any more."""
+"""`maintain`: merges small files and removes files that nothing reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 LEAST_HOURS = 1
-"""Files younger than this may be part of a commit that another process is making."""
+"""A younger file may belong to a running commit of another process."""
 USUAL_HOURS = 168
 _NEWEST = 1 << 62
 """Above every version."""
@@ -34,12 +34,12 @@ _NEWEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What was done to one Delta table, or would be.
+    """The upkeep of one Delta table, done or planned.
 
     Attributes:
         what: raw, quarantine, state, an old generation of state, or serving.
         location: Where it is.
-        merged: Small files that became larger ones; None in a dry run, which cannot know.
+        merged: Small files merged into larger ones; None in a dry run, which cannot know.
         removed: Files that no reader needs, and their bytes.
         bytes: See `removed`.
         log_entries: Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`.
@@ -54,20 +54,20 @@ class Upkeep:
 
 
 def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:
-    """Merge small files of raw and quarantine, remove files that were replaced more than so many hours ago.
+    """Merge small files of raw and quarantine; remove files replaced more than so many hours ago.
 
-    State merges its files by itself, and a serving table has one a bucket. Generations of state before the previous one
-    are deleted. No event is lost: what is removed was replaced by files that hold the same, and Delta's versions before are
-    no longer to be had. Nor are their log entries, but those of raw that a state or a serving table has not covered yet.
+    State merges its own files, and a serving table has one per bucket. Deletes generations of state before the previous one.
+    Loses no event: other files hold the same rows. Delta's older versions become unreadable, and their log entries go, except
+    entries of raw that a state or serving table does not cover yet.
 
-    Raises `UsageError` for a retention that could take files from a run that is going on.
+    Raises `UsageError` for a retention that could remove files of a current run.
     """
     if retention_hours < LEAST_HOURS:
         raise UsageError(
             f"--retention-hours is {retention_hours}; at least {LEAST_HOURS} was expected: a run that is going on may still "
             "write, and a reader still read, younger files"
         )
-    check_known(table)  # a generation of the state may be the only copy
+    check_known(table)  # a generation of state may be the only copy
     done = list(_kept_up(table, retention_hours, dry_run=dry_run))
     if not dry_run:
         refresh_view(table)
@@ -95,7 +95,7 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
 
 
 def covered_by_all(table: TableContext) -> int:
-    """Return the version of raw from which on its log is needed: what the states and the serving table that lags most covers."""
+    """Return the first version of raw whose log entry is needed: the least that a state or the serving table covers."""
     raw = table.raw
     if not is_delta(raw.location):
         return _NEWEST

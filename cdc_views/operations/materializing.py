@@ -1,4 +1,4 @@
-"""What the API does about state: bring it up to date, and find what a read may take from it."""
+"""Brings state up to date, and chooses whether a read may use it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 
 def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
-    """Bring the table's state up to date with what landed since, then its serving table if it is to have one.
+    """Bring the table's state up to date with what landed since, then its serving table, if any.
 
     Args:
         table: The table.
         full: Build both from all of raw.
         engine: Where to run; None: the project's engine.
-        now: The instant whose rows the serving table shows (rule C4), and before which `materialize.lateness` counts what
-            may be forgotten (M2); None: the clock.
+        now: The clock of the serving table's rows (rule C4) and of `materialize.lateness` (M2); None: the current time.
 
     Raises:
         UsageError: Nothing has landed yet.
@@ -42,7 +41,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
 
 
 def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materialization:
-    """As `materialize_table`, on an engine that is open."""
+    """As `materialize_table`, on an open engine."""
     _check_landed(table)
     return _materialized(engine, table, full=full)
 
@@ -70,10 +69,10 @@ def _check_landed(table: TableContext) -> None:
 
 
 def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) -> Sources | None:
-    """Return state and the raw events since for a read of the table; None where only raw can answer.
+    """Return the state and the raw events since for a read; None if only raw can answer.
 
-    What landed or was written later cannot be taken out of a state: what it had beaten is gone from there (rule M1). Nor
-    has it what had expired and was purged (rule M2), which a clock `as_of` (None: now) before that still sees.
+    A state cannot undo later landings or writes: it no longer has the losers (rule M1). Nor does it have purged cells (rule
+    M2), which a clock `as_of` (None: now) before their expiry still sees.
     """
     from cdc_views.landing import exists
     from cdc_views.operations.ingest import check_raw_is_whole
@@ -98,7 +97,7 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
 
 
 def view_sources(table: TableContext) -> Sources | None:
-    """Return state and the raw events since for a view that names files; None without state."""
+    """Return the state and the raw events since for a view over files; None without a state."""
     from cdc_views.engines.base import Read
 
     return sources_for(table, Read(table.raw, as_of=0))

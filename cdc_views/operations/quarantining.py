@@ -1,4 +1,4 @@
-"""What waits in a table's quarantine: listed, shown, and discarded on purpose; `replay` lands it."""
+"""Lists and discards the events that wait in a table's quarantine; `replay` lands them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Waiting:
         event_id: Names it; stable.
         source: The file or stream it came from.
         line: 1-based, in that file.
-        reason: Why it does not decode, as of the last attempt.
-        landed_at: When it was put into quarantine.
+        reason: Why it did not decode at the last attempt.
+        landed_at: When it went to quarantine.
         event: Its bytes.
     """
 
@@ -35,11 +35,11 @@ class Waiting:
 
 
 def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:
-    """Yield what waits in quarantine, by file and line: all, or the events whose ids begin so.
+    """Yield waiting events by file and line: all, or those with ids that begin with `events`.
 
     Raises:
         UnsupportedError: The raw table is in BigQuery.
-        UsageError: An id is none of a waiting event, or of several.
+        UsageError: An id matches no waiting event, or several.
     """
     import pyarrow.dataset as ds
 
@@ -68,7 +68,7 @@ def _one(table: TableContext, found: Sequence[Waiting], start: str) -> str:
 
 
 def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int:
-    """Let no test and no replay mind waiting events any more: all, or those whose ids begin so; returns how many.
+    """Make tests and replays skip waiting events, all or those with ids that begin with `events`; returns how many.
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
     """

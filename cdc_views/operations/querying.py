@@ -1,4 +1,4 @@
-"""`query` and `explain`: rows of one table, and why one of them is as it is."""
+"""`query` and `explain`: the rows of a table, and why a row is as it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cdc_views.rules.instants import Instant, epoch_seconds
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What `Table.query` was asked for, as the caller gave it."""
+    """The arguments of `Table.query`, unchecked."""
 
     as_of: Instant | None = None
     where: str | None = None
@@ -61,10 +61,10 @@ def explain_row(
 
     Args:
         table: The table.
-        key: The row's key as in `query`'s JSON: a JSON text, or a mapping of its parsed values. Only the partition columns:
-            the partition's static row.
+        key: The row's key as in `query`'s JSON: a text, or a mapping of parsed values. The partition key alone asks for the
+            static row.
         column: Only this column; None: all.
-        as_of: The clock that decides what has expired; None: now.
+        as_of: The clock that cells expire by; None: now.
     """
     check_landed(table)
     check_raw_is_whole(table, what="what `explain` says of losers")

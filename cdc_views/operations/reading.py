@@ -1,4 +1,4 @@
-"""What a caller of a read asks for, checked; and whose fault it is when one fails: the caller's, files', the engine's."""
+"""Checks the arguments of a read, and attributes its failures: to the caller, to files, to the engine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _CALLERS_FAULT = {
     "AnalysisException", "NumberFormatException", "ParseException",  # Spark
     "InvalidQueryError",  # BigQuery
 }  # fmt: skip
-"""What engines raise for a condition they cannot evaluate."""
+"""Errors of engines for a condition that they cannot evaluate."""
 _MOST_ROWS = (1 << 63) - 1
 
 
 @contextmanager
 def condition_errors(where: str | None) -> Iterator[None]:
-    """Turn an engine's complaint about the user's condition (types that do not compare) into a `UsageError`."""
+    """Turn an engine's error about the user's condition, e.g. types that do not compare, into a `UsageError`."""
     try:
         yield
     except EngineError as error:
@@ -35,7 +35,7 @@ def condition_errors(where: str | None) -> Iterator[None]:
 
 @contextmanager
 def file_errors(location: str) -> Iterator[None]:
-    """Turn what Arrow says of missing or damaged files into an `EngineError`."""
+    """Turn Arrow's errors about missing or damaged files into an `EngineError`."""
     from pyarrow import ArrowException
 
     try:
@@ -45,7 +45,7 @@ def file_errors(location: str) -> Iterator[None]:
 
 
 def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant | None) -> tuple[int | None, int | None]:
-    """Return `Read`'s two bounds in µs, None where there is none; raises `UsageError` for what is no instant."""
+    """Return both bounds of a `Read` in µs, None for no bound; raises `UsageError` for an invalid instant."""
     from cdc_views.formats.base import WriteOrder
 
     if written is not None and table.format.order is not WriteOrder.MICROS:
@@ -60,14 +60,14 @@ def bounds_of(table: TableContext, *, landed: Instant | None, written: Instant |
 
 
 def checked_limit(limit: int | None) -> int | None:
-    """Return `limit` if it is a number of rows that engines can count; raises `UsageError`."""
+    """Return `limit`; raises `UsageError` for a number of rows that engines cannot count."""
     if limit is not None and not 0 <= limit <= _MOST_ROWS:
         raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
     return limit
 
 
 def columns_of(table: TableContext, columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the columns asked for, all where none is; raises `UsageError` for one named twice or unknown."""
+    """Return the columns asked for, by default all; raises `UsageError` for an unknown or repeated name."""
     wanted = tuple(columns) or tuple(column.name for column in table.schema.columns)
     for name in wanted:
         table.schema.column(name)
@@ -77,7 +77,7 @@ def columns_of(table: TableContext, columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def strategy_of(table: TableContext, strategy: str | Strategy | None) -> Strategy:
-    """Return the strategy asked for, by default the view's; raises `UsageError` with a suggestion."""
+    """Return the strategy, by default the view's; raises `UsageError` with a suggestion."""
     if strategy is None:
         return table.config.view.strategy
     try:

@@ -1,10 +1,9 @@
-"""Raw retention: events that landed long ago leave the raw table once the state covers them, with a proof first.
+"""Raw retention: drops old raw events once the state provably covers them.
 
-The proof is that state and raw show the same rows. Where raw is not whole any more, it is that the raw events change
-nothing of what the state shows. Then one commit drops the rows and records the instant before which raw has gaps; what
-needs the dropped events refuses from there on (`check_raw_is_whole`). An archive is written before that commit, into
-`DIR/<name>/<Delta id of raw>/drop-<number>`; the commit records the number, so a run that was killed leaves a folder
-that the next one writes anew.
+The proof: state and raw show the same rows; if raw has gaps already, raw events do not change the state's rows. Then one
+commit drops the rows and records the instant before which raw has gaps. From then on, reads that need dropped events refuse
+(`check_raw_is_whole`). An archive is written before that commit, into `DIR/<name>/<Delta id of raw>/drop-<number>`; the
+commit records the number, so the next run overwrites the folder of a killed one.
 """
 
 from __future__ import annotations
@@ -51,20 +50,20 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
-"""Transaction ids: how often rows were dropped since raw was whole, and how many in all."""
+"""Transaction ids: the number of drops since raw was whole, and their rows."""
 _LANDED = "_landed_at"
 _BEGINNING = 0
-"""An instant before every expiry: a read as of it shows also what has expired since."""
+"""An instant before every expiry: a read at it shows all expired cells."""
 REFUSED = (
     "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
     "`materialize --full`, views of raw alone"
 )
-"""What needs all events."""
+"""Reads that need all events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What left the raw table, or would: rows, of so many files; all that landed before `through` (µs)."""
+    """The dropped facts, done or planned: rows and their files, all landed before `through` (µs)."""
 
     location: str
     through: int
@@ -88,10 +87,10 @@ def drop_raw(
     engine: str | None = None,
     wait: float = 0.0,
 ) -> Dropped:
-    """Drop raw facts that landed longer ago than `older_than` (`30d`, `12h`), once the state is proven to cover them.
+    """Drop raw facts that landed longer ago than `older_than` (`30d`, `12h`), if the state provably covers them.
 
     Raises:
-        UsageError: There is no state, or `older_than` is no span.
+        UsageError: No state, or an invalid span.
         CheckFailedError: State and raw do not show the same rows; nothing was dropped.
         TableLockedError: Another run of the table is going on.
     """
@@ -141,7 +140,7 @@ class _Dropping:
         through = max(self.through, recorded(table, DROPPED) or 0)
         noted = {DROPPED: through, _DROPS: number + 1, _ROWS: gone + rows}
         rewrite(table, self._kept, mark=RETENTION, transactions=_noted(noted), seen=active_files(table))
-        with suppress(ConflictError):  # what landed meanwhile is the next run's
+        with suppress(ConflictError):  # the next run covers later facts
             cover(raw, location, version=DeltaTable(raw.location).version())
         return Dropped(raw.location, through, rows, files, str(folder or ""))
 
@@ -168,7 +167,7 @@ class _Dropping:
         return state is not None and state.is_sole
 
     def _late(self) -> FileSet:
-        """Files of what landed too late, which raw has as well and nobody sees (rule M2)."""
+        """Files of late facts, which raw has too but no read shows (rule M2)."""
         state = state_of(self.table)
         return NO_FILES if state is None else state.of(Source.LATE)
 
@@ -183,7 +182,7 @@ class _Dropping:
             )
 
     def _archived(self, table: DeltaTable) -> Path | None:
-        """Write the rows that are to go; a folder of this number is what a killed run left."""
+        """Write the rows to drop; overwrites the folder of a killed run."""
         if self.archive is None:
             return None
         folder = _folder(self.table, table, self.archive) / f"drop-{(recorded(table, _DROPS) or 0) + 1}"
@@ -198,7 +197,7 @@ class _Dropping:
         return folder
 
     def _remove_other_states(self) -> None:
-        """A generation that covers less of raw would lose what is dropped."""
+        """Other generations cover less of raw and would lose the dropped facts."""
         generations = self.table.generations
         for number in generations.numbers:
             if number != generations.current:
@@ -206,9 +205,9 @@ class _Dropping:
 
 
 def restore_raw(table: TableContext, archive: Path) -> int:
-    """Put all that was dropped from raw back from its archive, but keys forgotten since; returns how many facts it had.
+    """Restore dropped facts from their archive, except forgotten keys; returns the archive's facts.
 
-    Raises `UsageError` where nothing is missing, or the archive does not have all of it.
+    Raises `UsageError` if nothing was dropped, or the archive is incomplete.
     """
     _check_can(table)
     with delta_errors(table.raw.location):
@@ -256,7 +255,7 @@ def _is_forgotten(table: TableContext, fact: Fact, forgotten: Denylist) -> bool:
 
 
 def _old(table: DeltaTable, through: int) -> tuple[int, int]:
-    """How many facts landed before an instant, and in how many files."""
+    """The facts that landed before an instant, and their files."""
     counts = [sum(pc.sum(_is_old(rows, through)).as_py() or 0 for rows in batches(Path(file))) for file in active_files(table)]
     return sum(counts), sum(count > 0 for count in counts)
 

@@ -1,4 +1,4 @@
-"""How each local table stands, by logs alone: what landed, how far the state is, and what is wrong between the two."""
+"""The status of local tables, from logs alone: what landed, how far the state is, what is wrong between the two."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How one table stands. None stands for what is not there or cannot be told.
+    """The status of one table; None: missing or unknown.
 
     Attributes:
         table: Its name.
         raw: Where its raw table is.
-        raw_version: Delta's version of it.
-        raw_facts: Facts in it.
-        changed_at: When it was last committed to, ISO 8601 in UTC.
+        raw_version: Its Delta version.
+        raw_facts: Its facts.
+        changed_at: The time of its last commit, ISO 8601 in UTC.
         quarantined: Events that could not land.
-        state: Where the state is that reads take.
+        state: Where the current state is.
         state_version: The raw version that it covers.
-        unmerged: Facts that landed since, which each read reduces.
-        problem: Why commands refuse to read the table; empty where none does.
+        unmerged: Later facts, which each read merges.
+        problem: Why commands refuse to read the table; mostly empty.
     """
 
     table: str
@@ -50,7 +50,7 @@ class TableStatus:
 
 
 def status_of(table: TableContext) -> TableStatus:
-    """Return how a table stands; raises `EngineError` where a log cannot be read."""
+    """Return the status of a table; raises `EngineError` for an unreadable log."""
     try:
         adapted(table)
         return _found(table)

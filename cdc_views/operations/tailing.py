@@ -1,7 +1,7 @@
-"""Following a raw table: its facts as they land, commit by commit, as JSON texts; no engine, no JVM.
+"""Follows a raw table: yields its facts as JSON texts as they land, commit by commit; without an engine or a JVM.
 
-Files are read in the order they were added. What `OPTIMIZE` rewrites is not told again; facts may be told twice where it
-rewrites what was not told yet.
+Reads files in the order they were added. It does not repeat facts that `OPTIMIZE` rewrites, unless it had not read them yet;
+then a fact may come twice.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class LandedFacts:
 
     Attributes:
         version: The later one.
-        lines: One JSON object a fact, read as they are taken.
-        note: Why some may be missing; empty where none is.
+        lines: One JSON object per fact, read lazily.
+        note: Why facts may be missing; mostly empty.
     """
 
     version: int
@@ -58,7 +58,7 @@ def current_version(table: TableContext) -> int:
 
 
 def landed_after(table: TableContext, version: int) -> LandedFacts:
-    """Return what landed in the table after a version of its raw table."""
+    """Return the facts that landed after a version of the raw table."""
     raw = _opened(table)
     if raw is None:
         return LandedFacts(BEFORE_ALL, iter(()))
@@ -102,7 +102,7 @@ def _batches(relation: Relation, raw: DeltaTable, path: str) -> Iterator[pa.Tabl
 
 
 def fact_text(relation: Relation, fact: Fact, *, landed_at: datetime | None = None) -> str:
-    """Return a fact as a JSON object; members that say nothing are left out, values as `query` prints them."""
+    """Return a fact as a JSON object without empty members; values as `query` prints them."""
     schema = relation.schema
     members: list[tuple[str, str]] = [("table", quote(schema.full_name)), ("kind", quote(fact.kind.value))]
     key = [*_named(schema.partition, fact.partition), *_named(schema.clustering, fact.clustering)]

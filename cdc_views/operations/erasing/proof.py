@@ -1,8 +1,8 @@
-"""The proof: every file in every place read again, and nothing of the key found.
+"""The proof of an erasure: reads every file in every place again and searches for the key.
 
-Three things are looked for: rows about the key, in whatever Parquet file lies there; the values that were removed, in
-files and log entries that are no part of the newest version (in those that are, they are values of other keys); and the
-texts among them in files that are neither. A finding says where and how many, never what.
+It searches for rows of the key, in all Parquet files; for removed values, in files and log entries outside the newest version
+(inside, they are values of other keys); and for removed texts, in all other files. A finding names the file and a count,
+never a value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something of the key that is still there: the file, and what was found in it."""
+    """A remnant of the key: the file, and what was found in it."""
 
     what: str
     file: str
@@ -40,7 +40,7 @@ class Leftover:
 
 @dataclass(slots=True)
 class Proof:
-    """What was read, and what was found."""
+    """What was read, and the remnants."""
 
     files: int = 0
     rows: int = 0
@@ -65,7 +65,7 @@ def gathered(places: list[ErasableTable], key: ErasedKey) -> ValuesToErase:
 
 
 def prove(places: list[ErasableTable], key: ErasedKey, values: ValuesToErase) -> Proof:
-    """Read every file of the places; values that other keys have as well are dropped from `values` on the way."""
+    """Read every file of the places; drops from `values` what other keys have too."""
     facts = [place for place in places if place.holds is not Holds.EVENTS]
     active = {place.location: _active(place) for place in places}
     proof = Proof()
@@ -76,7 +76,7 @@ def prove(places: list[ErasableTable], key: ErasedKey, values: ValuesToErase) ->
     for place in places:
         for file in sorted(path for path in place.path.rglob("*") if path.is_file()):
             if str(file) not in active[place.location]:
-                with suppress(FileNotFoundError):  # a writer's draft, gone since the folder was listed
+                with suppress(FileNotFoundError):  # a temporary file of a writer, gone since the listing
                     _look(proof, place, file, key, values, active[place.location])
     return proof
 

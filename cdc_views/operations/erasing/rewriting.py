@@ -1,4 +1,4 @@
-"""Files of a Delta table written anew, one for one, in one commit.
+"""Rewrites files of a Delta table, one for one, in one commit.
 
 Not by Delta's DELETE or UPDATE: those put the condition, and so the key, into the log, change the order of rows, and
 deltalake's write Arrow types that pyarrow cannot filter by.
@@ -26,7 +26,7 @@ from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.digests import note_commit
 
 Change = Callable[[pa.Table], pa.Table]
-"""Rows into the rows to keep; the same object where all are kept as they are."""
+"""Returns the rows to keep; the same object if it keeps all unchanged."""
 
 
 def rewrite(
@@ -37,7 +37,7 @@ def rewrite(
     transactions: Sequence[Transaction] = (),
     seen: Collection[str] = (),
 ) -> bool:
-    """Write the files that `change` changes anew; returns whether there were any.
+    """Rewrite the files that `change` changes; returns whether there were any.
 
     Args:
         table: On a local disk, at the version that this builds on.
@@ -63,10 +63,9 @@ def rewrite(
 
 
 def without_bounds(table: DeltaTable) -> int:
-    """Copy each file of which the log has values, so that it has none of the copy; returns how many files those were.
+    """Replace each file that has bounds in the log by a copy without; returns how many.
 
-    A copy, lest a file that somebody else removes meanwhile comes back: the removal of the old one tells. Raises
-    `ConflictError` there.
+    The commit removes the old file, so a concurrent removal of it raises `ConflictError` instead of bringing it back.
     """
     if _has_vectors(table):
         return 0
@@ -83,7 +82,7 @@ def without_bounds(table: DeltaTable) -> int:
 
 
 def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
-    """A file as it is under a new name, its modification time kept, and the removal of the old one: no change of data."""
+    """Actions that copy a file under a new name, with its modification time, and remove the old one; no data change."""
     path = PurePosixPath(unquote(file["path"]))
     name, parts = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
     shutil.copyfile(root / path, root / name)
@@ -105,7 +104,7 @@ def _commit(table: DeltaTable, actions: list[Any], properties: CommitProperties)
 
 
 def batches(file: Path) -> Iterator[pa.Table]:
-    """Yield a Parquet file's rows, some at a time, in types that pyarrow can filter by."""
+    """Yield a Parquet file's rows in batches, in types that pyarrow can filter."""
     with pq.ParquetFile(file) as opened:
         schema = plain(opened.schema_arrow)
         for batch in opened.iter_batches():
@@ -141,7 +140,7 @@ def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool
 
 
 def written(old: Path, new: Path, change: Change) -> int:
-    """Write what `change` leaves of a Parquet file to another, which is not made where that is nothing; returns its rows."""
+    """Write the rows that `change` keeps to another Parquet file; returns how many, and writes no file for none."""
     count = 0
     writer: pq.ParquetWriter | None = None
     for rows in map(change, batches(old)):
@@ -155,7 +154,7 @@ def written(old: Path, new: Path, change: Change) -> int:
 
 
 def statistics(rows: int) -> str:
-    """Return what Delta's log says of a file: how many rows, and nothing of what is in them."""
+    """Return a file's statistics for Delta's log: its rows, without bounds."""
     return json.dumps({"numRecords": rows})
 
 

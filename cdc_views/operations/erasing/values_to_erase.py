@@ -1,4 +1,4 @@
-"""The values that are to be gone, by the leaf column they stood in, and looking for them in Arrow tables.
+"""The values to erase, by their leaf column, and the search for them in Arrow tables.
 
 A leaf is named by its path: `name.value` is the value of the cells of column `name`, `tags.cells[].path` the elements of
 a set. Every leaf counts, write times and places of origin too.
@@ -17,7 +17,7 @@ from cdc_views.plan.compact import PART
 from cdc_views.plan.names import KIND
 
 _OURS = frozenset({KIND, PART})
-"""Columns whose values are ours and few."""
+"""Columns with a few values of our own."""
 Leaf = tuple[str, pa.Array]
 
 
@@ -28,25 +28,25 @@ class ValuesToErase:
     values: dict[str, set[Any]] = field(default_factory=dict)
 
     def take(self, rows: pa.Table) -> None:
-        """Add every value in `rows`; booleans say too little to be looked for."""
+        """Add every value in `rows`, except booleans, which identify nothing."""
         for path, leaf in leaves_of(rows):
             if not pa.types.is_boolean(leaf.type) and not pa.types.is_null(leaf.type):
                 self.values.setdefault(path, set()).update(leaf.unique().drop_null().to_pylist())
 
     def drop_shared_with(self, rows: pa.Table) -> None:
-        """Drop the values that `rows` have as well: they are those of other keys, too."""
+        """Drop the values that occur in `rows`: other keys have them too."""
         for path, found in self._found(rows):
             self.values[path] -= found
 
     def count_in(self, rows: pa.Table) -> dict[str, int]:
-        """Return by leaf how many of the values `rows` have."""
+        """Return, by leaf, how many of the values occur in `rows`."""
         counts: dict[str, int] = {}
         for path, found in self._found(rows):
             counts[path] = counts.get(path, 0) + len(found)
         return counts
 
     def has(self, path: str, value: Any, *, is_prefix: bool = False) -> bool:
-        """Whether a value read from JSON is one of them; `is_prefix`: also a long text that one begins with."""
+        """Whether a value from JSON is one of them, or, with `is_prefix`, a long text that one begins with."""
         known = self.values.get(path, ())
         if value in known or str(value) in {str(one) for one in known}:
             return True
@@ -55,7 +55,7 @@ class ValuesToErase:
         return is_cut and any(isinstance(one, str) and one.startswith(value[:-1]) for one in known)
 
     def texts(self) -> set[bytes]:
-        """Return the texts and bytes among them that are long enough to be looked for anywhere."""
+        """Return the texts and bytes that are long enough for a search in any file."""
         found = {one for values in self.values.values() for one in values if isinstance(one, str | bytes)}
         texts = {one.encode(errors="surrogatepass") if isinstance(one, str) else one for one in found}
         return {text for text in texts if len(text) >= _LEAST_TEXT}

@@ -1,4 +1,4 @@
-"""Cell facts counted by the set of nodes that have shown them, and what that says of each node."""
+"""Counts cell facts by the set of nodes that have shown them, and derives each node's status."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from cdc_views.storage.relation import RawTable
 
 
 class NodeStatus(str, Enum):
-    """How a node stands, as far as its events tell."""
+    """The status of a node, by its events."""
 
     OK = "ok"
     """It has shown every fact that it should hold."""
     LAGGING = "lagging"
-    """It lacks the newest facts: more will come, or was not landed yet."""
+    """It lacks the newest facts, which may still land."""
     MISSING = "missing"
-    """It lacks facts older than others that it has shown."""
+    """It lacks facts older than facts it has shown."""
     SILENT = "silent"
-    """It has shown nothing, or nothing lately, and others have."""
+    """It has shown nothing, or nothing lately, unlike other nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ _MOSTLY = 4
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What to count against: the factor, nodes known besides those that landed, and how long (µs) a node may say nothing."""
+    """The expectation: the factor, nodes besides those that landed, and how long (µs) a node may be silent."""
 
     factor: int
     nodes: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """What landed from one node: the newest place in its log, and when its last event landed (µs)."""
+    """The landings of one node: its newest log position, and when its last event landed (µs)."""
 
     newest: tuple[str, int]
     last: int
@@ -191,7 +191,7 @@ class Reader:
 
 
 def count(raw: RawTable, expected: Expected) -> ReplicaReport:
-    """Return on how many nodes each cell fact of a raw table was seen, and how each node stands."""
+    """Return on how many nodes each cell fact of a raw table was seen, and each node's status."""
     with Reader(raw) as reader:
         known = tuple(sorted({*reader.landed, *expected.nodes}))
         with_owners = len(known) > expected.factor

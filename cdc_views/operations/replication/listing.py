@@ -33,7 +33,7 @@ class PartialFact(FactPart):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which facts to list: those that fewer nodes have shown than that, and those that one node alone has."""
+    """Which facts to list: seen on fewer nodes than `fewer_than`, or on the node `only_on` alone."""
 
     fewer_than: int | None = None
     only_on: str | None = None

@@ -1,4 +1,4 @@
-"""What is scheduled: a table, its cron expression, and the folder of its lock and of what was run last."""
+"""A scheduled table: its cron expression, and the folder of its lock and its last completed run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _POLL = 0.2
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-"""What file systems without locks answer."""
+"""Errors of file systems without locks."""
 _SOMEBODY = "another process"
-"""Who has just taken the lock and not written its name."""
+"""The holder of a lock that has not written its name yet."""
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _named(holder: Path) -> str:
 
 _LOCKS = "locks"
 _LOCAL = ".cdc-views"
-"""Beside the project file, where the warehouse is no folder: then runs of this machine alone see each other's locks."""
+"""Beside the project file if the warehouse is no folder; then only runs on this machine see the locks."""
 _COMPLETED = "completed.json"
 
 
@@ -85,26 +85,26 @@ class RunOutcome(Protocol):
 
     @property
     def is_new(self) -> bool:
-        """Whether anything was done: something had landed since, or all was made anew."""
+        """Whether the run changed anything."""
 
     @property
     def raw_version(self) -> int | None:
-        """The version of the raw table that state has taken in; None where a raw table has none."""
+        """The raw version that the state covers; None for a raw table without versions."""
 
     @property
     def facts(self) -> int | None:
-        """How many facts of it were read; None where its log does not say."""
+        """The facts it read; None if raw's log does not count them."""
 
     @property
     def late(self) -> int:
-        """How many facts of it landed too late and were put into quarantine."""
+        """The late facts that it quarantined."""
 
     def line(self) -> str:
         """Return one line for people."""
 
 
 class Materializable(Protocol):
-    """A table whose state can be brought up to date: `cdc_views.api.Table`."""
+    """A table with a state, such as `cdc_views.api.Table`."""
 
     @property
     def name(self) -> str:

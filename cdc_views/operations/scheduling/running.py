@@ -1,7 +1,7 @@
-"""Running tables by their cron expressions, one run after the other, until told to stop.
+"""Runs tables by their cron expressions, one after the other, until a signal stops it.
 
-A scheduler runs in one process and one table at a time: memory is that of one run, and a stop has one run to wait for.
-Tables that must not wait for each other are given to schedulers of their own; the locks keep those apart.
+A scheduler is one process and runs one table at a time: it needs the memory of one run, and a stop waits for one run. Use
+several schedulers for tables that must not wait for each other; locks keep them apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdc_views.model.cron import Cron
 from cdc_views.operations.scheduling.jobs import Job, RunOutcome
 
 _LONGEST_SLEEP = 30.0
-"""Seconds; then the clock is looked at again, since it may have been set or the machine have slept."""
+"""Seconds between looks at the clock, as it may be set and the machine may sleep."""
 
 
 class Clock(Protocol):
@@ -52,7 +52,7 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run begins. It is that of `tick`, and stands for all ticks since `since`, which equals `tick` unless some were missed."""
+    """A run begins for `tick` and for all missed ticks since `since`; without any, both are equal."""
 
     table: str
     tick: datetime
