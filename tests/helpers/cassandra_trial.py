@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.cassandra_views import differences, landed_everywhere, lists_waiting, mark, settled
+from helpers.cassandra_views import differences, landed_everywhere, lists_waiting, mark, read_at_all, settled, witnessed_by
 from helpers.cassandra_workload import Workload, create, project, project_file
 from helpers.command_line import CommandLine
 from helpers.producing import Producer, eventually
@@ -30,6 +30,10 @@ class Trial:
         replicas: Of the keyspace: with one, nobody makes up for what an agent misses.
         loads: Run statements while `loaded`.
         raws: Raw tables other than the usual ones.
+        options: Of every agent, beside where its node is.
+        has_cdc: Whether the tables have CDC from the start.
+        hinted: Witnesses that a node missed while others kept hints: their numbers, and the node's address.
+        missed: Witnesses that a node missed while nobody kept hints.
     """
 
     cluster: CassandraCluster
@@ -38,6 +42,10 @@ class Trial:
     replicas: int
     loads: list[Workload] = field(default_factory=list)
     raws: dict[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ("--snapshot-consistency", "ALL")
+    has_cdc: bool = True
+    hinted: list[tuple[int, str]] = field(default_factory=list)
+    missed: list[tuple[int, str]] = field(default_factory=list)
     marks: int = 0
     agents: list[Producer] = field(init=False)
     session: Session = field(init=False)
@@ -45,7 +53,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         self.session = self.cluster.session()
-        create(self.session, self.keyspace, replicas=self.replicas)
+        create(self.session, self.keyspace, replicas=self.replicas, has_cdc=self.has_cdc)
         project(self.folder, self.keyspace)
         self.agents = [self._agent(node) for node in self.cluster.nodes]
 
@@ -53,7 +61,7 @@ class Trial:
         folder = self.folder / f"agent{node.index}"
         folder.mkdir()
         where = ["--host", node.address, "--port", str(node.port), "--cassandra-lib", str(node.lib)]
-        work = ["--work-folder", str(folder / "work"), "--snapshot-consistency", "ALL"]
+        work = ["--work-folder", str(folder / "work"), *self.options]
         return Producer(folder, {}, ["cassandra", "--project", str(self.folder / "cdc_views.yml"), *where, *work])
 
     def start(self) -> None:
@@ -125,19 +133,56 @@ class Trial:
     def check(self, *more: str) -> None:
         """Wait until everything has landed and every list was read again: the views are what the cluster answers."""
         self.land()
+        self._check_hints()
+        self._check_read_repair()
         folders = [agent.folder for agent in self.agents]
         eventually(lambda: not any(map(lists_waiting, folders)), within=_WITHIN, every=0.5, what="lists to be read again")
         self.is_well()
         settled()
         found = differences(self.session, self.run, self.keyspace, *more)
-        assert not found, "\n".join([*found[:20], (self.folder / "steps.log").read_text()])
+        steps = self.folder / "steps.log"
+        assert not found, "\n".join([*found[:20], steps.read_text() if steps.exists() else ""])
+
+    def check_with_state(self) -> None:
+        """Check raw, then make the state and compare that."""
+        self.check("--raw-only")
+        assert self.run("materialize", "--once").code == 0
+        assert differences(self.session, self.run, self.keyspace) == []
+
+    def _check_hints(self) -> None:
+        """What a node missed while it was away is in its log, though nobody has read it: others kept hints for it."""
+        for number, node in self.hinted:
+            self._is_witnessed(number, node, within=60, by="a hint")
+        self.hinted.clear()
+
+    def _check_read_repair(self) -> None:
+        """What a node missed while nobody kept hints is not in its log, until a read at ALL has repaired it."""
+        for number, node in self.missed:
+            assert node not in witnessed_by(self.keyspace, number)
+        if self.missed:
+            read_at_all(self.session, self.keyspace)
+        for number, node in self.missed:
+            self._is_witnessed(number, node, within=30, by="read repair")
+        self.missed.clear()
+
+    def _is_witnessed(self, number: int, node: str, *, within: float, by: str) -> None:
+        what = f"witness {number} from {node} by {by}"
+        eventually(lambda: node in witnessed_by(self.keyspace, number), within=within, every=0.5, what=what)
+
+    def stop(self) -> None:
+        """End every agent: none has put anything into quarantine."""
+        for agent in self.agents:
+            assert agent.metric("quarantined_total") == 0
+            assert agent.stop() == 0
 
     def end(self) -> None:
-        """Undo whatever a test has left behind."""
+        """Undo whatever a test has left behind, and keep the nodes' logs with the test's files."""
         for agent in self.agents:
             if agent.is_alive:
                 agent.kill()
         for node in self.cluster.nodes:
             if not node.is_running:
                 self.cluster.start(node.index)
+        logs = [node.log.read_text(errors="replace") for node in self.cluster.nodes]
+        (self.folder / "nodes.log").write_text("\n".join(logs))
         self.cql("DROP KEYSPACE IF EXISTS {ks}")

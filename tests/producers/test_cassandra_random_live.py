@@ -77,9 +77,7 @@ def _disturbed(begin: Callable[[str, int], Trial], case: int, steps: list[Step],
     assert trial.run("materialize", "--once").code == 0
     trial.check()
     assert sum(load.statements for load in trial.loads) > 100 * len(steps)
-    for agent in trial.agents:
-        assert agent.metric("quarantined_total") == 0
-        assert agent.stop() == 0
+    trial.stop()
 
 
 def test_what_a_killed_node_answers_is_what_has_landed(begin: Callable[[str, int], Trial]) -> None:
