@@ -9,23 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers.tiny_project import event, make_project, write_lines
 
 ROOT = Path(__file__).parents[2]
 WALK = re.compile(r"<!-- walk: (?P<command>.*?) -->\n\n(?P<table>(?:\|.*\n)+)")
 HOP = re.compile(r"^\| `(?P<file>[^`]+)` `(?P<name>[^`]+)` \|", re.MULTILINE)
 WALKS = {found["command"]: HOP.findall(found["table"]) for found in WALK.finditer((ROOT / "docs/architecture.md").read_text())}
 LAND = "land cassandra-mutation e.jsonl --table shop.orders"
-PROJECT = """\
-name: shop
-engine: duckdb
-tables:
-  - {name: shop.orders, schema: s.cql, raw: {format: cassandra-mutation}}
-"""
-EVENT = (
-    '{"format":"cassandra-mutation/1","node":"n","segment":1,"position":1,"keyspace":"shop","table":"orders",'
-    '"partition":{"id":1},"rows":[{"kind":"row","liveness":{"written":1},'
-    '"cells":[{"column":"state","written":1,"value":"open"}]}]}\n'
-)
 TRACER = """
 import sys
 from pathlib import Path
@@ -63,10 +53,9 @@ def missed(hops: list[tuple[str, str]], made: list[tuple[str, str]]) -> list[tup
 @pytest.mark.heavy
 @pytest.mark.parametrize("command", WALKS)
 def test_each_hop_of_a_walk_is_called_in_its_turn(command: str, tmp_path: Path) -> None:
-    (tmp_path / "s.cql").write_text("CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n")
-    (tmp_path / "cdc_views.yml").write_text(PROJECT)
-    (tmp_path / "e.jsonl").write_text(EVENT)
-    (tmp_path / "later.jsonl").write_text(EVENT.replace('"position":1', '"position":2').replace('"written":1', '"written":2'))
+    make_project(tmp_path)
+    write_lines(tmp_path / "e.jsonl", event(1))
+    write_lines(tmp_path / "later.jsonl", event(2))
     before = {"land": [], "materialize": [LAND, "materialize", LAND.replace("e.", "later.")], "query": [LAND]}
     for earlier in before[command.split()[0]]:
         calls(tmp_path, earlier)

@@ -7,25 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
-SCHEMA = "CREATE TABLE shop.orders (id int PRIMARY KEY, state text);\n"
-PROJECT = """\
-name: shop
-engine: duckdb
-tables:
-  - {name: shop.orders, schema: s.cql, raw: {format: cassandra-mutation}}
-"""
-EVENT = (
-    '{"format":"cassandra-mutation/1","node":"n","segment":1,"position":1,"keyspace":"shop","table":"orders",'
-    '"partition":{"id":1},"rows":[{"kind":"row","liveness":{"written":1}}]}\n'
-)
+from helpers.tiny_project import make_project
 
 
 def loaded(folder: Path, *arguments: str) -> set[str]:
     """Names of the modules that a command loads; it must end with 0."""
-    (folder / "s.cql").write_text(SCHEMA)
-    (folder / "cdc_views.yml").write_text(PROJECT)
-    (folder / "e.jsonl").write_text(EVENT)
+    make_project(folder)
     command = [sys.executable, "-X", "importtime", "-m", "cdc_views", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -45,8 +32,7 @@ def test_printing_sql_loads_no_delta_no_engine_and_no_erasure(tmp_path: Path, di
 
 
 def test_the_landing_and_a_table_to_land_into_load_no_planner_and_no_engine(tmp_path: Path) -> None:
-    (tmp_path / "s.cql").write_text(SCHEMA)
-    (tmp_path / "cdc_views.yml").write_text(PROJECT)
+    make_project(tmp_path)
     code = "import sys, cdc_views.landing as _, cdc_views; cdc_views.Project.load().table('shop.orders').raw; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     names = set(done.stdout.split())
