@@ -71,3 +71,15 @@ def test_a_hop_out_of_turn_is_found() -> None:
     made = [("a.py", "f"), ("b.py", "g"), ("c.py", "h")]
     assert missed([("a.py", "f"), ("c.py", "h")], made) == []
     assert missed([("b.py", "g"), ("a.py", "f")], made) == [("a.py", "f")]
+
+
+def test_every_package_and_module_at_the_top_stands_once_on_the_map() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text[text.index("## Packages") : text.index("## One event")]
+    shown = [
+        name.rstrip("/").rpartition("/")[2]
+        for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(.*?)`", cell)
+    ]
+    top = {path.name for path in (ROOT / "cdc_views").iterdir() if not path.name.startswith("__") and path.name != "py.typed"}
+    assert sorted(shown) == sorted({*top, "templates", "cdc_views_spark", "cdc_views_bigquery", "cdc_producers"})
