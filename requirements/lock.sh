@@ -1,5 +1,6 @@
 #!/bin/sh
-# Renews the hashed requirements; no index address ends up in them.
+# Renews the hashed requirements; no index address ends up in them. They are complete, so they are installed with --no-deps:
+# pip, resolving beside hashes, would take a newer release of what one package needs with an extra and refuse it.
 set -eu
 cd "$(dirname "$0")/.."
 .venv/bin/python -m pip install --quiet uv

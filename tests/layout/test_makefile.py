@@ -38,3 +38,10 @@ def test_make_n_runs_nothing(tmp_path: Path) -> None:
 def test_no_recipe_calls_make() -> None:
     recipes = [line for line in MAKEFILE.read_text().splitlines() if line.startswith("\t")]
     assert not [line for line in recipes if "$(MAKE)" in line or "${MAKE}" in line or line.lstrip("\t@-").startswith("+")]
+
+
+def test_locked_packages_are_installed_without_resolving() -> None:
+    """Where pip resolves beside hashes, a new release of what a package needs with an extra fails the installation."""
+    installs = [line for line in MAKEFILE.read_text().splitlines() if "-r requirements/" in line]
+    assert len(installs) == 3
+    assert [line for line in installs if "--no-deps --require-hashes" not in line] == []
