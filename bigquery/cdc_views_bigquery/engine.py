@@ -13,15 +13,7 @@ import pyarrow.compute as pc
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.engines.warehouses import (
-    Estimate,
-    Sampled,
-    Standing,
-    StateDefinition,
-    StateRun,
-    StateStanding,
-    ViewChange,
-)
+from cdc_views.engines.warehouses import Estimate, Sampled, Standing, StateDefinition, StateRun, StateStanding, ViewChange
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.formats.base import RawFormat
 from cdc_views.landing.denylist import Denylist
@@ -36,16 +28,7 @@ from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
-from cdc_views_bigquery.ddl import (
-    DIALECT,
-    MOST_ALIGNED,
-    Statement,
-    Target,
-    full_name,
-    not_too_deep,
-    reference,
-    target_of,
-)
+from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, full_name, not_too_deep, reference, target_of
 from cdc_views_bigquery.external import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import BigQueryLanding

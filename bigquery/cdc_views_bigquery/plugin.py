@@ -29,7 +29,6 @@ class BigQueryPlugin(WarehousePlugin):
     place = "project.dataset"
 
     def check_warehouse(self, warehouse: str) -> None:
-        """See `EnginePlugin.check_warehouse`."""
         split_place(warehouse)
 
     def open(self, config: ProjectConfig, *, folder: Path) -> BigQueryEngine:
@@ -39,7 +38,6 @@ class BigQueryPlugin(WarehousePlugin):
         return BigQueryEngine(_place(config), options_of(config))
 
     def raw_location(self, config: ProjectConfig, name: str) -> str:
-        """See `WarehousePlugin.raw_location`."""
         return SCHEME + _place(config).raw_table(name)
 
     def location_beside(self, keyspace: str, name: str) -> str:
@@ -47,7 +45,6 @@ class BigQueryPlugin(WarehousePlugin):
         return f"{SCHEME}{keyspace}_raw.{name}"
 
     def view_schema(self, config: ProjectConfig) -> str:
-        """See `WarehousePlugin.view_schema`."""
         place = _place(config)
         return place.dataset(place.views)
 
@@ -60,7 +57,6 @@ class BigQueryPlugin(WarehousePlugin):
         return ddl.view(ddl.target_of(view), options_of(config)).sql
 
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
-        """See `WarehousePlugin.costs`."""
         from cdc_views_bigquery.costs import costs
 
         return costs(view.raw.relation, options_of(config), load, measured)
@@ -68,7 +64,6 @@ class BigQueryPlugin(WarehousePlugin):
     def folder(
         self, config: ProjectConfig, views: Sequence[ViewDefinition], states: Sequence[StateDefinition]
     ) -> Mapping[str, str]:
-        """See `WarehousePlugin.folder`."""
         from cdc_views_bigquery.ddl import target_of
         from cdc_views_bigquery.folder import folder
         from cdc_views_bigquery.state import merging_of

@@ -108,12 +108,7 @@ def _warn_of_forgotten(table: str, count: int) -> None:
 
 
 @shared("project", "select", "format")
-def replay(
-    asked: Request,
-    *,
-    table: TableArgument,
-    with_values: WithValuesOption = False,
-) -> None:
+def replay(asked: Request, *, table: TableArgument, with_values: WithValuesOption = False) -> None:
     """Land quarantined events again, after a fix of the schema or of cdc-views; exit code 1 while some stay."""
     target = asked.table(table)
     report = target.replay()

@@ -64,11 +64,7 @@ def _texts(tables: Sequence[Table], version: str) -> dict[str, str]:
 
 @contract.command("check")
 @shared("project", "select", "format")
-def check(
-    asked: Request,
-    *,
-    file: ContractArgument,
-) -> None:
+def check(asked: Request, *, file: ContractArgument) -> None:
     """Compare a contract with the tables: columns, types, keys, and rules without a test; exit code 1 on a difference."""
     from cdc_views.export.contracts import compare, read_contract
     from cdc_views.export.contracts.comparing import ContractVerdict
@@ -83,11 +79,7 @@ def check(
 
 @contract.command("import")
 @shared("project", "select")
-def import_rules(
-    asked: Request,
-    *,
-    file: ContractArgument,
-) -> None:
+def import_rules(asked: Request, *, file: ContractArgument) -> None:
     """Print a contract's rules and service levels as `tests:` of the project file; warns of rules without a data test."""
     from cdc_views.export.contracts import read_contract, rules_for
     from cdc_views.export.contracts.rules import tests_yaml

@@ -42,8 +42,7 @@ TablesOption = Annotated[
     typer.Option("--table", metavar="TABLE", help="Only this table; may be repeated. Default: all of the source's raw format."),
 ]
 OnErrorOption = Annotated[
-    OnError,
-    typer.Option("--on-error", metavar="log|exit", help="What to do after a bad event went to quarantine."),
+    OnError, typer.Option("--on-error", metavar="log|exit", help="What to do after a bad event went to quarantine.")
 ]
 ListenOption = Annotated[
     str,
@@ -54,8 +53,7 @@ ListenOption = Annotated[
     ),
 ]
 ToOption = Annotated[
-    str,
-    typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables."),
+    str, typer.Option("--to", metavar="kafka://HOST:PORT", help="Publish rows there, by key, instead of landing in raw tables.")
 ]
 TopicPrefixOption = Annotated[str, typer.Option("--topic-prefix", metavar="NAME", help="With --to: topics are NAME.TABLE.")]
 OutputFormatOption = Annotated[str, typer.Option("--output-format", metavar="json|avro", help="With --to: their format.")]

@@ -41,12 +41,7 @@ def list_waiting(asked: Request) -> None:
 
 @quarantine.command("show")
 @shared("project", "format")
-def show(
-    asked: Request,
-    *,
-    table: TableArgument,
-    event: EventOption = None,
-) -> None:
+def show(asked: Request, *, table: TableArgument, event: EventOption = None) -> None:
     """Show waiting events: their bytes as text, or in hex if they are not UTF-8."""
     _print(asked, [asked.table(table)], events=event or (), columns=_SHOWN)
 
@@ -98,11 +93,7 @@ def _text(event: bytes) -> str:
 
 
 @shared("project", "select", "format")
-def late(
-    asked: Request,
-    *,
-    table: TableArgument,
-) -> None:
+def late(asked: Request, *, table: TableArgument) -> None:
     """List, cell by cell, the facts in quarantine that landed after a table's lateness horizon."""
     target = asked.table(table)
     asked.print_json(_LATE, _late_rows(target.schema, target.late()))

@@ -22,16 +22,7 @@ if TYPE_CHECKING:
     from cdc_views.table import Table
 
 _COPIES_COLUMNS = ("copies", "facts", "verdict")
-_NODE_COLUMNS = (
-    "node",
-    "facts",
-    "missing",
-    "oldest_missing",
-    "newest_written",
-    "newest_position",
-    "last_landed",
-    "verdict",
-)
+_NODE_COLUMNS = ("node", "facts", "missing", "oldest_missing", "newest_written", "newest_position", "last_landed", "verdict")
 _COLUMNS = ("part", "copies", *_NODE_COLUMNS)
 _FACT_COLUMNS = ("key", "what", "column", "path", "written", "nodes", "missing_on")
 

@@ -68,8 +68,7 @@ def maintain(
         int, typer.Option("--retention-hours", metavar="HOURS", help="Keep replaced files so long, for readers; default: 168.")
     ] = 168,
     drop_raw_older_than: Annotated[
-        str | None,
-        typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts landed longer ago (30d)."),
+        str | None, typer.Option("--drop-raw-older-than", metavar="SPAN", help="Drop raw facts landed longer ago (30d).")
     ] = None,
     archive: Annotated[
         Path | None, typer.Option("--archive", metavar="DIR", help="Keep the dropped facts there, as Parquet files.")

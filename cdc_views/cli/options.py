@@ -33,16 +33,14 @@ def _use_log_format(name: str) -> str:
 
 ProjectOption = Annotated[Path, typer.Option("--project", metavar="FILE", help="The project file.", callback=_note_project)]
 LogFormatOption = Annotated[
-    str,
-    typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log_format, is_eager=True),
+    str, typer.Option("--log-format", metavar="text|json", help="The format of the log.", callback=_use_log_format, is_eager=True)
 ]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="keyspace.table, as in the project file.")]
 EngineOption = Annotated[
     str | None, typer.Option("--engine", metavar="ENGINE", help="duckdb, spark or bigquery; default: the project's.")
 ]
 StrategyOption = Annotated[
-    str | None,
-    typer.Option("--strategy", metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's."),
+    str | None, typer.Option("--strategy", metavar="STRATEGY", help="auto, aggregate, window or self_join; default: the view's.")
 ]
 AsOfOption = Annotated[
     str | None,

@@ -20,10 +20,7 @@ DICTIONARY_BYTES = 16 << 10
 BOUND_BYTES = 64
 """Bytes of a column's least and greatest text in a footer; deltalake writes whole texts once any property is set."""
 RAW_FILES = WriterProperties(
-    compression="ZSTD",
-    compression_level=1,
-    dictionary_page_size_limit=DICTIONARY_BYTES,
-    statistics_truncate_length=BOUND_BYTES,
+    compression="ZSTD", compression_level=1, dictionary_page_size_limit=DICTIONARY_BYTES, statistics_truncate_length=BOUND_BYTES
 )
 """For changes of whole rows, whose cells share a write time: a quarter of Snappy's bytes, as fast to write."""
 

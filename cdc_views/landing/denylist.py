@@ -153,13 +153,7 @@ class Denylist:
 
 
 def add(
-    file: Path,
-    key: ErasedKey,
-    *,
-    forgotten: int,
-    through: int | None,
-    is_lifted: bool = False,
-    ahead: int | None = None,
+    file: Path, key: ErasedKey, *, forgotten: int, through: int | None, is_lifted: bool = False, ahead: int | None = None
 ) -> None:
     """Remember a key; a killed run leaves either the old file or the new one."""
     file.parent.mkdir(parents=True, exist_ok=True)

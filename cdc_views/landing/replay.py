@@ -89,9 +89,7 @@ class _Replay:
         append(table, self.decoder.raw.relation.arrow_schema().empty_table(), transactions={_FENCE: done + 1})
         with delta_errors(quarantine.table_uri):
             quarantine.update(
-                {"replay": "CAST(NULL AS BIGINT)"},
-                predicate=f"replay > {done}",
-                commit_properties=recording({_NUMBER: done}),
+                {"replay": "CAST(NULL AS BIGINT)"}, predicate=f"replay > {done}", commit_properties=recording({_NUMBER: done})
             )
 
     def _waiting(self, quarantine: DeltaTable) -> Iterator[list[dict[str, Any]]]:

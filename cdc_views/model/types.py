@@ -128,7 +128,6 @@ class _Collection(LogicalType):
 
     @property
     def is_multicell(self) -> bool:
-        """See `LogicalType.is_multicell`."""
         return not self._is_frozen
 
     def frozen_form(self) -> LogicalType:

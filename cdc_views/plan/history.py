@@ -29,15 +29,7 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, LatestCells, Node, Select, UnionAll
-from cdc_views.plan.reduce import (
-    Cells,
-    collected,
-    display_folds,
-    displayed,
-    reduce_single_cells,
-    reduced_elements,
-    with_elements,
-)
+from cdc_views.plan.reduce import Cells, collected, display_folds, displayed, reduce_single_cells, reduced_elements, with_elements
 from cdc_views.plan.representation import exact_name
 from cdc_views.plan.scopes import covered_by_instant, scope_instants, table_instants
 from cdc_views.plan.show import Showing, static_rows, visible_rows

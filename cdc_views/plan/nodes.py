@@ -38,7 +38,6 @@ class Scan(Node):
     source: Source = Source.ALL
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return tuple(name for name, _ in self.columns)
 
 
@@ -51,11 +50,9 @@ class Select(Node):
     where: Expr | None = None
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.source,)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return tuple(name for name, _ in self.columns)
 
 
@@ -86,11 +83,9 @@ class LatestCells(Node):
     folds: Named = ()
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.source,)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return self.keys + tuple(c.name for c in self.cells) + tuple(name for name, _ in self.folds)
 
 
@@ -104,11 +99,9 @@ class Aggregate(Node):
     where: Expr | None = None
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.source,)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return self.keys + tuple(name for name, _ in self.folds)
 
 
@@ -144,11 +137,9 @@ class Join(Node):
     """Whether each worker may hold all of `right`, so that `left` stays where it is."""
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.left, self.right)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return tuple(name for name, _ in self.columns)
 
 
@@ -162,11 +153,9 @@ class Explode(Node):
     element: str
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.source,)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return (*self.keep, self.element)
 
 
@@ -177,11 +166,9 @@ class UnionAll(Node):
     parts: tuple[Node, ...]
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return self.parts
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return self.parts[0].output()
 
 
@@ -194,11 +181,9 @@ class Ordered(Node):
     limit: int | None = None
 
     def sources(self) -> tuple[Node, ...]:
-        """See `Node.sources`."""
         return (self.source,)
 
     def output(self) -> tuple[str, ...]:
-        """See `Node.output`."""
         return self.source.output()
 
 

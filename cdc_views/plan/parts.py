@@ -85,10 +85,7 @@ class Source(Enum):
         return self in (Source.PLAIN, Source.OVERLAY_PLAIN)
 
 
-LEVELS = {
-    "base_rows": (Source.PLAIN, Source.JUDGED),
-    "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED),
-}
+LEVELS = {"base_rows": (Source.PLAIN, Source.JUDGED), "overlay_rows": (Source.OVERLAY_PLAIN, Source.OVERLAY_JUDGED)}
 """The sources of reduced rows, level by level; the same facts may touch all rows of one level."""
 
 

@@ -105,10 +105,7 @@ def _remembering(request: Reduction, markers: Iterable[Node]) -> Node:
     parts = tuple(markers)
     every = UnionAll("purged_now_and_before", "purge of a partition", parts) if len(parts) > 1 else parts[0]
     keys = request.partition_keys()
-    folds = (
-        *display_folds(request.schema.partition, keys),
-        *((name, Agg(Fold.MAX, col(name))) for name in (THROUGH, _LATEST)),
-    )
+    folds = (*display_folds(request.schema.partition, keys), *((name, Agg(Fold.MAX, col(name))) for name in (THROUGH, _LATEST)))
     purged = Aggregate("purged_partitions", "purged partition", every, keys, folds)
     live = Struct(((WRITTEN, col(THROUGH)), (RANK, col(_LATEST))))
     return Select("purged_facts", "purged partition", purged, (*_partition(request.relation), (names.LIVE, live)))

@@ -13,24 +13,7 @@ from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, Udt, carries_comparable, reads_from_bytes
 from cdc_views.plan import names
-from cdc_views.plan.expr import (
-    Agg,
-    Call,
-    Col,
-    Expr,
-    Field,
-    Fold,
-    Item,
-    Keep,
-    Lit,
-    Named,
-    Op,
-    Struct,
-    both,
-    col,
-    not_null,
-    when,
-)
+from cdc_views.plan.expr import Agg, Call, Col, Expr, Field, Fold, Item, Keep, Lit, Named, Op, Struct, both, col, not_null, when
 from cdc_views.plan.nodes import Aggregate, CellColumn, Explode, Join, JoinKind, LatestCells, Node, Select
 from cdc_views.plan.order import RANK, WRITTEN
 from cdc_views.plan.reduction import Reduction
@@ -215,14 +198,7 @@ def reduced_elements(request: Reduction, column: Column, *, keys: tuple[str, ...
     latest = request.reduced("_cell", column, cell=element, kind=element_value_type(column.type))
     flat = _flattened(exploded, column, keys=keys)
     folds = tuple((f"_{name}", Agg(Fold.MIN, col(f"_{name}"))) for name in _shown_paths(column))
-    return LatestCells(
-        f"latest_{base}_elements",
-        "row key and path",
-        flat,
-        (*keys, names.PATH_KEY),
-        (latest,),
-        folds,
-    )
+    return LatestCells(f"latest_{base}_elements", "row key and path", flat, (*keys, names.PATH_KEY), (latest,), folds)
 
 
 def kept_elements(request: Reduction, column: Column, array: Expr) -> Expr:

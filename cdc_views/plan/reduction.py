@@ -93,13 +93,7 @@ class Reduction:
         return touched_facts(self, name, kinds=wanted, columns=columns, where=where)
 
     def scan(
-        self,
-        name: str,
-        *,
-        kinds: Iterable[FactKind],
-        columns: Named,
-        where: Expr | None = None,
-        source: Source = Source.ALL,
+        self, name: str, *, kinds: Iterable[FactKind], columns: Named, where: Expr | None = None, source: Source = Source.ALL
     ) -> Scan:
         """Return the facts of some kinds in one part."""
         wanted = tuple(kinds)

@@ -11,18 +11,7 @@ from dataclasses import dataclass, replace
 from cdc_views.errors import UnsupportedError, did_you_mean
 from cdc_views.plan import strategies
 from cdc_views.plan.expr import Col, Expr, Named, columns_used
-from cdc_views.plan.nodes import (
-    Aggregate,
-    Explode,
-    Join,
-    LatestCells,
-    Node,
-    Ordered,
-    Scan,
-    Select,
-    UnionAll,
-    in_order,
-)
+from cdc_views.plan.nodes import Aggregate, Explode, Join, LatestCells, Node, Ordered, Scan, Select, UnionAll, in_order
 
 Lowering = Callable[..., Node]
 LOWERINGS: Mapping[str, Lowering] = {

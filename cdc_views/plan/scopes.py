@@ -3,23 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.plan import names
-from cdc_views.plan.expr import (
-    Agg,
-    Call,
-    Each,
-    Expr,
-    Field,
-    Fold,
-    Greatest,
-    Item,
-    Keep,
-    Lit,
-    Op,
-    Struct,
-    col,
-    not_null,
-    when,
-)
+from cdc_views.plan.expr import Agg, Call, Each, Expr, Field, Fold, Greatest, Item, Keep, Lit, Op, Struct, col, not_null, when
 from cdc_views.plan.nodes import Aggregate, Join, JoinKind, Node, Select
 from cdc_views.plan.order import WRITTEN
 from cdc_views.plan.reduce import range_of

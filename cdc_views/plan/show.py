@@ -34,18 +34,7 @@ from cdc_views.plan.expr import (
     when,
 )
 from cdc_views.plan.nodes import Join, JoinKind, Node, Select, UnionAll
-from cdc_views.plan.order import (
-    RANK,
-    VALUE,
-    WRITTEN,
-    cell_expiry,
-    elements_expiry,
-    is_eternal,
-    is_live,
-    shows,
-    soonest,
-    survives,
-)
+from cdc_views.plan.order import RANK, VALUE, WRITTEN, cell_expiry, elements_expiry, is_eternal, is_live, shows, soonest, survives
 from cdc_views.plan.representation import Representation, exact_name
 from cdc_views.storage.relation import Relation
 

@@ -13,22 +13,7 @@ from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.model.schema import Column
 from cdc_views.plan import names
-from cdc_views.plan.expr import (
-    Call,
-    Case,
-    Each,
-    Expr,
-    Field,
-    Gathered,
-    Item,
-    Lit,
-    Named,
-    Op,
-    both,
-    col,
-    columns_used,
-    when,
-)
+from cdc_views.plan.expr import Call, Case, Each, Expr, Field, Gathered, Item, Lit, Named, Op, both, col, columns_used, when
 from cdc_views.plan.nodes import Explode, Node, Select
 from cdc_views.plan.order import RANK, WRITTEN, now_rank
 from cdc_views.plan.reduce import displayed, single_cells, with_elements
@@ -136,10 +121,7 @@ class Timeline(Reduction):
 
     def _expiry(self, rank: Expr) -> Expr:
         """When (µs) a cell of that rank stops showing; null for one that does not, or after the last clock."""
-        expires = both(
-            Call(Op.GE, (rank, Lit(RANK_FLOOR + 2))),
-            Call(Op.LT, (rank, now_rank(Lit(self.clock)))),
-        )
+        expires = both(Call(Op.GE, (rank, Lit(RANK_FLOOR + 2))), Call(Op.LT, (rank, now_rank(Lit(self.clock)))))
         assert expires is not None
         # rank = expires_at · 2^31 + less than 2^31 - 2^63: turned round, so that nothing overflows
         turned = Call(Op.MUL, (Call(Op.ADD, (rank, Lit(1))), Lit(-1)))

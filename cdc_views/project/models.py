@@ -130,10 +130,9 @@ class MaterializeConfig(ConfigPart):
     lateness: Annotated[str, AfterValidator(_lateness)] | None = Field(
         default=None, description="<int>(s|m|h|d): how long deletions are remembered; by default for ever."
     )
-    serving: Annotated[
-        ServingConfig | None,
-        BeforeValidator(_serving, json_schema_input_type=bool | ServingConfig),
-    ] = Field(default=None, description="Keep a serving table: true, or its name; by default there is none.")
+    serving: Annotated[ServingConfig | None, BeforeValidator(_serving, json_schema_input_type=bool | ServingConfig)] = Field(
+        default=None, description="Keep a serving table: true, or its name; by default there is none."
+    )
 
 
 Span = Annotated[Name, AfterValidator(_lateness)]

@@ -25,12 +25,7 @@ def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: st
     """
     lines = [_HEADER, f"name: {_scalar(name)}", "engine: duckdb", "warehouse: ./warehouse", "tables:"]
     for table, view in zip(tables, _view_names(tables), strict=True):
-        lines += [
-            f"  - name: {_scalar(table)}",
-            f"    schema: {_scalar(schema)}",
-            "    raw:",
-            f"      format: {raw_format}",
-        ]
+        lines += [f"  - name: {_scalar(table)}", f"    schema: {_scalar(schema)}", "    raw:", f"      format: {raw_format}"]
         if view != split_name(table)[1]:
             lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")
     return "\n".join(lines) + "\n"

@@ -203,10 +203,7 @@ class _Run:
 
         form: dict[str, Any] = {"result_format": "BASIC", "partial_unexpected_count": 20 if self.options.with_values else 0}
         checkpoint = gx.Checkpoint(
-            name=name,
-            validation_definitions=definitions,
-            actions=[UpdateDataDocsAction(name="docs")],
-            result_format=form,
+            name=name, validation_definitions=definitions, actions=[UpdateDataDocsAction(name="docs")], result_format=form
         )
         run = RunIdentifier(run_name=f"cdc-views validate, raw version {self.report.raw_version}")
         kept = self.context.checkpoints.add_or_update(checkpoint)

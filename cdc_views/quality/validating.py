@@ -47,10 +47,7 @@ if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext
 
 
-_FILES = (
-    Check("raw_files", "what is kept in files is there and readable"),
-    DELETIONS,
-)
+_FILES = (Check("raw_files", "what is kept in files is there and readable"), DELETIONS)
 _WHY = "only for Delta tables of this machine"
 _LOOKS = 2
 """What landed, or was merged, between the two reads of a sample differs as well, but not again."""
@@ -181,12 +178,7 @@ def _remote(
         agreeing = partial(_agreeing, table, opened)
         sampled = partial(warehouse.sample, table.config.slug, read, size=drawn[0], seed=drawn[1])
         checks = remote_checks(
-            opened,
-            raw,
-            as_of=clock,
-            wanted=_conditions(table),
-            sampled=None if state is None else sampled,
-            agreeing=agreeing,
+            opened, raw, as_of=clock, wanted=_conditions(table), sampled=None if state is None else sampled, agreeing=agreeing
         )
         found = (*checks, *_unreadable(table))
         return Report(table.name, opened.name, clock, None, time.monotonic() - start, found)

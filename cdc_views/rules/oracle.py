@@ -11,15 +11,7 @@ from typing import Any
 
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt, reads_from_bytes
-from cdc_views.rules.cells import (
-    Cell,
-    Deletion,
-    Liveness,
-    latest_deletion,
-    merge_cells,
-    reconcile_liveness,
-    visible,
-)
+from cdc_views.rules.cells import Cell, Deletion, Liveness, latest_deletion, merge_cells, reconcile_liveness, visible
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Fact, FactKind

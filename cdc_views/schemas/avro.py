@@ -185,10 +185,7 @@ class _Record:
                 remedy="a column has a finite type: store the nested value as bytes or JSON text",
             )
         fields = tuple(
-            (
-                str(field.get("name")),
-                self._type(field.get("type"), place=f"{place}.{field.get('name')}", within=(*within, name)),
-            )
+            (str(field.get("name")), self._type(field.get("type"), place=f"{place}.{field.get('name')}", within=(*within, name)))
             for field in _objects(schema.get("fields"))
         )
         return Udt(self._keyspace, name.rpartition(".")[2], fields)

@@ -38,12 +38,7 @@ _DEBEZIUM = {
     "time.ZonedTime": Kind.TEXT,
     "time.ZonedTimestamp": Kind.INSTANT,
 }
-_KAFKA = {
-    "Date": Kind.DATE,
-    "Decimal": Kind.DECIMAL,
-    "Time": Kind.TIME,
-    "Timestamp": Kind.DATETIME,
-}
+_KAFKA = {"Date": Kind.DATE, "Decimal": Kind.DECIMAL, "Time": Kind.TIME, "Timestamp": Kind.DATETIME}
 _BY_NAME = {f"io.debezium.{name}": kind for name, kind in _DEBEZIUM.items()} | {
     f"org.apache.kafka.connect.data.{name}": kind for name, kind in _KAFKA.items()
 }

@@ -35,17 +35,7 @@ from cdc_views.schemas.cql.reader import read_type_text
 from cdc_views.schemas.cql.types import TypeScope
 from cdc_views.schemas.written_types import WrittenType
 
-_TABLE_KEYS = {
-    "keyspace",
-    "table",
-    "name",
-    "columns",
-    "primary_key",
-    "partition_key",
-    "clustering_key",
-    "types",
-    "dropped",
-}
+_TABLE_KEYS = {"keyspace", "table", "name", "columns", "primary_key", "partition_key", "clustering_key", "types", "dropped"}
 _KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)
 
 Types = dict[tuple[str, str], tuple[tuple[str, WrittenType], ...]]

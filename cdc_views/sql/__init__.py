@@ -19,13 +19,7 @@ __all__ = ["ViewSql", "check_names", "generate", "outputs_sql", "query_sql", "ro
 
 
 def query_sql(
-    ask: Ask,
-    *,
-    dialect_name: str,
-    strategy: str,
-    table: str,
-    tables: Mapping[Source, str] | None = None,
-    is_pretty: bool = True,
+    ask: Ask, *, dialect_name: str, strategy: str, table: str, tables: Mapping[Source, str] | None = None, is_pretty: bool = True
 ) -> str:
     """Return the SQL of what is asked, over the raw table `table` (text that stands after FROM) and parts of it.
 

@@ -9,18 +9,7 @@ from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.expr import Lit, Named
-from cdc_views.plan.nodes import (
-    Aggregate,
-    Explode,
-    Join,
-    JoinKind,
-    Node,
-    Ordered,
-    Scan,
-    Select,
-    UnionAll,
-    in_order,
-)
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import Dialect, Sql, identifier, number
 

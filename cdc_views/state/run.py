@@ -24,18 +24,7 @@ from cdc_views.engines.state_plan import covered_part, part_in
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta, record
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import (
-    COVERS,
-    LATEST,
-    NO_FILES,
-    PLAIN_OF,
-    SINCE_BASE,
-    STORED,
-    FileSet,
-    Part,
-    Parts,
-    Source,
-)
+from cdc_views.plan.parts import COVERS, LATEST, NO_FILES, PLAIN_OF, SINCE_BASE, STORED, FileSet, Part, Parts, Source
 from cdc_views.state.buckets import pruned
 from cdc_views.state.file_statistics import statistics_of
 from cdc_views.state.identity import Mark, mark_after
@@ -227,13 +216,7 @@ def _overlaid(engine: Engine, raw: RawTable, state: StateTable, tail: Tail, *, m
 
 
 def _built(
-    engine: Engine,
-    raw: RawTable,
-    table: DeltaTable,
-    state: StateTable,
-    *,
-    why: str = "",
-    forgetting: Forgetting,
+    engine: Engine, raw: RawTable, table: DeltaTable, state: StateTable, *, why: str = "", forgetting: Forgetting
 ) -> Materialization:
     check_whole(raw.location, what=f"a state built from raw ({why or 'all of it, as asked for'})")
     check_not_sole(state, what=f"a state built from raw ({why or 'all of it, as asked for'})")

@@ -18,12 +18,7 @@ class ConflictError(TransientError):
 
 
 def retried(
-    attempt: Callable[[], _T],
-    *,
-    what: str,
-    on: type[Exception] = ConflictError,
-    attempts: int = ATTEMPTS,
-    pause: float = 0.0,
+    attempt: Callable[[], _T], *, what: str, on: type[Exception] = ConflictError, attempts: int = ATTEMPTS, pause: float = 0.0
 ) -> _T:
     """Return the result of `attempt`, which is called again each time it raises `on`.
 

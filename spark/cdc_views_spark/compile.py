@@ -9,18 +9,7 @@ from pyspark.sql import functions as F
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.plan.expr import Expr, Named
-from cdc_views.plan.nodes import (
-    Aggregate,
-    Explode,
-    Join,
-    JoinKind,
-    Node,
-    Ordered,
-    Scan,
-    Select,
-    UnionAll,
-    in_order,
-)
+from cdc_views.plan.nodes import Aggregate, Explode, Join, JoinKind, Node, Ordered, Scan, Select, UnionAll, in_order
 from cdc_views.plan.parts import Source
 from cdc_views.sql.dialects.base import identifier
 from cdc_views.sql.dialects.spark import Spark

@@ -22,7 +22,6 @@ class SparkPlugin(EnginePlugin):
     streams = True
 
     def open(self, config: ProjectConfig, *, folder: Path) -> SparkEngine:
-        """See `EnginePlugin.open`."""
         from cdc_views_spark.engine import open_spark
 
         return open_spark(warehouse=folder)

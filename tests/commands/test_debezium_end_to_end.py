@@ -25,10 +25,7 @@ POSTGRES = [DEFAULT, SCHEMAS, TEXTS, FLAT]
 # what the modes of a connector themselves change: see its fidelity report
 _MODES: dict[str, dict[int, Row]] = {
     TEXTS: {1: {"iv": "P0Y0M1DT2H3M4S"}, 2: {"iv": "P0Y-1M1DT0H0M0S", "tm": "00:00:00.000000000"}},
-    FLAT: {
-        1: {"ts": "2024-01-02 03:04:05.123000", "n_unb": Decimal("1.0E+20")},
-        2: {"n_unb": Decimal("1.2345678901234568E+29")},
-    },
+    FLAT: {1: {"ts": "2024-01-02 03:04:05.123000", "n_unb": Decimal("1.0E+20")}, 2: {"n_unb": Decimal("1.2345678901234568E+29")}},
 }
 
 

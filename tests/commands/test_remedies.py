@@ -164,11 +164,7 @@ CASES = {
     ),
     "another table selected": Case((LAND,), ("query", TABLE, "--select", "shop.b"), "leave --select out", ()),
     "an odd view database": Case(
-        (LAND, _file("warehouse/views.duckdb", "noise")),
-        ("apply",),
-        "move it away",
-        (_away("warehouse/views.duckdb"),),
-        code=3,
+        (LAND, _file("warehouse/views.duckdb", "noise")), ("apply",), "move it away", (_away("warehouse/views.duckdb"),), code=3
     ),
     "a schema file that is gone": Case(
         (LAND, _away("shop.sql")),

@@ -49,13 +49,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.merging = Merging(
-            f"`{RAW}`",
-            "project.shop",
-            "orders",
-            serving=self.serving,
-            lateness=self.lateness,
-            overlap=self.overlap,
-            buckets=3,
+            f"`{RAW}`", "project.shop", "orders", serving=self.serving, lateness=self.lateness, overlap=self.overlap, buckets=3
         )
         self.ages, self.bench = Ages(self.subject.schema, self.subject.order), Bench(self.engine)
         self.bench.tables[RAW] = table_of(self.subject.relation.rows([], landed_at=0))

@@ -17,12 +17,7 @@ from helpers.dbt_project import DbtProject
 from helpers.dialect_cases import REAL, Friendly, Record, assert_same
 from helpers.dialect_cases import Table as Case
 
-MODELS = {
-    "types3": "hid111__typed",
-    "wide3": "hid211__orders",
-    "names3": "hid311__x__4frder_49tems",
-    "exotic3": "hid413__exotic",
-}
+MODELS = {"types3": "hid111__typed", "wide3": "hid211__orders", "names3": "hid311__x__4frder_49tems", "exotic3": "hid413__exotic"}
 
 BATCHES = 3
 

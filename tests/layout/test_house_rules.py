@@ -58,6 +58,26 @@ def classes_twice(texts: list[tuple[str, str]]) -> list[str]:
     return [f"{name}: {', '.join(found)}" for name, found in places.items() if len(found) > 1]
 
 
+def methods_without_words(texts: list[tuple[str, str]]) -> list[str]:
+    """Public methods that neither they themselves nor a class that they inherit from explains."""
+    classes = [(path, n) for path, text in texts for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef)]
+
+    def methods(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        return [n for n in node.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) and not n.name.startswith("_")]
+
+    def is_explained(node: ast.ClassDef, method: str) -> bool:
+        own = any(ast.get_docstring(n) for n in methods(node) if n.name == method)
+        return own or any(is_explained_by(ast.unparse(base).partition("[")[0].rpartition(".")[2], method) for base in node.bases)
+
+    def is_explained_by(name: str, method: str) -> bool:
+        known = [node for _, node in classes if node.name == name]
+        foreign = name not in ("Protocol", "Generic", "Enum", "object")
+        return any(is_explained(node, method) for node in known) if known else foreign
+
+    public = [(path, node) for path, node in classes if not node.name.startswith("_")]
+    return [f"{path}: {node.name}.{n.name}" for path, node in public for n in methods(node) if not is_explained(node, n.name)]
+
+
 @pytest.mark.parametrize("check", [long_files, long_functions, classes_of_many_flags])
 @pytest.mark.parametrize("package", PACKAGES)
 def test_sizes(package: str, check: type) -> None:
@@ -67,6 +87,10 @@ def test_sizes(package: str, check: type) -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_public_class_name_stands_once_in_a_package(package: str) -> None:
     assert classes_twice(list(modules(package))) == []
+
+
+def test_public_methods_are_explained_where_they_are_declared() -> None:
+    assert methods_without_words([one for package in PACKAGES for one in modules(package)]) == []
 
 
 def test_the_top_of_cdc_views_fits_on_a_page() -> None:
@@ -81,3 +105,7 @@ def test_each_check_finds_what_it_looks_for() -> None:
     five = "class A:\n" + "".join(f"    {name}: bool = False\n" for name in "abcd") + "    e: ClassVar[bool] = True\n"
     assert classes_of_many_flags("a.py", five) == ["a.py: A: a, b, c, d, e"]
     assert classes_twice([("a.py", "class A: ..."), ("b.py", "class A: ...\nclass _B: ...")]) == ["A: a.py, b.py"]
+    base = 'class A(Protocol):\n    def f(self):\n        """Do it."""\n    def _g(self): ...\n'
+    assert methods_without_words([("a.py", base), ("b.py", "class B(A):\n    def f(self): ...\n    def h(self): ...")]) == [
+        "b.py: B.h"
+    ]

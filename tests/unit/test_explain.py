@@ -252,10 +252,7 @@ def test_shadowed_expired_and_dropped_candidates_are_told_by_scope() -> None:
     assert outcome() == (Outcome.SHOWN, "")
     assert outcome(Fact(FactKind.ROW, (1,), key, deletion=Deletion(4, 1))) == (Outcome.DELETED, "D1")
     assert outcome(Fact(FactKind.PARTITION, (1,), deletion=Deletion(4, 1))) == (Outcome.DELETED, "D2")
-    assert outcome(Fact(FactKind.RANGE, (1,), deletion=Deletion(4, 1), start=whole, end=whole)) == (
-        Outcome.DELETED,
-        "D2",
-    )
+    assert outcome(Fact(FactKind.RANGE, (1,), deletion=Deletion(4, 1), start=whole, end=whole)) == (Outcome.DELETED, "D2")
     assert outcome(Fact(FactKind.TABLE, deletion=Deletion(4, 1))) == (Outcome.DELETED, "S6")
     assert outcome(Fact(FactKind.PARTITION, (1,), deletion=Deletion(3, 1))) == (Outcome.SHOWN, "")
     expiring = Cell(4, 1, serialize(INT, 1), 5, 9)

@@ -45,10 +45,7 @@ ASKED = {
     "produce mariadb": (["produce", "mariadb", "--project", "debezium.yml"], "producers"),
     "produce kafka": (["produce", "kafka", "--project", "debezium.yml"], "producers"),
     "produce cassandra": (["produce", "cassandra"], "producers"),
-    "Sentry": (
-        ["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"],
-        "producers",
-    ),
+    "Sentry": (["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"], "producers"),
     "an archive of segments": (
         ["python", "import cdc_producers.cassandra.after as a; a.AfterLanding(a.After.ARCHIVE, '', '', None, None, None)"],
         "producers",

@@ -46,12 +46,7 @@ def test_rows_are_native_values_and_come_again(orders: Table) -> None:
 
 def test_arrow_pandas_and_html(orders: Table) -> None:
     result = orders.query()
-    assert result.to_arrow().to_pydict() == {
-        "id": [1, 2],
-        "line": [0, 0],
-        "state": ["open", "<b>done</b>"],
-        "note": [None, None],
-    }
+    assert result.to_arrow().to_pydict() == {"id": [1, 2], "line": [0, 0], "state": ["open", "<b>done</b>"], "note": [None, None]}
     pytest.importorskip("pandas")
     assert list(result.to_pandas()["id"]) == [1, 2]
     shown = result._repr_html_()

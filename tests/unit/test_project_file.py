@@ -12,13 +12,7 @@ from cdc_views.engines.base import Strategy
 from cdc_views.errors import ConfigError
 from cdc_views.formats.debezium.format import Debezium
 from cdc_views.formats.registry import raw_format
-from cdc_views.project import (
-    default_raw_table,
-    load_project,
-    new_project,
-    project_json_schema,
-    split_name,
-)
+from cdc_views.project import default_raw_table, load_project, new_project, project_json_schema, split_name
 
 FULL = """\
 name: shop
@@ -58,11 +52,7 @@ def test_every_key_of_the_interface_is_read(tmp_path: Path) -> None:
     table = project.tables[0]
     assert (project.name, project.engine, project.warehouse) == ("shop", "spark", "./warehouse")
     assert (table.name, table.keyspace, table.table, table.schema_) == ("shop.orders", "shop", "orders", "schema/shop.cql")
-    assert (table.raw.format, table.raw_table, table.replication_factor) == (
-        "cassandra-mutation",
-        "raw/shop_orders",
-        3,
-    )
+    assert (table.raw.format, table.raw_table, table.replication_factor) == ("cassandra-mutation", "raw/shop_orders", 3)
     assert (table.view_name, table.view.strategy) == ("orders", Strategy.AUTO)
     assert (table.materialize.schedule, table.materialize.lateness) == ("*/15 * * * *", "10d")
     assert table.columns == {"amount": "decimal(18,2)"}
@@ -108,12 +98,7 @@ _OPTIONS = "format: debezium\n      options: "
             "tables[0].raw.options.units.t is 'milis', which there is not; did you mean",
         ),
         (_FORMAT, _OPTIONS + "{binary: hx}", 9, "tables[0].raw.options.binary is 'hx', which there is not; did you mean 'hex'?"),
-        (
-            _FORMAT,
-            _FORMAT + "\n      options: {binary: hex}",
-            9,
-            "format cassandra-mutation takes no options",
-        ),
+        (_FORMAT, _FORMAT + "\n      options: {binary: hex}", 9, "format cassandra-mutation takes no options"),
         ("  - name: shop.orders", "  - 5\n  - name: shop.orders", 5, "tables[0] is 5; keys and values were expected"),
     ],
 )

@@ -137,11 +137,7 @@ def test_the_keyspace_is_the_namespace_unless_given_and_a_table_is_found_by_its_
     [
         (["int", "string"], UnsupportedError, "union of several types"),
         ("strin", SchemaError, "unknown type 'strin'; did you mean 'string'"),
-        (
-            {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]},
-            UnsupportedError,
-            "contains itself",
-        ),
+        ({"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}, UnsupportedError, "contains itself"),
     ],
 )
 def test_types_that_are_no_column(written: Any, error: type[Exception], expected: str) -> None:

@@ -74,10 +74,7 @@ def test_scalar_types(plain: str, name: str, expected: Kind) -> None:
     ("written", "expected"),
     [
         ({"type": "array", "items": {"type": "int32", "optional": True}}, ListOf(Scalar(Kind.INT))),
-        (
-            {"type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}},
-            MapOf(Scalar(Kind.TEXT), Scalar(Kind.BIGINT)),
-        ),
+        ({"type": "map", "keys": {"type": "string"}, "values": {"type": "int64"}}, MapOf(Scalar(Kind.TEXT), Scalar(Kind.BIGINT))),
         (_struct({"type": "string", "field": "x"}, name="ks.addr"), Udt("ks", "addr", (("x", Scalar(Kind.TEXT)),))),
     ],
 )

@@ -317,12 +317,7 @@ def test_a_counter_table_is_refused_by_name_and_others_stay() -> None:
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [
-        ("exotic", "hid413.exotic"),
-        ("names", "hid311.OrderItems"),
-        ("types", "hid111.typed"),
-        ("wide", "hid211.orders"),
-    ],
+    [("exotic", "hid413.exotic"), ("names", "hid311.OrderItems"), ("types", "hid111.typed"), ("wide", "hid211.orders")],
 )
 def test_describe_with_and_without_internals_give_the_same_table(file: str, name: str) -> None:
     plain, internals = (

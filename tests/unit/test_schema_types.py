@@ -7,18 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdc_views.errors import SchemaError
-from cdc_views.model.types import (
-    Kind,
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-    children,
-)
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, children
 from cdc_views.schemas import parse_type
 from cdc_views.schemas.cql.types import NATIVE_KINDS
 

@@ -40,8 +40,7 @@ def check_statement(sql: str, *, what: str, remedy: str) -> None:
     """Raise `UnsupportedError` for a statement or script that is too long to be sent."""
     if not fits(sql):
         raise UnsupportedError(
-            f"{what} takes {len(sql.encode()):,} bytes, and BigQuery takes statements of at most {QUERY_BYTES:,}",
-            remedy=remedy,
+            f"{what} takes {len(sql.encode()):,} bytes, and BigQuery takes statements of at most {QUERY_BYTES:,}", remedy=remedy
         )
 
 

@@ -35,6 +35,5 @@ def scalar_type(kind: pa.DataType) -> str:
 def refuse_lists_in_lists(where: str) -> UnsupportedError:
     """Return the error that says that `where`, a table's column, cannot be kept."""
     return UnsupportedError(
-        f"{where} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
-        remedy="leave the column out of the schema file",
+        f"{where} holds lists within lists, and BigQuery has no ARRAY of ARRAY", remedy="leave the column out of the schema file"
     )

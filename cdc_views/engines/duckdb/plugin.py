@@ -25,7 +25,6 @@ class DuckDbPlugin(EnginePlugin):
     views_name_files = True
 
     def open(self, config: ProjectConfig, *, folder: Path) -> DuckDbEngine:
-        """See `EnginePlugin.open`."""
         from cdc_views.engines.duckdb.engine import DuckDbEngine
 
         return DuckDbEngine(folder / _DATABASE)
@@ -49,5 +48,4 @@ class DuckDbPlugin(EnginePlugin):
         return view_statement(view)
 
     def server(self, place: str) -> Mapping[str, str]:
-        """See `EnginePlugin.server`."""
         return {"type": "duckdb", "database": f"{place.rstrip('/')}/{_DATABASE}"}

@@ -67,13 +67,11 @@ class Debezium(RawFormat):
 
     @classmethod
     def configured(cls, options: DebeziumOptions) -> Debezium:
-        """See `RawFormat.configured`."""
         units = {column: Unit[unit.name] for column, unit in options.units.items()}
         return cls(scales=options.scales, units=units, binary=options.binary, decimals=options.decimals)
 
     @property
     def scaled(self) -> frozenset[str]:
-        """See `RawFormat.scaled`."""
         return frozenset(self._scales)
 
     def decode(self, event: SourceLine, schema: TableSchema) -> list[Fact]:
@@ -118,7 +116,6 @@ class Debezium(RawFormat):
         return paths
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
-        """See `RawFormat.fidelity`."""
         return debezium_fidelity(schema)
 
     def happened(self, event: SourceLine) -> int | None:

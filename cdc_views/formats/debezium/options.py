@@ -32,5 +32,4 @@ class DebeziumOptions(FormatOptions):
     decimals: Decimals | None = Field(default=None, description="How decimals are written: decimal.handling.mode.")
 
     def columns(self) -> Mapping[str, Iterable[str]]:
-        """See `FormatOptions.columns`."""
         return {"scales": self.scales, "units": self.units}

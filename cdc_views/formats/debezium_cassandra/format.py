@@ -65,7 +65,6 @@ class DebeziumCassandra(RawFormat):
         return _facts(_Event.of(record, schema), schema)
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
-        """See `RawFormat.fidelity`."""
         return cassandra_fidelity(schema)
 
 

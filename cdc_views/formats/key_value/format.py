@@ -45,7 +45,6 @@ class KeyValue(RawFormat):
         return [_row(record, schema, key=key, row=row, stamp=stamp, origin=origin)]
 
     def fidelity(self, schema: TableSchema) -> list[Fidelity]:
-        """See `RawFormat.fidelity`."""
         return [*_ROWS, *(_of_column(column) for column in schema.columns)]
 
 

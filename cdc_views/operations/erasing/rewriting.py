@@ -30,12 +30,7 @@ Change = Callable[[pa.Table], pa.Table]
 
 
 def rewrite(
-    table: DeltaTable,
-    change: Change,
-    *,
-    mark: str,
-    transactions: Sequence[Transaction] = (),
-    seen: Collection[str] = (),
+    table: DeltaTable, change: Change, *, mark: str, transactions: Sequence[Transaction] = (), seen: Collection[str] = ()
 ) -> bool:
     """Rewrite the files that `change` changes; returns whether there were any.
 

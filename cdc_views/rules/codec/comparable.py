@@ -16,19 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cdc_views.model.types import (
-    EMPTY,
-    INTEGER_BITS,
-    Kind,
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-)
+from cdc_views.model.types import EMPTY, INTEGER_BITS, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.rules.codec.serialized import serialize
 
 _EMPTY_COMPARABLE = b""

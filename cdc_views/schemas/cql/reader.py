@@ -64,13 +64,7 @@ def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
 
 
 def parse_type(
-    text: str,
-    *,
-    udts: Mapping[str, Udt] | None = None,
-    keyspace: str = "",
-    where: str = "",
-    line: int = 1,
-    column: int = 1,
+    text: str, *, udts: Mapping[str, Udt] | None = None, keyspace: str = "", where: str = "", line: int = 1, column: int = 1
 ) -> LogicalType:
     """Return the type that CQL text means; the inverse of `str(type)`.
 

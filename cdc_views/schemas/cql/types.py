@@ -9,17 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc_views.errors import SchemaError, did_you_mean
-from cdc_views.model.types import (
-    Kind,
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-)
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.schemas.cql.marshal import read_marshal
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 from cdc_views.schemas.written_types import WrittenType

@@ -129,12 +129,4 @@ def _set(cursor: Cursor, draft: TableDraft[SqlType]) -> None:
         draft.keyspace = cursor.name("a schema's name")
 
 
-_ACTIONS = {
-    "add": _add,
-    "drop": _drop,
-    "rename": _rename,
-    "change": _change,
-    "modify": _modify,
-    "alter": _alter,
-    "set": _set,
-}
+_ACTIONS = {"add": _add, "drop": _drop, "rename": _rename, "change": _change, "modify": _modify, "alter": _alter, "set": _set}

@@ -119,11 +119,7 @@ class _Reader:
                 known.refuse("created a second time; keep one CREATE TABLE", at=start)
             return
         draft: TableDraft[SqlType] = TableDraft(
-            keyspace,
-            name,
-            cursor.where,
-            readded_advice=_NOT_ADDED_TWICE,
-            ignores_case=self._dialect == "mysql",
+            keyspace, name, cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=self._dialect == "mysql"
         )
         self._tables[draft.full_name] = draft
         self._body(draft, start=start)

@@ -104,12 +104,7 @@ _MYSQL = _COMMON | {
 }
 _MYSQL_PRECISION = 10
 """Of DECIMAL without one. Source: MariaDB, DECIMAL."""
-_UNSIGNED = {
-    Kind.TINYINT: Kind.SMALLINT,
-    Kind.SMALLINT: Kind.INT,
-    Kind.INT: Kind.BIGINT,
-    Kind.BIGINT: Kind.VARINT,
-}
+_UNSIGNED = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INT, Kind.INT: Kind.BIGINT, Kind.BIGINT: Kind.VARINT}
 _ZONED = {Kind.DATETIME: Kind.INSTANT, Kind.TIME: Kind.TEXT}
 
 

@@ -15,16 +15,7 @@ from sqlglot import exp
 
 from cdc_views.errors import UnsupportedError
 from cdc_views.model.naming import held_name, physical_name
-from cdc_views.model.types import (
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-)
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
 from cdc_views.plan import expr as e
 from cdc_views.plan.nodes import Node, Scan
 from cdc_views.sql.dialects.decimals import DecimalDialect

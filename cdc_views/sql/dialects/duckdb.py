@@ -25,7 +25,6 @@ class DuckDb(WindowDialect):
     joins_fully = True
 
     def begin(self, nodes: list[Node]) -> None:
-        """See `Dialect.begin`."""
         super().begin(nodes)
         self._uncut = _uncut(nodes[-1])
 
@@ -96,7 +95,6 @@ class DuckDb(WindowDialect):
         return exp.alias_(function("UNNEST", array), identifier(alias)), None
 
     def exact_decimal(self, text: Sql, *, precision: int, scale: int) -> Sql:
-        """See `DecimalDialect.exact_decimal`."""
         return exact_if_spelled_out(text, self.decimal_type(precision, scale), precision=precision, scale=scale)
 
     def friendly_scalar(self, base: Sql, kind: Kind) -> Sql:

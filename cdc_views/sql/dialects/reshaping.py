@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from cdc_views.model.naming import physical_name
-from cdc_views.model.types import (
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-    is_reshaped,
-)
+from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf, is_reshaped
 
 
 def is_changed(kind: LogicalType) -> bool:

@@ -21,15 +21,7 @@ from cdc_views.plan.serving import touched_buckets
 from cdc_views.rules.facts import FactKind
 from cdc_views.state.buckets import in_buckets
 from cdc_views.state.run import at_rest, digits_for
-from cdc_views.state.serving.table import (
-    OURS,
-    Note,
-    ServingTable,
-    create_serving,
-    open_serving,
-    setting_of,
-    transaction_name,
-)
+from cdc_views.state.serving.table import OURS, Note, ServingTable, create_serving, open_serving, setting_of, transaction_name
 from cdc_views.state.state_table import checked, id_of, open_state
 from cdc_views.state.tail import tail_of
 from cdc_views.state.taking import why_changed

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
 
-from cassandra import (
-    AuthenticationFailed,
-    ConsistencyLevel,
-    DriverException,
-    InvalidRequest,
-    ProtocolVersion,
-    Unauthorized,
-)
+from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, InvalidRequest, ProtocolVersion, Unauthorized
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResponseFuture, Session
 from cassandra.connection import ConnectionException

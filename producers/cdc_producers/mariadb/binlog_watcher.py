@@ -18,7 +18,6 @@ class BinlogWatcher(LogWatcher):
     behind_bytes: int | None = None
 
     def look_until_stopped(self) -> None:
-        """See `LogWatcher.look_until_stopped`."""
         connection = connect(self.access)
         try:
             while not self._stop.is_set():

@@ -35,11 +35,9 @@ class SlotWatcher(LogWatcher):
     _quiet_looks: int = 0
 
     def is_over(self) -> bool:
-        """See `LogWatcher.is_over`."""
         return self._stop.is_set() or self.saw_change.is_set()
 
     def look_until_stopped(self) -> None:
-        """See `LogWatcher.look_until_stopped`."""
         connection = connect()
         looked = -EVERY
         try:
