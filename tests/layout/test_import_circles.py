@@ -1,4 +1,4 @@
-"""No circle of modules larger than two, imports in functions and for types alone counted."""
+"""No circle of modules larger than two, and none of packages; imports in functions and for types alone count."""
 
 from __future__ import annotations
 
@@ -65,9 +65,44 @@ def circles(graph: Graph) -> list[set[str]]:
     return [circle for circle in found if len(circle) > 1]
 
 
+def members(graph: Graph, package: str) -> dict[str, set[str]]:
+    """What the members of a package import of each other; a package among them is one member, with all that it holds."""
+    depth = package.count(".") + 2
+
+    def member(module: str) -> str:
+        return ".".join(module.split(".")[:depth]) if module != package else f"{package}.__init__"
+
+    inside = {name for name in graph if name == package or name.startswith(f"{package}.")}
+    found: dict[str, set[str]] = {member(name): set() for name in inside}
+    for name in inside:
+        found[member(name)] |= {member(other) for other in graph[name] & inside} - {member(name)}
+    return found
+
+
+def packages(graph: Graph) -> set[str]:
+    return {".".join(parts[:depth]) for parts in (name.split(".") for name in graph) for depth in range(1, len(parts))}
+
+
+def circles_of_packages(graph: Graph) -> list[list[str]]:
+    """Circles among the members of a package that have a package in them."""
+    known = packages(graph)
+    found = [circle for package in sorted(known) for circle in circles(members(graph, package))]
+    return [sorted(circle) for circle in found if circle & known]
+
+
 def test_no_circle_of_modules_is_larger_than_two() -> None:
     found = [sorted(circle) for circle in circles(imports()) if len(circle) > 2]
     assert found == []
+
+
+def test_no_circle_has_a_package_in_it() -> None:
+    assert circles_of_packages(imports()) == []
+
+
+def test_a_circle_of_packages_is_found() -> None:
+    graph = {"a": set[str](), "a.b": {"a.c.d"}, "a.c": set[str](), "a.c.d": {"a.e"}, "a.e": {"a.c.f"}, "a.c.f": set[str]()}
+    assert circles(graph) == []
+    assert circles_of_packages(graph) == [["a.c", "a.e"]]
 
 
 def test_a_circle_of_three_is_found() -> None:
