@@ -9,7 +9,7 @@ import pytest
 from cdc_producers.postgres.catalog import PostgresTable, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.slots import exported_snapshot
-from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
+from cdc_producers.postgres.snapshots import Part, greatest, read_rows, reading
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.heavy

@@ -14,14 +14,14 @@ from cdc_producers.mariadb.connections import Access
 from cdc_producers.mariadb.connections import connect as connect_mariadb
 from cdc_producers.postgres.connections import connect as connect_postgres
 from cdc_producers.postgres.pgoutput import Relation, RelationColumn
-from cdc_producers.postgres.rereading import reread as reread_postgres
+from cdc_producers.postgres.snapshots import reread as reread_postgres
 from services.mariadb import MariaDb
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.heavy
 
 _TEXT = 25
-RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1, True), RelationColumn("v", _TEXT, -1, False)))
+RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1), RelationColumn("v", _TEXT, -1)))
 
 
 def assert_waits(answer: Future[Any], *, seconds: float = 0.4) -> None:

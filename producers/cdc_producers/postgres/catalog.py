@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdc_producers.postgres.connections import identifier, rows
-from cdc_producers.postgres.values import TypeFacts
+from cdc_producers.postgres.values import TypeCatalog, TypeFacts
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.model.schema import TableSchema
 
@@ -28,36 +28,22 @@ class LeftOutError(UsageError):
         self.tables = tuple(tables)
 
 
-class Types(Mapping[int, TypeFacts]):
-    """The server's types; asked for again when one turns up that was not there."""
+def type_catalog(connection: Any) -> TypeCatalog:
+    """Return the server's types; it is asked again for one that was not there before."""
+    # an array is what pg_type's typarray of its element names; oidvector and name have elements, too
+    text = (
+        "SELECT t.oid, t.typtype::text, CASE WHEN e.typarray = t.oid THEN e.oid ELSE 0 END, t.typbasetype, "
+        "coalesce(e.typdelim, t.typdelim)::text FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem"
+    )
+    known: dict[int, TypeFacts | None] = {}
 
-    def __init__(self, connection: Any) -> None:
-        """Read them all."""
-        self._connection = connection
-        self._known: dict[int, TypeFacts] = {}
-        self._missing: set[int] = set()
-        self._load()
+    def look(number: int) -> TypeFacts | None:
+        if number not in known:
+            found = rows(connection, text, doing="reading its types")
+            known.update({each: TypeFacts(*facts) for each, *facts in found})
+        return known.setdefault(number, None)
 
-    def _load(self) -> None:
-        # an array is what pg_type's typarray of its element names; oidvector and name have elements, too
-        text = (
-            "SELECT t.oid, t.typtype::text, CASE WHEN e.typarray = t.oid THEN e.oid ELSE 0 END, t.typbasetype, "
-            "coalesce(e.typdelim, t.typdelim)::text FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem"
-        )
-        found = rows(self._connection, text, doing="reading its types")
-        self._known = {number: TypeFacts(*facts) for number, *facts in found}
-
-    def __getitem__(self, number: int) -> TypeFacts:
-        if number not in self._known and number not in self._missing:
-            self._load()
-            self._missing |= {number} - self._known.keys()
-        return self._known[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+    return look
 
 
 @dataclass(frozen=True, slots=True)

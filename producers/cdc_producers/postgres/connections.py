@@ -10,7 +10,7 @@ from getpass import getuser
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
@@ -80,8 +80,6 @@ def postgres_errors(doing: str) -> Iterator[None]:
     """Turn what psycopg raises into this project's errors; what may pass is a `TransientError`."""
     try:
         yield
-    except CdcViewsError:
-        raise
     except psycopg.Error as error:
         raise _translated(doing, error) from error
 
@@ -141,6 +139,11 @@ def current_lsn(connection: Any) -> int:
 def identifier(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(connection: Any, value: object) -> str:
+    """Return a text as SQL writes it, without a type: it takes that of its column."""
+    return sql.Literal(value).as_string(connection)
 
 
 def lsn_number(text: str) -> int:

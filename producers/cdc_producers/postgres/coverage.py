@@ -11,11 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from cdc_producers.postgres.catalog import PostgresTable
+from cdc_producers.row_log import WHOLE
 from cdc_views.landing import Position
 
 _COLUMN_BITS = 16
-WHOLE = (1 << 63) - 1
-"""`Position.nth` of a snapshot that is whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
+from cdc_producers.postgres.catalog import PostgresColumn
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, Relation, RelationColumn
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType
 
 _UNAVAILABLE = '"__debezium_unavailable_value"'
-VERSION = "cdc-views"
 
 
 class ChangePosition(NamedTuple):
@@ -38,7 +38,7 @@ class PostgresEventWriter:
     table: str
     database: str
     stream: str
-    columns: Sequence[RelationColumn]
+    columns: Sequence[RelationColumn | PostgresColumn]
     catalog: TypeCatalog
     _fields: list[tuple[str, Encode]] = field(init=False)
     _keys: list[int] = field(init=False)
@@ -52,7 +52,7 @@ class PostgresEventWriter:
         ]
         names = [column.name for column in self.columns]
         self._keys = [names.index(column.name) for column in self.schema.row_key if column.name in names]
-        named = [("connector", "postgresql"), ("version", VERSION), ("name", self.stream), ("db", self.database)]
+        named = [("connector", "postgresql"), ("version", "cdc-views"), ("name", self.stream), ("db", self.database)]
         named += [("schema", self.namespace), ("table", self.table)]
         self._origin = ",".join(f'"{name}":{quoted(value)}' for name, value in named)
 
@@ -78,9 +78,9 @@ class PostgresEventWriter:
         """Return the event of a table that was emptied."""
         return self._streamed("t", place)
 
-    def has_moved(self, old: Sequence[Field] | None, new: Sequence[Field]) -> bool:
+    def has_moved(self, old: Sequence[Field], new: Sequence[Field]) -> bool:
         """Whether an update changed the row's key; a part of the key that was left out did not change."""
-        return old is not None and any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
+        return any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
 
     @staticmethod
     def filled(new: Sequence[Field], old: Sequence[Field] | None) -> list[Field]:
@@ -99,18 +99,14 @@ class PostgresEventWriter:
             if value is None:
                 parts.append(f"{prefix}null")
             elif isinstance(value, str):
-                parts.append(prefix + self._encoded(encode, value))
+                try:
+                    parts.append(prefix + encode(value))
+                except ValueError:
+                    # the adapter refuses it, and so it waits in quarantine as it came
+                    parts.append(prefix + quoted(value))
             else:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
-
-    @staticmethod
-    def _encoded(encode: Encode, value: str) -> str:
-        try:
-            return encode(value)
-        except ValueError:
-            # the adapter refuses it, and so it waits in quarantine as it came
-            return quoted(value)
 
     def _streamed(self, op: str, place: ChangePosition, *, before: str = "null", after: str = "null") -> bytes:
         begin, order = place

@@ -11,7 +11,7 @@ from cdc_producers.postgres.connections import identifier
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Begin, Commit, LogicalMessage, Message, PgOutputReader
 from cdc_producers.postgres.replication import ReplicationStream
-from cdc_views.errors import EngineError, TransientError
+from cdc_views.errors import EngineError
 
 _WAIT_SECONDS = 0.2
 _CONFIRM_EVERY = 1.0
@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass
 class SlotStream:
-    """One connection that reads a slot."""
+    """One connection that reads a slot, from its confirmed position on."""
 
     slot: str
     publications: Sequence[str]
@@ -46,28 +46,24 @@ class SlotStream:
     done_to: int = 0
     """Up to where all that concerns the tables has landed."""
     _echoed: float = 0.0
-    _connection: ReplicationStream | None = None
+    _connection: ReplicationStream = field(init=False)
     _is_inside: bool = False
     _confirmed: int = 0
     _confirmed_at: float = 0.0
     _asked_at: float = 0.0
     _reader: PgOutputReader = field(default_factory=PgOutputReader)
 
-    @property
-    def heard(self) -> float:
-        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
-        connection = self._connection
-        if self._echoed:
-            return self._echoed
-        return 0.0 if connection is None else connection.heard
-
-    def open(self) -> None:
-        """Connect and start at the slot's confirmed position."""
+    def __post_init__(self) -> None:
         names = ",".join(map(identifier, self.publications)).replace("'", "''")
         options = f"proto_version '1', publication_names '{names}'"
         if self.reads_echoes:
             options += ", messages 'true'"
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
+
+    @property
+    def heard(self) -> float:
+        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
+        return self._echoed or self._connection.heard
 
     def follow(
         self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[int | None], None]
@@ -77,12 +73,12 @@ class SlotStream:
         `all_taken` is called wherever there are no more of them for now, and at the end: with up to where the log has
         nothing but what was taken, None amid a transaction.
         """
-        stream = self._opened()
+        stream = self._connection
         while not is_over():
             received = stream.read()
             if received is None:
-                all_taken(self._taken_to(stream))
-                self._idle(stream)
+                all_taken(self._taken_to())
+                self._idle()
                 continue
             lsn, payload = received
             self.read_to = max(self.read_to, lsn)
@@ -92,15 +88,10 @@ class SlotStream:
                 take(message)
             if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
                 self.confirm()
-        all_taken(self._taken_to(stream))
+        all_taken(self._taken_to())
 
-    def _taken_to(self, stream: ReplicationStream) -> int | None:
-        return None if self._is_inside else max(self.progress.read, stream.sent_to)
-
-    def _opened(self) -> ReplicationStream:
-        if self._connection is None:
-            raise TransientError(f"slot {self.slot} is not being streamed")
-        return self._connection
+    def _taken_to(self) -> int | None:
+        return None if self._is_inside else max(self.progress.read, self._connection.sent_to)
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Begin):
@@ -112,8 +103,9 @@ class SlotStream:
             with suppress(ValueError):
                 self._echoed = float(message.content)
 
-    def _idle(self, stream: ReplicationStream) -> None:
+    def _idle(self) -> None:
         """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
+        stream = self._connection
         self.read_to = max(self.read_to, stream.sent_to)
         has_landed = not self._is_inside and self.progress.landed >= self.progress.read
         self.done_to = max(self.done_to, stream.sent_to if has_landed else self.progress.landed)
@@ -128,19 +120,12 @@ class SlotStream:
         done = max(self.progress.marked, self._confirmed)
         # while it is busy it says so in any case: the server drops who is silent
         if done > self._confirmed or not is_idle:
-            self._opened().confirm(done)
+            self._connection.confirm(done)
             self._confirmed = done
         self._confirmed_at = time.monotonic()
 
-    def keep_alive(self) -> None:
-        """Tell the server that this end lives, while nothing is read."""
-        self.confirm()
-
     def close(self) -> None:
         """Confirm and disconnect."""
-        if self._connection is None:
-            return
         with suppress(EngineError):  # what is not confirmed comes again, and is skipped
             self.confirm()
         self._connection.close()
-        self._connection = None

@@ -11,9 +11,8 @@ from cdc_producers.postgres.connections import current_lsn
 from cdc_producers.postgres.coverage import Reading, needed
 from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.options import PostgresOptions
-from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
-from cdc_producers.postgres.shapes import Difference, Shapes
+from cdc_producers.postgres.shapes import Difference, Partitions, Shapes
 from cdc_producers.postgres.snapshots import PostgresSnapshots
 from cdc_producers.postgres.values import TypeCatalog, has_bytes
 from cdc_producers.source import Emit, LostError
@@ -36,18 +35,14 @@ class Tables:
     publications: list[str] = field(default_factory=list)
     begun_again: set[str] = field(default_factory=set)
     """Those that `--snapshot-again` has been heeded for."""
+    partitions: Partitions = field(init=False)
+    """What is known of partitions that went."""
     _gone: set[str] = field(default_factory=set)
-    _partitions: Partitions = field(init=False)
     _told_heirs: set[str] = field(default_factory=set)
     _told_lacking: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
-
-    @property
-    def partitions(self) -> Partitions:
-        """What is known of partitions that went."""
-        return self._partitions
+        self.partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
 
     def prepare(self, connection: Any) -> None:
         """Read and publish them.
@@ -166,11 +161,11 @@ class Tables:
             known = {column.name for column in self.targets[name].schema.columns}
             unread = Difference(
                 columns=() if set(found.columns) <= known else found.columns,
-                emptied=() if self._partitions.accepts(name) else found.emptied,
+                emptied=() if self.partitions.accepts(name) else found.emptied,
                 has_gone=found.has_gone and not self.options.keeps_dropped_partitions,
             )
             self.shapes.note(name, table, lsn=current_lsn(connection), unread=unread, emit=emit)
-            self._partitions.noted(name, found)
+            self.partitions.noted(name, found)
 
     def has_changed(self, connection: Any) -> bool:
         """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
@@ -187,7 +182,7 @@ class Tables:
         if any(table.number != self.found[name].number or self._is_to_be_read(name, table) for name, table in now.items()):
             return True
         differences = {name: self.shapes.difference(name, table) for name, table in now.items()}
-        if any(self._partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
+        if any(self.partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
             return True
         try:
             check_publications(connection, self.options.publication, list(now.values()))

@@ -9,12 +9,11 @@ from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
+from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
 from cdc_producers.source import Emit
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
-_ORDERS_EACH = 2
-"""Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
 _BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
 """Events that are handed on at once where the server has more of them."""
 
@@ -92,34 +91,22 @@ class PostgresTransactions:
         writer = self._writer(message.relation, target)
         match message:
             case Insert():
-                self._add(target, place, writer.inserted(message.new, place))
+                content = writer.inserted(message.new, place)
             case Delete():
-                self._add(target, place, writer.deleted(message.old, place))
-            case Update() if message.old is not None and writer.has_moved(message.old, message.new):
-                self._move(target, writer, message.old, message, place=place)
+                content = writer.deleted(message.old, place)
+            case Update(old=old) if old is not None and writer.has_moved(old, message.new):
+                # a deletion of the old row, then a new one, as Debezium has it
+                self._add(target, place, writer.deleted(old, place))
+                place = place._replace(order=place.order + 1)
+                content = writer.inserted(self._whole(writer, old, message), place)
             case Update():
-                self._add(target, place, writer.updated(message.old, message.new, place))
-
-    def _move(
-        self, target: StreamTarget, writer: PostgresEventWriter, old: Sequence[Field], message: Update, *, place: ChangePosition
-    ) -> None:
-        """An update of the key is a deletion of the old row, then a new one, as Debezium has it."""
-        self._add(target, place, writer.deleted(old, place))
-        then = place._replace(order=place.order + 1)
-        self._add(target, then, writer.inserted(self._whole(writer, old, message), then))
+                content = writer.updated(message.old, message.new, place)
+        self._add(target, place, content)
 
     def _whole(self, writer: PostgresEventWriter, old: Sequence[Field], message: Update) -> list[Field]:
-        """The new row with what the log leaves out: from the old one, else asked of the source.
-
-        No later event has it, for the values that the key's old row was given are another row's in the view.
-        """
-        row = writer.filled(message.new, old)
-        names = [column.name for column, value in zip(message.relation.columns, row, strict=True) if value is UNCHANGED]
-        if not names:
-            return row
-        found = self.reread(message.relation, writer.key_of(row), names, self._begin.transaction)
-        pairs = zip(message.relation.columns, row, strict=True)
-        return [found.get(column.name, value) if value is UNCHANGED else value for column, value in pairs]
+        row, names = writer.filled(message.new, old), [column.name for column in message.relation.columns]
+        key, transaction = writer.key_of(row), self._begin.transaction
+        return completed(names, row, UNCHANGED, lambda lacking: self.reread(message.relation, key, lacking, transaction))
 
     def _truncate(self, relation: Relation) -> None:
         place = self._next()
@@ -129,7 +116,7 @@ class PostgresTransactions:
             self.truncated(target.name)
 
     def _next(self) -> ChangePosition:
-        self._order += _ORDERS_EACH
+        self._order += ORDERS_EACH
         return ChangePosition(self._begin, self._order - 1)
 
     def _add(self, target: StreamTarget, place: ChangePosition, content: bytes) -> None:
@@ -163,12 +150,5 @@ class PostgresTransactions:
         # columns that the schema file alone has were told of at the start
         before = self._columns.get(relation.full_name, names & {column.name for column in target.schema.columns})
         self._columns[relation.full_name] = names
-        if new := sorted(names - before):
-            self.log.warning(
-                f"{target.name}: the source has new columns: {', '.join(new)}; add them to the schema file; rows that "
-                f"a default filled are read then, and what waits in quarantine lands with `cdc-views replay {target.name}`",
-                table=target.name,
-                columns=new,
-            )
-        if gone := sorted(before - names):
-            self.log.warning(f"{target.name}: the source's log no longer has {', '.join(gone)}", table=target.name, columns=gone)
+        remedy = "; rows that a default filled are read then, and what waits in quarantine lands with"
+        warn_of_columns(self.log, target.name, before, names, remedy=f"{remedy} `cdc-views replay {target.name}`")
