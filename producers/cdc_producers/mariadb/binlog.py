@@ -1,4 +1,4 @@
-"""Binlog events of MariaDB, read from their bytes; the values of rows are `tables.py`'s.
+"""Binlog events of MariaDB, read from their bytes; the rows' values are read by `logged_tables`.
 
 Source: MariaDB knowledge base, "Replication Protocol" and "2-Binlog Event Header" ff.; checked against 11.4.5.
 """
@@ -70,9 +70,6 @@ class GtidBegin:
 def read_begin(event: Event) -> GtidBegin:
     """Read a GTID event."""
     sequence, domain, flags = struct.unpack_from("<QIB", event.body)
-    position = 13
-    if flags & _GROUP_COMMIT:
-        position += 8
     name = b""
     if flags & (_PREPARED | _COMPLETED):
         position = 13 + (8 if flags & _GROUP_COMMIT else 0)

@@ -34,7 +34,6 @@ _FULL_IMAGES = ("FULL", "FULL_NODUP")
 class Server:
     """What matters of a server's settings."""
 
-    version: str
     domain: int
     row_image: str
     ignores_case: bool
@@ -67,7 +66,7 @@ def read_server(connection: Any, *, log: ProducerLog) -> Server:
             f"binlog_row_image is {image}: what an INSERT leaves to its default has no value in the view; FULL has it",
             binlog_row_image=image,
         )
-    return Server(version, int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
+    return Server(int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
 
 
 def check_filters(connection: Any, databases: Iterable[str]) -> None:
@@ -124,24 +123,25 @@ def source_name(table: str) -> tuple[str, str]:
 def read_table(connection: Any, table: str) -> MariaDbTable:
     """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
     database, name = source_name(table)
-    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
-    asked = f"SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE {of_table}"
-    found = rows(connection, asked, doing=f"looking for {table}")
+    asked = "SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE "
+    found = rows(connection, asked + _named(database, name), doing=f"looking for {table}")
     if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
         raise _missing(connection, table)
+    columns = read_columns(connection, table)
+    primary, unique = _keys(connection, _named(database, name), table)
+    return MariaDbTable(database, name, str(found[0][0]), columns, primary, unique, int(found[0][1]))
+
+
+def read_columns(connection: Any, table: str) -> tuple[MariaDbColumn, ...]:
+    """Return a table's columns as they are now; none where it is gone."""
     asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
-    columns = rows(connection, f"{asked}{of_table} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
-    primary, unique = _keys(connection, of_table, table)
-    described = tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in columns)
-    return MariaDbTable(database, name, str(found[0][0]), described, primary, unique, int(found[0][1]))
+    asked += f"{_named(*source_name(table))} ORDER BY ordinal_position"
+    found = rows(connection, asked, doing=f"reading the columns of {table}")
+    return tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in found)
 
 
-def read_types(connection: Any, table: str) -> dict[str, str]:
-    """Return the types of a table's columns as they are now; nothing where it is gone."""
-    database, name = source_name(table)
-    asked = "SELECT column_name, data_type FROM information_schema.columns WHERE "
-    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
-    return {str(c): str(t).lower() for c, t in rows(connection, asked + of_table, doing=f"reading the columns of {table}")}
+def _named(database: str, name: str) -> str:
+    return f"table_schema = {literal(database)} AND table_name = {literal(name)}"
 
 
 def _missing(connection: Any, table: str) -> UsageError:

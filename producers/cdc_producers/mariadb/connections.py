@@ -162,9 +162,7 @@ def mariadb_errors(doing: str) -> Iterator[None]:
     """Turn what pymysql raises into this project's errors; what may pass is a `TransientError`."""
     try:
         yield
-    except CdcViewsError:
-        raise
-    except (pymysql.MySQLError, OSError, ssl.SSLError, AttributeError) as error:
+    except (pymysql.MySQLError, OSError, AttributeError) as error:
         # pymysql reads from a closed connection as from None
         raise translated(doing, error) from error
 

@@ -15,9 +15,7 @@ from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
 from cdc_producers.mariadb.gtids import Gtid
-from cdc_producers.mariadb.rowreading import Row
-
-VERSION = "cdc-views"
+from cdc_producers.mariadb.values import Row
 
 
 class BinlogPosition(NamedTuple):
@@ -43,7 +41,7 @@ class EventSource:
         """Return the member `source`."""
         gtid, when = place.gtid, f'"ts_ms":{place.seconds * 1000},"ts_us":{place.seconds * 1_000_000}'
         return (
-            f'{{"version":"{VERSION}","connector":"mariadb","name":{quoted(self.stream)},{when},'
+            f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
             f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
             f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
             f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.constants import COMMAND
 
+from cdc_producers.log_watcher import EVERY, LogWatcher
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event
 from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows, translated
@@ -32,7 +33,7 @@ _MEND = "start once with --snapshot-again: the views empty, and fill from the ta
 
 @dataclass
 class BinlogStream:
-    """One connection that the binlog is read over; its thread alone calls it.
+    """One connection that the binlog is read over, behind the GTIDs of `start`, one a domain; its thread alone calls it.
 
     Attributes:
         file: The file that is being read, and `position`, how far.
@@ -42,14 +43,14 @@ class BinlogStream:
     access: Access
     replica_number: int
     heartbeat_seconds: float
+    start: InitVar[Iterable[Gtid]]
     file: str = ""
     position: int = 0
     heard: float = 0.0
-    _connection: Any = None
-    _has_checksum: bool = field(default=False)
+    _connection: Any = field(init=False)
+    _has_checksum: bool = False
 
-    def open(self, start: Iterable[Gtid]) -> None:
-        """Connect and ask for everything after these GTIDs, one a domain."""
+    def __post_init__(self, start: Iterable[Gtid]) -> None:
         connection = connect(self.access, read_timeout=max(_SILENT_FOR, 5 * self.heartbeat_seconds))
         self._connection = connection
         state = ",".join(map(str, start))
@@ -100,8 +101,6 @@ class BinlogStream:
         return True
 
     def _packet(self) -> bytes:
-        if self._connection is None:
-            raise TransientError("the binlog is not being read")
         try:
             packet = self._connection._read_packet()
         except pymysql.MySQLError as error:
@@ -136,6 +135,32 @@ class BinlogStream:
 
     def close(self) -> None:
         """Disconnect."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection._force_close()
+        self._connection._force_close()
+
+
+@dataclass
+class BinlogWatcher(LogWatcher):
+    """How many bytes of the log come after the place that `read_to` returns; None before the first look."""
+
+    access: Access
+    read_to: Callable[[], tuple[str, int]]
+    behind_bytes: int | None = None
+
+    def look_until_stopped(self) -> None:
+        connection = connect(self.access)
+        try:
+            while not self._stop.is_set():
+                found = rows(connection, "SHOW BINARY LOGS", doing="asking for its binlog")
+                self.behind_bytes = behind([(str(row[0]), int(row[1])) for row in found], *self.read_to())
+                self._stop.wait(EVERY)
+        finally:
+            connection.close()
+
+
+def behind(files: list[tuple[str, int]], file: str, position: int) -> int | None:
+    """Return the bytes after a place in a log of these files, oldest first; None where it is in none of them."""
+    names = [name for name, _ in files]
+    if file not in names:
+        return None
+    place = names.index(file)
+    return max(0, files[place][1] - position) + sum(size for _, size in files[place + 1 :])

@@ -7,13 +7,15 @@ Source: MariaDB 11.4, `Table_map_log_event`, read as a description; checked agai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cdc_producers.mariadb.binlog import Event, packed_integer
 from cdc_producers.mariadb.charsets import BINARY, text_of
+
+_T = TypeVar("_T")
 
 
 class Code(IntEnum):
@@ -67,15 +69,9 @@ class LoggedColumn:
 class TableMap:
     """A table as the log has it; `columns` is empty where the log does not name them."""
 
-    number: int
     database: str
     table: str
     columns: tuple[LoggedColumn, ...]
-
-    @property
-    def full_name(self) -> str:
-        """`database.table`."""
-        return f"{self.database}.{self.table}"
 
 
 class TableName(NamedTuple):
@@ -105,25 +101,24 @@ def read_table_map(event: Event, collations: Mapping[int, str]) -> TableMap:
     codes = [Code(code) for code in body[position : position + width]]
     size, position = packed_integer(body, position + width)
     types = _types(codes, body[position : position + size])
-    facts = _optional(body[position + size + (width + 7) // 8 :])
-    names = _texts(facts.get(_NAMES, b""), "utf8")
+    facts = dict(_each(body[position + size + (width + 7) // 8 :], _fact))
+    names = [text_of(name, "utf8") for name in _each(facts.get(_NAMES, b""), _sized)]
     if len(names) != width:
-        return TableMap(*name[:3], ())
-    unsigned = _bits(facts.get(_SIGNEDNESS, b""))
+        return TableMap(name.database, name.table, ())
+    unsigned = [bool(byte >> bit & 1) for byte in facts.get(_SIGNEDNESS, b"") for bit in range(7, -1, -1)]
     charsets = _charsets(types, facts, collations)
-    label_lists = {Code.SET: _lists(facts.get(_SET_LABELS, b"")), Code.ENUM: _lists(facts.get(_ENUM_LABELS, b""))}
+    label_lists = {
+        code: list(_each(facts.get(fact, b""), _labels)) for code, fact in ((Code.SET, _SET_LABELS), (Code.ENUM, _ENUM_LABELS))
+    }
     columns = []
     for column, (code, details), charset in zip(names, types, charsets, strict=True):
         labels: tuple[str, ...] = ()
         if code in _LABELLED:
-            labels = tuple(text_of(label, _label_charset(charset)) for label in label_lists[code].pop(0))
+            labels_in = "latin1" if charset in ("", BINARY) else charset
+            labels = tuple(text_of(label, labels_in) for label in label_lists[code].pop(0))
         is_unsigned = code in _NUMERIC and bool(unsigned) and unsigned.pop(0)
         columns.append(LoggedColumn(column, code, details, is_unsigned, charset, labels))
-    return TableMap(*name[:3], tuple(columns))
-
-
-def _label_charset(charset: str) -> str:
-    return "latin1" if charset in ("", BINARY) else charset
+    return TableMap(name.database, name.table, tuple(columns))
 
 
 def _types(codes: list[Code], details: bytes) -> list[tuple[Code, tuple[int, ...]]]:
@@ -149,48 +144,31 @@ def _string(first: int, second: int) -> tuple[Code, tuple[int, ...]]:
     return Code(first), (second,)
 
 
-def _optional(content: bytes) -> dict[int, bytes]:
-    found, position = {}, 0
+def _each(content: bytes, read: Callable[[bytes, int], tuple[_T, int]]) -> Iterator[_T]:
+    """Read one after the other: `read` returns what begins at a position, and where it ends."""
+    position = 0
     while position < len(content):
-        kind = content[position]
-        size, position = packed_integer(content, position + 1)
-        found[kind] = content[position : position + size]
-        position += size
-    return found
+        one, position = read(content, position)
+        yield one
 
 
-def _texts(content: bytes, charset: str) -> list[str]:
-    found, position = [], 0
-    while position < len(content):
-        size, position = packed_integer(content, position)
-        found.append(text_of(content[position : position + size], charset))
-        position += size
-    return found
+def _sized(content: bytes, position: int) -> tuple[bytes, int]:
+    size, start = packed_integer(content, position)
+    return content[start : start + size], start + size
 
 
-def _lists(content: bytes) -> list[list[bytes]]:
-    found, position = [], 0
-    while position < len(content):
-        count, position = packed_integer(content, position)
-        labels = []
-        for _ in range(count):
-            size, position = packed_integer(content, position)
-            labels.append(content[position : position + size])
-            position += size
-        found.append(labels)
-    return found
+def _fact(content: bytes, position: int) -> tuple[tuple[int, bytes], int]:
+    found, end = _sized(content, position + 1)
+    return (content[position], found), end
 
 
-def _bits(content: bytes) -> list[bool]:
-    return [bool(byte >> bit & 1) for byte in content for bit in range(7, -1, -1)]
-
-
-def _numbers(content: bytes) -> list[int]:
-    found, position = [], 0
-    while position < len(content):
-        one, position = packed_integer(content, position)
-        found.append(one)
-    return found
+def _labels(content: bytes, position: int) -> tuple[list[bytes], int]:
+    count, position = packed_integer(content, position)
+    found = []
+    for _ in range(count):
+        label, position = _sized(content, position)
+        found.append(label)
+    return found, position
 
 
 def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, bytes], collations: Mapping[int, str]) -> list[str]:
@@ -202,9 +180,9 @@ def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, byt
     ):
         places = [place for place, (code, _) in enumerate(types) if code in family]
         if listed in facts:
-            numbers = _numbers(facts[listed])
+            numbers = list(_each(facts[listed], packed_integer))
         else:
-            usual, *others = _numbers(facts.get(default, b"")) or [0]
+            usual, *others = list(_each(facts.get(default, b""), packed_integer)) or [0]
             exceptions = dict(zip(others[::2], others[1::2], strict=True))
             numbers = [exceptions.get(place, usual) for place in range(len(places))]
         for place, number in zip(places, numbers, strict=True):

@@ -12,15 +12,14 @@ from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
 from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
-from cdc_producers.mariadb.rowreading import Row
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
+from cdc_producers.mariadb.values import Row
+from cdc_producers.row_log import ORDERS_EACH
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
-_ORDERS_EACH = 2
-"""Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
 _MARK_EVERY, _MARK_IDLE_EVERY = 30.0, 1.0
 """Seconds between two times that tables without changes are told how far the log was read."""
 _AGAIN = "start once with --snapshot-again"
@@ -179,13 +178,13 @@ class MariaDbTransactions:
                     self.log.info(f"{name}: the table was {effect.action.value} after GTID {self.last}", table=target.name)
 
     def _named(self, effect: Effect) -> list[tuple[str, StreamTarget]]:
-        def same(one: str, other: str) -> bool:
-            return one.casefold() == other.casefold() if self.ignores_case else one == other
+        def compared(name: str) -> str:
+            return name.casefold() if self.ignores_case else name
 
         found = []
         for name, target in self.targets.items():
-            database, _, table = name.partition(".")
-            if same(database, effect.database) and (not effect.table or same(table, effect.table)):
+            database, _, table = compared(name).partition(".")
+            if database == compared(effect.database) and compared(effect.table) in ("", table):
                 found.append((name, target))
         return found
 
@@ -207,7 +206,7 @@ class MariaDbTransactions:
         self._has_rows = True
         writer = table.writer(self.stream, self.starts[table.target.name].epoch)
         is_written, landed = event.kind in binlog.WRITES, self._landed[table.target.name]
-        for row, changed in table.reader.rows(body):
+        for row, changed in table.rows(body):
             place = self._next(event, file)
             if self._position(table.target, place.order + 1) <= landed:
                 continue
@@ -238,7 +237,7 @@ class MariaDbTransactions:
     def _next(self, event: Event, file: str) -> BinlogPosition:
         """The place of the next change; one that moves a row has the one after it, too."""
         order = self._order + 1
-        self._order += _ORDERS_EACH
+        self._order += ORDERS_EACH
         if self._order > MOST_ORDINALS or self._begin is None:
             raise EngineError(f"a transaction after {self.last} has more changes than can be counted")
         return BinlogPosition(self._begin.gtid, order, file, event.end, event.timestamp)
