@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from cdc_producers.postgres.catalog import LeftOutError, check_key, read_table, type_catalog
 from cdc_producers.postgres.connections import connect
-from cdc_producers.postgres.coverage import Landed
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
+from cdc_producers.postgres.shapes import Landed
 from cdc_producers.postgres.tables import Tables
 from helpers.captured import Said
 from psycopg.errors import ObjectNotInPrerequisiteState

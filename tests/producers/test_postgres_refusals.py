@@ -9,8 +9,8 @@ from cdc_producers.postgres import PRODUCER
 from cdc_producers.postgres.catalog import check_key, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.publications import ensure_publications
-from cdc_producers.postgres.replication import ReplicationStream
 from cdc_producers.postgres.slots import Slot, SlotWatcher, find_slot
+from cdc_producers.postgres.stream import ReplicationStream
 from helpers.captured import Said
 from services.postgres import Postgres
 

@@ -37,19 +37,18 @@ class EventSource:
     table: str
     epoch: int
 
-    def block(self, place: BinlogPosition, *, snapshot: str) -> str:
-        """Return the member `source`."""
-        gtid, when = place.gtid, f'"ts_ms":{place.seconds * 1000},"ts_us":{place.seconds * 1_000_000}'
-        return (
+    def event(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
+        """Return an event; `op` is `r` for a row that a snapshot found, and `t`, without images, for a table that was emptied."""
+        gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
+        when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
+        source = (
             f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
             f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
             f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
             f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
         )
-
-    def truncated(self, place: BinlogPosition) -> bytes:
-        """Return the event of a table that was emptied."""
-        return _event("t", before="null", after="null", source=self.block(place, snapshot="false"))
+        # a text that is none has lone surrogates, escaped; everything else is UTF-8
+        return f'{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()
 
 
 @dataclass
@@ -73,19 +72,19 @@ class MariaDbEventWriter:
 
     def read(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of a row that a snapshot found."""
-        return _event("r", before="null", after=self._image(row), source=self.source.block(place, snapshot="true"))
+        return self.source.event("r", place, after=self._image(row))
 
     def inserted(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of an inserted row."""
-        return self._streamed("c", place, after=self._image(row))
+        return self.source.event("c", place, after=self._image(row))
 
     def updated(self, old: Row, new: Row, place: BinlogPosition) -> bytes:
         """Return the event of an updated row whose key stayed; what neither image has is absent."""
-        return self._streamed("u", place, after=self._image(self.filled(new, old)))
+        return self.source.event("u", place, after=self._image(self.filled(new, old)))
 
     def deleted(self, row: Row, place: BinlogPosition) -> bytes:
         """Return the event of a deleted row: nothing but its key says which."""
-        return self._streamed("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
+        return self.source.event("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
 
     def has_moved(self, old: Row, new: Row) -> bool:
         """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
@@ -100,13 +99,3 @@ class MariaDbEventWriter:
         names = self._prefixes if prefixes is None else prefixes
         parts = [prefix + text for prefix, text in zip(names, row, strict=True) if text is not None]
         return f"{{{','.join(parts)}}}"
-
-    def _streamed(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
-        return _event(op, before=before, after=after, source=self.source.block(place, snapshot="false"))
-
-
-def _event(op: str, *, before: str, after: str, source: str) -> bytes:
-    now = time.time_ns() // 1_000_000
-    text = f'{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{now}}}'
-    # a text that is none has lone surrogates, escaped; everything else is UTF-8
-    return text.encode()

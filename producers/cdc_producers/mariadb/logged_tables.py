@@ -10,7 +10,7 @@ from cdc_producers.mariadb import values
 from cdc_producers.mariadb.binlog import Event, RowsBody
 from cdc_producers.mariadb.charsets import BINARY, check_charset
 from cdc_producers.mariadb.events import EventSource, MariaDbEventWriter
-from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableMap, read_name, read_table_map
+from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableName, read_columns, read_name
 from cdc_producers.mariadb.values import Encode, Read, Row
 from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
@@ -130,7 +130,8 @@ class LoggedTable:
     """
 
     target: StreamTarget
-    map: TableMap
+    name: TableName
+    columns: list[LoggedColumn]
     wanted: Wanted
     body: bytes
     version: object
@@ -140,13 +141,12 @@ class LoggedTable:
     _writer: MariaDbEventWriter | None = None
 
     def __post_init__(self) -> None:
-        self.names = [column.name for column in self.map.columns]
-        where = f"{self.map.database}.{self.map.table}"
-        self._readers = [reader(column, self.wanted, where=where) for column in self.map.columns]
+        self.names = [column.name for column in self.columns]
+        self._readers = [reader(column, self.wanted, where=self.name.full_name) for column in self.columns]
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
         """What writes its events."""
-        source = EventSource(stream, self.map.database, self.map.table, epoch)
+        source = EventSource(stream, self.name.database, self.name.table, epoch)
         if self._writer is None or self._writer.source != source:
             keys = [column.name for column in self.target.schema.row_key]
             self._writer = MariaDbEventWriter(source, self.names, keys)
@@ -215,15 +215,14 @@ class LoggedTables:
     def note(self, event: Event) -> None:
         """Take note of what a table-map event says; nothing more is read of tables that are not followed."""
         name = read_name(event)
-        full_name = f"{name.database}.{name.table}"
-        target = self.targets.get(full_name)
+        target = self.targets.get(name.full_name)
         if target is None:
             self._numbers[name.number] = None
             return
         body, version = event.body[6:], target.version()
-        known = self._known.get(full_name)
+        known = self._known.get(name.full_name)
         if known is None or (known.body, known.version) != (body, version):
-            known = self._known[full_name] = self._table(full_name, target, event)
+            known = self._known[name.full_name] = self._table(name, target, event)
         self._numbers[name.number] = known
 
     def find(self, number: int) -> LoggedTable | None:
@@ -236,22 +235,22 @@ class LoggedTables:
         keys = {c.name: text for c in table.target.schema.row_key if (text := known.get(c.name)) is not None}
         return completed(table.names, row, None, lambda missing: self.reread(table.target.name, keys, missing))
 
-    def _table(self, full_name: str, target: StreamTarget, event: Event) -> LoggedTable:
+    def _table(self, name: TableName, target: StreamTarget, event: Event) -> LoggedTable:
         try:
-            table = read_table_map(event, self.collations)
+            columns = read_columns(event, name, self.collations)
         except (ValueError, KeyError, IndexError) as error:
-            raise LostError(f"{full_name}: the log describes the table in a way that is not known ({error!r})") from error
-        if not table.columns:
+            raise LostError(f"{name.full_name}: the log describes the table in a way that is not known ({error!r})") from error
+        if not columns:
             raise LostError(
-                f"{full_name}: the log does not name the columns (binlog_row_metadata was not FULL when the rows were written); "
-                "SET GLOBAL binlog_row_metadata = 'FULL', and start once with --snapshot-again"
+                f"{name.full_name}: the log does not name the columns (binlog_row_metadata was not FULL when the rows were "
+                "written); SET GLOBAL binlog_row_metadata = 'FULL', and start once with --snapshot-again"
             )
-        names = [column.name for column in table.columns]
+        names = [column.name for column in columns]
         before = self._columns.get(target.name, [column.name for column in target.schema.columns])
         replay = f"rows that wait in quarantine land with `cdc-views replay {target.name}`"
         remedy = f", and {replay}. Rows not written since have no value there yet"
         warn_of_columns(self.log, target.name, before, names, remedy=remedy)
         self._columns[target.name] = names
         schema = {column.name: column.type for column in target.schema.columns}
-        wanted = Wanted(schema, self.catalog(full_name), self.nulls_zero_dates)
-        return LoggedTable(target, table, wanted, event.body[6:], target.version())
+        wanted = Wanted(schema, self.catalog(name.full_name), self.nulls_zero_dates)
+        return LoggedTable(target, name, columns, wanted, event.body[6:], target.version())

@@ -58,14 +58,11 @@ class MariaDbSnapshots:
 
     def wanted(self, marks: Mapping[str, Mark]) -> list[str]:
         """Return the tables that have no whole snapshot of their epoch."""
-        return [name for name in self.targets if not self._is_whole(self._position(name), marks[name].epoch)]
+        found = {name: self._position(name) or Position(0) for name in self.targets}
+        return [name for name, (at, nth) in found.items() if (at >> SEQUENCE_BITS, nth) != (marks[name].epoch, WHOLE)]
 
     def _position(self, name: str) -> Position | None:
         return self.targets[name].lander(self.stream).position()
-
-    @staticmethod
-    def _is_whole(position: Position | None, epoch: int) -> bool:
-        return position is not None and position.nth == WHOLE and position.at >> SEQUENCE_BITS == epoch
 
     def read(self, name: str, snapshot: ConsistentSnapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
         """Emit a table's rows as of the snapshot, those that have landed left out where that can be known."""
@@ -76,7 +73,7 @@ class MariaDbSnapshots:
         if epoch and not is_begun:
             # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
             before = EventSource(source.stream, table.database, table.name, epoch - 1)
-            content = before.truncated(BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
+            content = before.event("t", BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
         after = self._last_key(table, position) if is_begun else None
         self._say_begin(table, snapshot, name, after)

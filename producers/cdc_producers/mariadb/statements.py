@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -44,22 +44,8 @@ class Effect:
 def effects(statement: Statement) -> list[Effect]:
     """Return what a statement does to tables; nothing for those that do nothing to any."""
     words = _Words(statement)
-    first = words.next_word()
-    match first:
-        case "TRUNCATE":
-            words.accept("TABLE")
-            return [Effect(Action.EMPTIED, *words.name())]
-        case "DROP":
-            return list(_dropped(words))
-        case "CREATE":
-            return list(_created(words))
-        case "ALTER":
-            return list(_altered(words))
-        case "RENAME":
-            return list(_renamed(words))
-        case "INSERT" | "REPLACE" | "UPDATE" | "DELETE" | "LOAD" | "WITH":
-            return [Effect(Action.WRITTEN, *name) for name in words.every_name()]
-    return []
+    read = _READ_BY.get(words.next_word())
+    return [] if read is None else list(read(words))
 
 
 def is_end(text: str) -> bool:
@@ -131,6 +117,15 @@ class _Words:
                 self._at += 1
 
 
+def _emptied(words: _Words) -> Iterator[Effect]:
+    words.accept("TABLE")
+    yield Effect(Action.EMPTIED, *words.name())
+
+
+def _written(words: _Words) -> Iterator[Effect]:
+    return (Effect(Action.WRITTEN, *name) for name in words.every_name())
+
+
 def _dropped(words: _Words) -> Iterator[Effect]:
     if words.accept("DATABASE") or words.accept("SCHEMA"):
         words.accept("IF", "EXISTS")
@@ -182,3 +177,14 @@ def _renamed(words: _Words) -> Iterator[Effect]:
         yield Effect(Action.RENAMED, *words.name())
         if not words.accept_symbol(","):
             return
+
+
+_READ_BY: dict[str, Callable[[_Words], Iterator[Effect]]] = {
+    "TRUNCATE": _emptied,
+    "DROP": _dropped,
+    "CREATE": _created,
+    "ALTER": _altered,
+    "RENAME": _renamed,
+    **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"), _written),
+}
+"""What reads a statement, by its first word."""

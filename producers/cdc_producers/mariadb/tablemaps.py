@@ -65,15 +65,6 @@ class LoggedColumn:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TableMap:
-    """A table as the log has it; `columns` is empty where the log does not name them."""
-
-    database: str
-    table: str
-    columns: tuple[LoggedColumn, ...]
-
-
 class TableName(NamedTuple):
     """Which table a table-map event is about: enough to skip it."""
 
@@ -81,6 +72,11 @@ class TableName(NamedTuple):
     database: str
     table: str
     end: int
+
+    @property
+    def full_name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.table}"
 
 
 def read_name(event: Event) -> TableName:
@@ -94,9 +90,12 @@ def read_name(event: Event) -> TableName:
     return TableName(number, database, body[position + 1 : end].decode(), end + 1)
 
 
-def read_table_map(event: Event, collations: Mapping[int, str]) -> TableMap:
-    """Read a table-map event; raises ValueError for a type, KeyError for a collation, that nobody knows."""
-    name, body = read_name(event), event.body
+def read_columns(event: Event, name: TableName, collations: Mapping[int, str]) -> list[LoggedColumn]:
+    """Return a table-map event's columns, none where the log does not name them.
+
+    Raises ValueError for a type, KeyError for a collation, that nobody knows.
+    """
+    body = event.body
     width, position = packed_integer(body, name.end)
     codes = [Code(code) for code in body[position : position + width]]
     size, position = packed_integer(body, position + width)
@@ -104,7 +103,7 @@ def read_table_map(event: Event, collations: Mapping[int, str]) -> TableMap:
     facts = dict(_each(body[position + size + (width + 7) // 8 :], _fact))
     names = [text_of(name, "utf8") for name in _each(facts.get(_NAMES, b""), _sized)]
     if len(names) != width:
-        return TableMap(name.database, name.table, ())
+        return []
     unsigned = [bool(byte >> bit & 1) for byte in facts.get(_SIGNEDNESS, b"") for bit in range(7, -1, -1)]
     charsets = _charsets(types, facts, collations)
     label_lists = {
@@ -118,7 +117,7 @@ def read_table_map(event: Event, collations: Mapping[int, str]) -> TableMap:
             labels = tuple(text_of(label, labels_in) for label in label_lists[code].pop(0))
         is_unsigned = code in _NUMERIC and bool(unsigned) and unsigned.pop(0)
         columns.append(LoggedColumn(column, code, details, is_unsigned, charset, labels))
-    return TableMap(name.database, name.table, tuple(columns))
+    return columns
 
 
 def _types(codes: list[Code], details: bytes) -> list[tuple[Code, tuple[int, ...]]]:

@@ -194,7 +194,7 @@ class MariaDbTransactions:
         place = self._next(event, file)
         database, _, table = name.partition(".")
         source = EventSource(self.stream, database, table, self.starts[target.name].epoch)
-        self._add(target, place, source.truncated(place))
+        self._add(target, place, source.event("t", place))
         self._hand_on(target)
 
     def _rows(self, event: Event, file: str) -> None:

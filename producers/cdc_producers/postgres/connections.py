@@ -100,7 +100,7 @@ def refusal(doing: str, said: str, code: str) -> UsageError | None:
 
 
 def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
-    said = _said(error)
+    said = " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__
     code = error.sqlstate or ""
     if (refused := refusal(doing, said, code)) is not None:
         return refused
@@ -114,11 +114,6 @@ def _user() -> str:
     """Return the user's name as SQL writes it, for what is to be granted."""
     given = str(conninfo.conninfo_to_dict(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
     return given if given.isidentifier() and given == given.lower() else identifier(given)
-
-
-def _said(error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 def rows(

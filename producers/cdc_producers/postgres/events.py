@@ -58,25 +58,24 @@ class PostgresEventWriter:
 
     def read(self, row: Sequence[Field], *, lsn: int, micros: int) -> bytes:
         """Return the event of a row that a snapshot found."""
-        source = self._source(lsn=lsn, micros=micros, snapshot="true", transaction=None)
-        return self._event("r", before="null", after=self._image(row), source=source, transaction="null")
+        return self._event("r", Begin(lsn, micros, 0), None, after=self._image(row))
 
     def inserted(self, new: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of an inserted row."""
-        return self._streamed("c", place, after=self._image(new))
+        return self._event("c", *place, after=self._image(new))
 
     def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of an updated row whose key stayed; what `old` has stands for what `new` leaves out."""
         before = "null" if old is None else self._image(old)
-        return self._streamed("u", place, before=before, after=self._image(self.filled(new, old)))
+        return self._event("u", *place, before=before, after=self._image(self.filled(new, old)))
 
     def deleted(self, old: Sequence[Field], place: ChangePosition) -> bytes:
         """Return the event of a deleted row."""
-        return self._streamed("d", place, before=self._image(old))
+        return self._event("d", *place, before=self._image(old))
 
     def truncated(self, place: ChangePosition) -> bytes:
         """Return the event of a table that was emptied."""
-        return self._streamed("t", place)
+        return self._event("t", *place)
 
     def has_moved(self, old: Sequence[Field], new: Sequence[Field]) -> bool:
         """Whether an update changed the row's key; a part of the key that was left out did not change."""
@@ -108,20 +107,15 @@ class PostgresEventWriter:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
 
-    def _streamed(self, op: str, place: ChangePosition, *, before: str = "null", after: str = "null") -> bytes:
-        begin, order = place
-        source = self._source(lsn=begin.lsn, micros=begin.committed_at, snapshot="false", transaction=begin.transaction)
-        transaction = f'{{"id":"{begin.transaction}:{begin.lsn}","total_order":{order}}}'
-        return self._event(op, before=before, after=after, source=source, transaction=transaction)
-
-    def _source(self, *, lsn: int, micros: int, snapshot: str, transaction: int | None) -> str:
-        number = "null" if transaction is None else transaction
+    def _event(self, op: str, begin: Begin, order: int | None, *, before: str = "null", after: str = "null") -> bytes:
+        """A change's event, or that of a snapshot's row: `order` is None, for no transaction is known of it."""
+        snapshot, number, transaction = "true", "null", "null"
+        if order is not None:
+            snapshot, number = "false", str(begin.transaction)
+            transaction = f'{{"id":"{number}:{begin.lsn}","total_order":{order}}}'
+        micros, now = begin.committed_at, time.time_ns() // 1_000_000
         when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
-        return f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{lsn}}}'
-
-    @staticmethod
-    def _event(op: str, *, before: str, after: str, source: str, transaction: str) -> bytes:
-        now = time.time_ns() // 1_000_000
+        source = f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{begin.lsn}}}'
         text = f'{{"before":{before},"after":{after},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'
         return text.encode()
 

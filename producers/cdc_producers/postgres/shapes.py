@@ -1,8 +1,13 @@
-"""Changes of a table that PostgreSQL's log has nothing of, known by numbers of its catalog that stand beside the rows.
+"""Changes of a table that PostgreSQL's log has nothing of, and so what is to be read of it.
+
+They are known by numbers of its catalog, the last ones that were read of which stand beside the rows. Nothing is written
+for what `ALTER TABLE … ADD COLUMN … DEFAULT` gives the rows that are there, and a table that is dropped and made anew is
+another one: numbers of columns and tables only grow.
 
 =====================  =================================================================================================
 stream of the table    `Position.nth`
 =====================  =================================================================================================
+`SLOT:columns`         the number of the table, and the highest one of its columns
 `SLOT:column:NUMBER`   31 bits of the column's name and type, 32 of the transaction that last wrote it into the catalog
 `SLOT:file:NUMBER`     the file of the table, or of one of its partitions
 `SLOT:partitions`      the numbers of all partitions that were read, folded into one: it differs once one of them is gone
@@ -14,17 +19,97 @@ stream of the table    `Position.nth`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
 from cdc_producers.postgres.connections import current_lsn
+from cdc_producers.row_log import WHOLE
 from cdc_producers.source import Emit, Emitted
 from cdc_views.landing import Position, StreamLander
 from cdc_views.landing.targets import EventLander, ProducerLog, StreamTarget
 
 _WRITTEN_BITS = 32
+_COLUMN_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The table that was read, by its number, and the highest number of its columns that was."""
+
+    table: int
+    column: int
+
+    @classmethod
+    def at(cls, position: Position) -> Covered:
+        """Return what a position of `slot:columns` says."""
+        return cls(position.nth >> _COLUMN_BITS, position.nth & ((1 << _COLUMN_BITS) - 1))
+
+    @classmethod
+    def by(cls, table: PostgresTable) -> Covered:
+        """Return what a snapshot of the table as it is now covers."""
+        return cls(table.number, max((column.number for column in table.columns), default=0))
+
+    def position(self, lsn: int) -> Position:
+        """Return the position that says so, for a snapshot at that LSN."""
+        return Position(lsn, self.table << _COLUMN_BITS | self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What has landed of a table's snapshots: how far the last one came, and what it covered; None: nothing yet."""
+
+    snapshot: Position | None
+    covered: Covered | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last snapshot was read to its end."""
+        return self.snapshot is not None and self.snapshot.nth == WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is to be read of a table.
+
+    Attributes:
+        why: For the log.
+        empties: What had landed goes first: it is of another table, or changes of it are missing.
+        resumes: Only rows after those that landed, as far as that can be told.
+        columns: Only these, beside the key; none: all.
+        only_set: Only rows where one of the columns is not null: the others cannot differ from what is shown.
+        partitions: Only rows of these partitions, as SQL writes their names; none: of the table.
+    """
+
+    why: str
+    empties: bool = False
+    resumes: bool = False
+    columns: tuple[str, ...] = ()
+    only_set: bool = False
+    partitions: tuple[str, ...] = ()
+
+
+def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Reading | None:
+    """Return what is to be read of a table, None where nothing is.
+
+    `known` are the columns of the schema file. New columns are read once it has all of them; until then what is
+    streamed of them waits in quarantine.
+    """
+    covered = landed.covered
+    if landed.snapshot is None:
+        return Reading("")
+    if covered is not None and covered.table != table.number:
+        return Reading("it was dropped and made anew; what was shown goes", empties=True)
+    if not landed.is_whole:
+        return Reading("goes on after what has landed", resumes=True)
+    if covered is None:
+        return None
+    new = tuple(column.name for column in table.columns if column.number > covered.column)
+    if not new or not set(new) <= set(known):
+        return None
+    # a column may have the name of one that was dropped, and rows that show its values have none now
+    return Reading(f"new columns {', '.join(new)}", columns=new, only_set=not table.has_dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +174,16 @@ class Shapes:
         columns = tuple(
             c.name for c in table.columns if _has_changed(c, known.columns.get(c.number), is_rewritten=bool(other_files))
         )
+        are_noted = all(known.columns.get(column.number) == _number(column) for column in table.columns)
         if not table.is_partitioned:
-            return Difference(columns, is_noted=not other_files and self._has_noted(known, table))
+            return Difference(columns, is_noted=not other_files and are_noted)
         came = tuple(part for number, part in here.items() if number not in known.files)
         gone = _folded(part for number, part in here.items() if number in known.files) != known.partitions
         if columns and len(other_files) == len(here):
             other_files = []  # to change a column's type makes all of them anew
         emptied = tuple(part.name for part in other_files if part.is_fresh)
         rewritten = tuple(part.name for part in other_files if not part.is_fresh)
-        is_noted = not other_files and not came and self._has_noted(known, table)
-        return Difference(columns, came, emptied, rewritten, gone, is_noted)
-
-    @staticmethod
-    def _has_noted(known: Known, table: PostgresTable) -> bool:
-        return all(known.columns.get(column.number) == _number(column) for column in table.columns)
+        return Difference(columns, came, emptied, rewritten, gone, is_noted=not other_files and not came and are_noted)
 
     def note(self, name: str, table: PostgresTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
         """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
@@ -119,8 +200,10 @@ class Shapes:
                 partitions = known.partitions ^ _folded(part for part in table.storages if part.number not in known.files)
         noted = Known(columns, files, partitions)
         if noted != known:
-            for stream, number in _streams(noted):
-                emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, number)))
+            streams = {f"column:{number}": column for number, column in columns.items()}
+            streams |= {f"file:{number}": file for number, file in files.items()} | {"partitions": partitions}
+            for stream, nth in streams.items():
+                emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, nth)))
         self._known[name] = noted
 
     def _read_each(self, name: str, kind: str, numbers: Iterable[int]) -> dict[int, int]:
@@ -129,19 +212,13 @@ class Shapes:
 
     def _read(self, name: str, stream: str) -> int | None:
         stream = f"{self.slot}:{stream}"
-        lander = self._landers.setdefault(name, self.targets[name].lander(stream))
+        lander = self._landers.get(name)
         if isinstance(lander, StreamLander):
             lander.stream = stream  # to open a raw table for each of them takes long
         else:
-            lander = self.targets[name].lander(stream)
+            lander = self._landers[name] = self.targets[name].lander(stream)
         position = lander.position()
         return None if position is None else position.nth
-
-
-def _streams(known: Known) -> Iterator[tuple[str, int]]:
-    yield from ((f"column:{number}", noted) for number, noted in known.columns.items())
-    yield from ((f"file:{number}", file) for number, file in known.files.items())
-    yield "partitions", known.partitions or 0
 
 
 def _has_changed(column: PostgresColumn, noted: int | None, *, is_rewritten: bool) -> bool:

@@ -15,12 +15,11 @@ from psycopg import IsolationLevel
 
 from cdc_producers.metrics import Metrics
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable
-from cdc_producers.postgres.connections import connect, identifier, literal, lsn_text, postgres_errors, rows
-from cdc_producers.postgres.coverage import Covered, Landed, Reading
+from cdc_producers.postgres.connections import connect, current_lsn, identifier, literal, lsn_text, postgres_errors, rows
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.pgoutput import Begin, Field, Relation
-from cdc_producers.postgres.shapes import Shapes
+from cdc_producers.postgres.shapes import Covered, Landed, Reading, Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
 from cdc_producers.row_log import CHUNK_ROWS, WHOLE, in_chunks
@@ -72,11 +71,12 @@ class PostgresSnapshots:
             self._emitted[name] = found
         return found
 
-    def cover(self, table: PostgresTable, name: str, *, lsn: int, emit: Emit) -> None:
-        """Take the table as it is for what its whole snapshot covered: one that an earlier version made did not say."""
-        covered = Covered.by(table)
-        emit(Emitted(name, f"{self.slot}:columns", covered.position(lsn)))
-        self._emitted[name] = Landed(self.landed(name).snapshot, covered)
+    def cover(self, table: PostgresTable, name: str, connection: Any, emit: Emit) -> None:
+        """Take the table as it is for what its whole snapshot covered, where an earlier version made that and did not say."""
+        landed, covered = self.landed(name), Covered.by(table)
+        if landed.is_whole and landed.covered is None:
+            emit(Emitted(name, f"{self.slot}:columns", covered.position(current_lsn(connection))))
+            self._emitted[name] = Landed(landed.snapshot, covered)
 
     def read(
         self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
@@ -105,28 +105,25 @@ class PostgresSnapshots:
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
             any_set = wanted.columns if wanted.only_set else ()
-            parts = [Part(table, names, after, any_set, partition) for partition in wanted.partitions or ("",)]
-            found = chain.from_iterable(read_rows(connection, part) for part in parts)
+            parts = wanted.partitions or ("",)
+            each = (read_rows(connection, table, names, after=after, any_set=any_set, partition=part) for part in parts)
+            found = chain.from_iterable(each)
             micros = time.time_ns() // 1000
             events = (writer.read(row, lsn=snapshot.lsn, micros=micros) for row in found)
             count = self._emit_rows(name, events, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
         if stop.is_set():
             return
         covered = Covered.by(table)
-        emit(Emitted(name, self._stream, Position(snapshot.lsn, WHOLE)))
+        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, WHOLE)))
         emit(Emitted(name, f"{self.slot}:columns", covered.position(snapshot.lsn)))
         self._emitted[name] = Landed(Position(snapshot.lsn, WHOLE), covered)
         rest = " that were left" if after is not None else ""
         self.log.info(f"{name}: snapshot: read all {count:,} rows{rest}", table=name, rows=count)
 
-    @property
-    def _stream(self) -> str:
-        return f"{self.slot}:snapshot"
-
     def _empty(self, name: str, writer: PostgresEventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
         """What the source lost meanwhile must not stay: just below the snapshot's rows everything goes."""
         place = ChangePosition(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
-        emit(Emitted(name, self._stream, Position(snapshot.lsn, 0), writer.truncated(place)))
+        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, 0), writer.truncated(place)))
 
     def _emit_rows(self, name: str, events: Iterable[bytes], *, about: int, lsn: int, emit: Emit, stop: Event) -> int:
         count = 0
@@ -136,7 +133,7 @@ class PostgresSnapshots:
                 if stop.is_set():
                     break
                 count += 1
-                emit(Emitted(name, self._stream, Position(lsn, count), event))
+                emit(Emitted(name, f"{self.slot}:snapshot", Position(lsn, count), event))
                 counted.inc()
                 if count % _PROGRESS_ROWS == 0:
                     self.progress(name, done=count, total=about or None)
@@ -152,7 +149,7 @@ class PostgresSnapshots:
         Rows landed in the order of the key, so whatever comes before one that landed has landed, too, as it was then;
         what changed since comes from the slot, which began before.
         """
-        raw = target.lander(self._stream).raw
+        raw = target.lander(f"{self.slot}:snapshot").raw
         if raw is None or landed.snapshot is None or not _can_resume(table, target) or not exists(raw):
             return None
         keys = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
@@ -194,40 +191,37 @@ def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
             connection.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What is read of a table.
+def read_rows(
+    connection: Any, table: PostgresTable, names: Sequence[str], *, after: tuple[str | None, ...] | None = None,
+    any_set: Sequence[str] = (), partition: str = "", chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[tuple[str | None, ...]]:  # fmt: skip
+    """Return each row once, as printed; in the order of the primary key, of a table without one in any order.
 
-    Attributes:
+    Args:
+        connection: Sees the database as of a snapshot.
         table: The table.
         names: Columns, in the order of the rows' values; the primary key is among them.
         after: The key, in the order of the primary key, that rows come after; None: from the first on.
         any_set: Only rows where one of these columns is not null; none: all.
+        partition: Only its rows, as SQL writes its name; empty: of all.
+        chunk_rows: How many are asked for at once.
     """
-
-    table: PostgresTable
-    names: tuple[str, ...]
-    after: tuple[str | None, ...] | None = None
-    any_set: tuple[str, ...] = ()
-    partition: str = ""
-    """Only its rows, as SQL writes its name; empty: of all."""
-
-
-def read_rows(connection: Any, part: Part, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[tuple[str | None, ...]]:
-    """Return each row once, as printed; in the order of the primary key, of a table without one in any order."""
-    key = part.table.primary_key
+    key = table.primary_key
+    text = f"SELECT {_listed(names)} FROM {partition or table.sql_rows}"
+    if any_set:
+        text += f" WHERE ({' OR '.join(f'{identifier(name)} IS NOT NULL' for name in any_set)})"
     if not key:
-        yield from _printed(connection, _select(part), doing=_READING)
+        yield from _printed(connection, text, doing=_READING)
         return
-    places = [part.names.index(name) for name in key]
+    places = [names.index(name) for name in key]
 
     def behind(last: tuple[str | None, ...] | None) -> Iterator[tuple[str | None, ...]]:
-        text = _select(part)
+        from_here = ""
         if last is not None:
-            text += f" {'AND' if part.any_set else 'WHERE'} ({_listed(key)}) > ({_literals(connection, last)})"
-        return _printed(connection, f"{text} ORDER BY {_listed(key)} LIMIT {chunk_rows}", doing=_READING)
+            from_here = f" {'AND' if any_set else 'WHERE'} ({_listed(key)}) > ({_literals(connection, last)})"
+        return _printed(connection, f"{text}{from_here} ORDER BY {_listed(key)} LIMIT {chunk_rows}", doing=_READING)
 
-    yield from in_chunks(behind, lambda row: tuple(row[i] for i in places), after=part.after, size=chunk_rows)
+    yield from in_chunks(behind, lambda row: tuple(row[i] for i in places), after=after, size=chunk_rows)
 
 
 def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
@@ -277,12 +271,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _literals(connection: Any, values: Sequence[str | None]) -> str:
     return ", ".join(literal(connection, value) for value in values)
-
-
-def _select(part: Part) -> str:
-    text = f"SELECT {_listed(part.names)} FROM {part.partition or part.table.sql_rows}"
-    any_set = " OR ".join(f"{identifier(name)} IS NOT NULL" for name in part.any_set)
-    return f"{text} WHERE ({any_set})" if any_set else text
 
 
 def _printed(connection: Any, text: str, *, doing: str) -> Iterator[tuple[str | None, ...]]:

@@ -14,11 +14,10 @@ from cdc_producers.postgres.catalog import type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import PostgresOptions
-from cdc_producers.postgres.replication import NoPublicationError
 from cdc_producers.postgres.shapes import Shapes
 from cdc_producers.postgres.slots import Slot, SlotWatcher, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
 from cdc_producers.postgres.snapshots import PostgresSnapshots, reread
-from cdc_producers.postgres.stream import Progress, SlotStream
+from cdc_producers.postgres.stream import NoPublicationError, Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
 from cdc_producers.postgres.transactions import PostgresTransactions
 from cdc_producers.postgres.values import TypeCatalog
@@ -97,7 +96,7 @@ class PostgresSource(Source):
             self.log.info(f"creating slot {self.options.slot}; this waits for transactions that are running now")
         elif not wanted:
             self._confirmed = slot.confirmed
-            self._cover(connection, emit)
+            self._tables.note(connection, emit)
             return
         name = self.options.slot if slot is None else f"{self.options.slot[:40]}_snapshot_{time.time_ns() % 10**9}"
         with exported_snapshot(name, is_temporary=slot is not None) as snapshot:
@@ -111,14 +110,7 @@ class PostgresSource(Source):
                 )  # fmt: skip
                 if stop.is_set():
                     return
-        self._cover(connection, emit)
-
-    def _cover(self, connection: Any, emit: Emit) -> None:
         self._tables.note(connection, emit)
-        for name, table in self._tables.found.items():
-            landed = self._snapshots.landed(name)
-            if landed.is_whole and landed.covered is None:
-                self._snapshots.cover(table, name, lsn=current_lsn(connection), emit=emit)
 
     def _free_slot(self, connection: Any, stop: Event) -> Slot | None:
         """Return the slot, given a moment where the server has not noticed yet that its last reader went."""
