@@ -67,29 +67,18 @@ class MariaDbSnapshots:
     def read(self, name: str, snapshot: ConsistentSnapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
         """Emit a table's rows as of the snapshot, those that have landed left out where that can be known."""
         table, position = self.tables[name], self._position(name)
-        is_begun = position is not None and position.at >> SEQUENCE_BITS == epoch
+        if position is not None and position.at >> SEQUENCE_BITS != epoch:
+            position = None  # of what was emptied
         source = EventSource(self.stream.removesuffix(":snapshot"), table.database, table.name, epoch)
         at = Mark(epoch, snapshot.gtid.sequence, 0).position.at
-        if epoch and not is_begun:
+        if epoch and position is None:
             # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
             before = EventSource(source.stream, table.database, table.name, epoch - 1)
             content = before.event("t", BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
-        after = self._last_key(table, position) if is_begun else None
-        self._say_begin(table, snapshot, name, after)
-        count = self._rows(name, snapshot, source, after, at=at, emit=emit, stop=stop)
-        if count is not None:
-            emit(Emitted(name, self.stream, Position(at, WHOLE)))
-            self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
-
-    @staticmethod
-    def _last_key(table: MariaDbTable, position: Position | None) -> int | None:
-        if position is None or integer_key(table) is None or not 0 < position.nth < WHOLE:
-            return None
-        key = position.nth - _KEY_OFFSET
-        return key if key in _KEYS else None
-
-    def _say_begin(self, table: MariaDbTable, snapshot: ConsistentSnapshot, name: str, after: int | None) -> None:
+        after = None
+        if position is not None and integer_key(table) is not None and position.nth - _KEY_OFFSET in _KEYS:
+            after = position.nth - _KEY_OFFSET
         rest = "" if after is None else ", the rest of one that stopped"
         if table.engine.lower() not in ("innodb", "rocksdb"):
             self.log.warning(f"{name}: {table.engine} has no snapshots; the view is right once the log is followed", table=name)
@@ -100,6 +89,10 @@ class MariaDbSnapshots:
             file=snapshot.file,
             position=snapshot.position,
         )
+        count = self._rows(name, snapshot, source, after, at=at, emit=emit, stop=stop)
+        if count is not None:
+            emit(Emitted(name, self.stream, Position(at, WHOLE)))
+            self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
 
     def _rows(
         self, name: str, snapshot: ConsistentSnapshot, source: EventSource, after: int | None, *, at: int, emit: Emit, stop: Event
@@ -164,14 +157,7 @@ def integer_key(table: MariaDbTable) -> str | None:
     return None
 
 
-def read_rows(
-    connection: Any,
-    table: MariaDbTable,
-    *,
-    after: int | None = None,
-    nulls_zero_dates: bool = False,
-    chunk_rows: int = CHUNK_ROWS,
-) -> Iterator[Row]:
+def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None, nulls_zero_dates: bool = False) -> Iterator[Row]:
     """Return each row once, texts as in `table.columns`; by an integer key in its order, from `after` on."""
     key = integer_key(table)
     if key is None:

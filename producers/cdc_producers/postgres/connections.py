@@ -14,8 +14,8 @@ from psycopg import conninfo, sql
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
-DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
-SETTINGS = {
+_DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
+_SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
@@ -56,22 +56,21 @@ def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
         options["replication"] = "database"
-    dsn = check_dsn()
+    dsn = _dsn()
     with postgres_errors("connecting"):
         connection = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.ClientCursor, **options)
-        for name, value in SETTINGS.items():
+        for name, value in _SETTINGS.items():
             connection.execute(f"SET {name} = '{value}'")
     return connection
 
 
-def check_dsn() -> str:
-    """Return the DSN of the environment, empty where there is none; raises `UsageError` for one that is none."""
-    dsn = os.environ.get(DSN_VARIABLE) or ""
+def _dsn() -> str:
+    dsn = os.environ.get(_DSN_VARIABLE) or ""
     try:
         conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         # its message would quote the DSN
-        raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+        raise UsageError(f"{_DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
     return dsn
 
 
@@ -87,9 +86,9 @@ def postgres_errors(doing: str) -> Iterator[None]:
 def refusal(doing: str, said: str, code: str) -> UsageError | None:
     """Return the error for what is the same however often it is tried, None for anything else; `code` is empty for no code."""
     if code in _WRONG_CREDENTIALS or (not code and _REFUSED.search(said)):
-        return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {DSN_VARIABLE}")
+        return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {_DSN_VARIABLE}")
     if code == "3D000" or ("does not exist" in said and not code and "database" in said):
-        return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {DSN_VARIABLE}")
+        return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {_DSN_VARIABLE}")
     if code == "42501" and "row-level security" in said:
         return UsageError(f"PostgreSQL, {doing}: {said}, and would hide rows; ALTER ROLE {_user()} BYPASSRLS")
     if code == "42501":
@@ -112,7 +111,7 @@ def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
 
 def _user() -> str:
     """Return the user's name as SQL writes it, for what is to be granted."""
-    given = str(conninfo.conninfo_to_dict(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
+    given = str(conninfo.conninfo_to_dict(_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
     return given if given.isidentifier() and given == given.lower() else identifier(given)
 
 

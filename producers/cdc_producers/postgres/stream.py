@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg import conninfo, pq
+from psycopg import pq
 
-from cdc_producers.postgres.connections import SETTINGS, check_dsn, identifier, refusal
+from cdc_producers.postgres.connections import connect, identifier, refusal
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Begin, Commit, LogicalMessage, Message, PgOutputReader
 from cdc_views.errors import CdcViewsError, EngineError, TransientError
@@ -46,22 +46,13 @@ class ReplicationStream:
     def __init__(self, command: str) -> None:
         """Connect and send `START_REPLICATION …`; raises `EngineError`, a `TransientError` where it may pass."""
         self.sent_to, self.heard, self._flushed = 0, 0.0, 0
-        with _away("connecting"):
-            given = conninfo.make_conninfo(
-                check_dsn(), replication="database", application_name="cdc-views", connect_timeout=10, keepalives_idle=30
-            )
-            self._connection = pq.PGconn.connect(given.encode())
-        if self._connection.status != pq.ConnStatus.OK:
-            said = _said(self._connection.get_error_message())
-            raise refusal("connecting", said, "") or TransientError(f"PostgreSQL is away, connecting: {said}")
-        for name, value in SETTINGS.items():
-            self._run(f"SET {name} = '{value}'", pq.ExecStatus.COMMAND_OK)
-        self._run(command, pq.ExecStatus.COPY_BOTH)
-
-    def _run(self, command: str, expected: pq.ExecStatus) -> None:
+        self._owner = connect(is_replication=True)
+        self._connection = self._owner.pgconn
         with _away("starting to stream"):
+            self._connection.nonblocking = 0
             result = self._connection.exec_(command.encode())
-        if result.status != expected:
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            self._owner.close()
             raise _failed(result)
 
     def read(self) -> tuple[int, bytes] | None:
@@ -104,7 +95,7 @@ class ReplicationStream:
 
     def close(self) -> None:
         """Disconnect."""
-        self._connection.finish()
+        self._owner.close()
 
 
 @contextmanager
