@@ -38,7 +38,7 @@ class EventSource:
     epoch: int
 
     def event(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
-        """Return an event; `op` is `r` for a row that a snapshot found, and `t`, without images, for a table that was emptied."""
+        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found."""
         gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
         when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
         source = (
@@ -70,21 +70,10 @@ class MariaDbEventWriter:
         self._places = [self.columns.index(name) for name in self.keys if name in self.columns]
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
-    def read(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of a row that a snapshot found."""
-        return self.source.event("r", place, after=self._image(row))
-
-    def inserted(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of an inserted row."""
-        return self.source.event("c", place, after=self._image(row))
-
-    def updated(self, old: Row, new: Row, place: BinlogPosition) -> bytes:
-        """Return the event of an updated row whose key stayed; what neither image has is absent."""
-        return self.source.event("u", place, after=self._image(self.filled(new, old)))
-
-    def deleted(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of a deleted row: nothing but its key says which."""
-        return self.source.event("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
+    def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
+        """Return an event, as `EventSource.event`; of a deleted row nothing but its key says which. `after` is to be `filled`."""
+        before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
+        return self.source.event(op, place, before=before, after="null" if after is None else self._image(after, self._prefixes))
 
     def has_moved(self, old: Row, new: Row) -> bool:
         """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
@@ -95,7 +84,7 @@ class MariaDbEventWriter:
         """Return the image after an update with what it lacks taken from the one before."""
         return [before if now is None else now for now, before in zip(new, old, strict=True)]
 
-    def _image(self, row: Row, prefixes: Sequence[str] | None = None) -> str:
-        names = self._prefixes if prefixes is None else prefixes
-        parts = [prefix + text for prefix, text in zip(names, row, strict=True) if text is not None]
+    @staticmethod
+    def _image(row: Row, prefixes: Sequence[str]) -> str:
+        parts = [prefix + text for prefix, text in zip(prefixes, row, strict=True) if text is not None]
         return f"{{{','.join(parts)}}}"

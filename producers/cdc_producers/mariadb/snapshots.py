@@ -109,7 +109,7 @@ class MariaDbSnapshots:
                 return None
             count += 1
             nth = count if key is None else int(row[key_at] or 0) + _KEY_OFFSET
-            emit(Emitted(name, self.stream, Position(at, nth), writer.read(row, place)))
+            emit(Emitted(name, self.stream, Position(at, nth), writer.event("r", place, after=row)))
             self.metrics.snapshot_rows(name).inc()
             if time.monotonic() - reported > _REPORT_EVERY:
                 reported = time.monotonic()

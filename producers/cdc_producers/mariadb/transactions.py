@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
-from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
+from cdc_producers.mariadb.events import BinlogPosition, EventSource
 from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
-from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
+from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
-from cdc_producers.mariadb.values import Row
 from cdc_producers.row_log import ORDERS_EACH
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.errors import EngineError
@@ -210,20 +209,16 @@ class MariaDbTransactions:
             place = self._next(event, file)
             if self._position(table.target, place.order + 1) <= landed:
                 continue
-            if changed is not None:
-                self._update(table, writer, row, changed, place=place)
+            if changed is None:
+                content = writer.event("c", place, after=row) if is_written else writer.event("d", place, deleted=row)
+            elif writer.has_moved(row, changed):
+                self._add(table.target, place, writer.event("d", place, deleted=row))
+                place = place._replace(order=place.order + 1)
+                content = writer.event("c", place, after=self.tables.completed(table, writer.filled(changed, row)))
             else:
-                self._add(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
+                content = writer.event("u", place, after=writer.filled(changed, row))
+            self._add(table.target, place, content)
         self._hand_on(table.target)
-
-    def _update(self, table: LoggedTable, writer: MariaDbEventWriter, old: Row, new: Row, *, place: BinlogPosition) -> None:
-        if not writer.has_moved(old, new):
-            self._add(table.target, place, writer.updated(old, new, place))
-            return
-        self._add(table.target, place, writer.deleted(old, place))
-        then = place._replace(order=place.order + 1)
-        whole = self.tables.completed(table, writer.filled(new, old))
-        self._add(table.target, then, writer.inserted(whole, then))
 
     def _check_domain(self, target: StreamTarget) -> None:
         if self._begin is None:

@@ -88,7 +88,6 @@ class PostgresTable:
     Attributes:
         number: Another one than before where the table was dropped and made anew.
         is_partitioned: Whether its rows are in partitions.
-        is_partition: Whether it is itself a partition of another.
         has_deferred_key: Whether its primary key is DEFERRABLE, which names no row in the log.
         has_dropped: Whether a column was ever dropped.
         storages: What keeps its rows, by number; none where it is partitioned and has no partition yet.
@@ -105,7 +104,6 @@ class PostgresTable:
     about_rows: int
     has_dropped: bool = False
     is_partitioned: bool = False
-    is_partition: bool = False
     has_deferred_key: bool = False
     storages: tuple[Storage, ...] = ()
     heirs: tuple[str, ...] = ()
@@ -128,7 +126,7 @@ class PostgresTable:
 
 
 _TABLE = """
-SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relispartition, greatest(c.reltuples, 0)::bigint,
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, greatest(c.reltuples, 0)::bigint,
        EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped),
        coalesce((SELECT (i.indkey::int2[])[0:i.indnkeyatts - 1] FROM pg_index i
                  WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
@@ -175,7 +173,7 @@ def read_table(connection: Any, table: str) -> PostgresTable:
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")
     if not found:
         raise _missing(connection, table)
-    number, kind, persistence, is_partition, about, has_dropped, primary, has_deferred_key, heirs = found[0]
+    number, kind, persistence, about, has_dropped, primary, has_deferred_key, heirs = found[0]
     _check_logged(table, "", f"{identifier(namespace)}.{identifier(name)}", kind, persistence)
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
     named = {attribute: column for _, attribute, column, *_ in attributes}
@@ -190,7 +188,6 @@ def read_table(connection: Any, table: str) -> PostgresTable:
         about,
         has_dropped=has_dropped,
         is_partitioned=kind == "p",
-        is_partition=is_partition,
         has_deferred_key=has_deferred_key,
         storages=storages,
         heirs=tuple(heirs),

@@ -56,26 +56,23 @@ class PostgresEventWriter:
         named += [("schema", self.namespace), ("table", self.table)]
         self._origin = ",".join(f'"{name}":{quoted(value)}' for name, value in named)
 
-    def read(self, row: Sequence[Field], *, lsn: int, micros: int) -> bytes:
-        """Return the event of a row that a snapshot found."""
-        return self._event("r", Begin(lsn, micros, 0), None, after=self._image(row))
+    def event(
+        self, op: str, place: ChangePosition, *, before: Sequence[Field] | None = None, after: Sequence[Field] | None = None
+    ) -> bytes:
+        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found, which has no transaction.
 
-    def inserted(self, new: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of an inserted row."""
-        return self._event("c", *place, after=self._image(new))
-
-    def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of an updated row whose key stayed; what `old` has stands for what `new` leaves out."""
-        before = "null" if old is None else self._image(old)
-        return self._event("u", *place, before=before, after=self._image(self.filled(new, old)))
-
-    def deleted(self, old: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of a deleted row."""
-        return self._event("d", *place, before=self._image(old))
-
-    def truncated(self, place: ChangePosition) -> bytes:
-        """Return the event of a table that was emptied."""
-        return self._event("t", *place)
+        Of an update `after` is to be `filled`.
+        """
+        begin, order = place
+        snapshot, number, transaction = "true", "null", "null"
+        if op != "r":
+            snapshot, number = "false", str(begin.transaction)
+            transaction = f'{{"id":"{number}:{begin.lsn}","total_order":{order}}}'
+        micros, now = begin.committed_at, time.time_ns() // 1_000_000
+        when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
+        source = f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{begin.lsn}}}'
+        images = f'"before":{self._image(before)},"after":{self._image(after)}'
+        return f'{{{images},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'.encode()
 
     def has_moved(self, old: Sequence[Field], new: Sequence[Field]) -> bool:
         """Whether an update changed the row's key; a part of the key that was left out did not change."""
@@ -92,7 +89,9 @@ class PostgresEventWriter:
         """Return the key columns of a row, by name, as printed."""
         return {self.columns[i].name: row[i] for i in self._keys}
 
-    def _image(self, row: Sequence[Field]) -> str:
+    def _image(self, row: Sequence[Field] | None) -> str:
+        if row is None:
+            return "null"
         parts = []
         for (prefix, encode), value in zip(self._fields, row, strict=True):
             if value is None:
@@ -106,18 +105,6 @@ class PostgresEventWriter:
             else:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
-
-    def _event(self, op: str, begin: Begin, order: int | None, *, before: str = "null", after: str = "null") -> bytes:
-        """A change's event, or that of a snapshot's row: `order` is None, for no transaction is known of it."""
-        snapshot, number, transaction = "true", "null", "null"
-        if order is not None:
-            snapshot, number = "false", str(begin.transaction)
-            transaction = f'{{"id":"{number}:{begin.lsn}","total_order":{order}}}'
-        micros, now = begin.committed_at, time.time_ns() // 1_000_000
-        when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
-        source = f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{begin.lsn}}}'
-        text = f'{{"before":{before},"after":{after},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'
-        return text.encode()
 
 
 Reread = Callable[[Relation, dict[str, Field], Sequence[str], int], dict[str, Field]]

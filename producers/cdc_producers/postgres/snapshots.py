@@ -108,8 +108,8 @@ class PostgresSnapshots:
             parts = wanted.partitions or ("",)
             each = (read_rows(connection, table, names, after=after, any_set=any_set, partition=part) for part in parts)
             found = chain.from_iterable(each)
-            micros = time.time_ns() // 1000
-            events = (writer.read(row, lsn=snapshot.lsn, micros=micros) for row in found)
+            place = ChangePosition(Begin(snapshot.lsn, time.time_ns() // 1000, 0), 0)
+            events = (writer.event("r", place, after=row) for row in found)
             count = self._emit_rows(name, events, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
         if stop.is_set():
             return
@@ -123,7 +123,7 @@ class PostgresSnapshots:
     def _empty(self, name: str, writer: PostgresEventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
         """What the source lost meanwhile must not stay: just below the snapshot's rows everything goes."""
         place = ChangePosition(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
-        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, 0), writer.truncated(place)))
+        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, 0), writer.event("t", place)))
 
     def _emit_rows(self, name: str, events: Iterable[bytes], *, about: int, lsn: int, emit: Emit, stop: Event) -> int:
         count = 0

@@ -91,16 +91,16 @@ class PostgresTransactions:
         writer = self._writer(message.relation, target)
         match message:
             case Insert():
-                content = writer.inserted(message.new, place)
+                content = writer.event("c", place, after=message.new)
             case Delete():
-                content = writer.deleted(message.old, place)
+                content = writer.event("d", place, before=message.old)
             case Update(old=old) if old is not None and writer.has_moved(old, message.new):
                 # a deletion of the old row, then a new one, as Debezium has it
-                self._add(target, place, writer.deleted(old, place))
+                self._add(target, place, writer.event("d", place, before=old))
                 place = place._replace(order=place.order + 1)
-                content = writer.inserted(self._whole(writer, old, message), place)
+                content = writer.event("c", place, after=self._whole(writer, old, message))
             case Update():
-                content = writer.updated(message.old, message.new, place)
+                content = writer.event("u", place, before=message.old, after=writer.filled(message.new, message.old))
         self._add(target, place, content)
 
     def _whole(self, writer: PostgresEventWriter, old: Sequence[Field], message: Update) -> list[Field]:
@@ -112,7 +112,7 @@ class PostgresTransactions:
         place = self._next()
         target = self.targets.get(relation.full_name)
         if target is not None:
-            self._add(target, place, self._writer(relation, target).truncated(place))
+            self._add(target, place, self._writer(relation, target).event("t", place))
             self.truncated(target.name)
 
     def _next(self) -> ChangePosition:
