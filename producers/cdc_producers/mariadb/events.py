@@ -28,39 +28,19 @@ class BinlogPosition(NamedTuple):
     seconds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EventSource:
-    """What all events of one table say of where they come from."""
+@dataclass
+class MariaDbEventWriter:
+    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
+
+    `keys` are the columns of the view's key. Neither is needed for a table that was emptied.
+    """
 
     stream: str
     database: str
     table: str
     epoch: int
-
-    def event(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
-        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found."""
-        gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
-        when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
-        source = (
-            f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
-            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
-            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
-            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
-        )
-        # a text that is none has lone surrogates, escaped; everything else is UTF-8
-        return f'{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()
-
-
-@dataclass
-class MariaDbEventWriter:
-    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
-
-    `keys` are the columns of the view's key.
-    """
-
-    source: EventSource
-    columns: Sequence[str]
-    keys: Sequence[str]
+    columns: Sequence[str] = ()
+    keys: Sequence[str] = ()
     _prefixes: list[str] = field(init=False)
     _places: list[int] = field(init=False)
     _key_prefixes: list[str] = field(init=False)
@@ -71,9 +51,22 @@ class MariaDbEventWriter:
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
     def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
-        """Return an event, as `EventSource.event`; of a deleted row nothing but its key says which. `after` is to be `filled`."""
+        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found.
+
+        Of a deleted row nothing but its key says which. `after` is to be `filled`.
+        """
+        gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
         before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
-        return self.source.event(op, place, before=before, after="null" if after is None else self._image(after, self._prefixes))
+        image = "null" if after is None else self._image(after, self._prefixes)
+        when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
+        source = (
+            f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
+            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
+            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
+            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
+        )
+        # a text that is none has lone surrogates, escaped; everything else is UTF-8
+        return f'{{"before":{before},"after":{image},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()
 
     def has_moved(self, old: Row, new: Row) -> bool:
         """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""

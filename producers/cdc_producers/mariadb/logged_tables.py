@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cdc_producers.mariadb import values
 from cdc_producers.mariadb.binlog import Event, RowsBody
 from cdc_producers.mariadb.charsets import BINARY, check_charset
-from cdc_producers.mariadb.events import EventSource, MariaDbEventWriter
+from cdc_producers.mariadb.events import MariaDbEventWriter
 from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableName, read_columns, read_name
 from cdc_producers.mariadb.values import Encode, Read, Row
 from cdc_producers.row_log import completed, warn_of_columns
@@ -146,10 +146,9 @@ class LoggedTable:
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
         """What writes its events."""
-        source = EventSource(stream, self.name.database, self.name.table, epoch)
-        if self._writer is None or self._writer.source != source:
+        if self._writer is None or (self._writer.stream, self._writer.epoch) != (stream, epoch):
             keys = [column.name for column in self.target.schema.row_key]
-            self._writer = MariaDbEventWriter(source, self.names, keys)
+            self._writer = MariaDbEventWriter(stream, self.name.database, self.name.table, epoch, self.names, keys)
         return self._writer
 
     def rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:

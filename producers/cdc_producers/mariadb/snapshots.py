@@ -18,7 +18,7 @@ from typing import Any
 
 from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.connections import Access, connect, fetched, identifier, literal, mariadb_errors, rows
-from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
+from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark, read_gtids
 from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.values import NULL, Row
@@ -69,11 +69,13 @@ class MariaDbSnapshots:
         table, position = self.tables[name], self._position(name)
         if position is not None and position.at >> SEQUENCE_BITS != epoch:
             position = None  # of what was emptied
-        source = EventSource(self.stream.removesuffix(":snapshot"), table.database, table.name, epoch)
+        columns, keys = [column.name for column in table.columns], [c.name for c in self.targets[name].schema.row_key]
+        stream = self.stream.removesuffix(":snapshot")
+        writer = MariaDbEventWriter(stream, table.database, table.name, epoch, columns, keys)
         at = Mark(epoch, snapshot.gtid.sequence, 0).position.at
         if epoch and position is None:
             # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
-            before = EventSource(source.stream, table.database, table.name, epoch - 1)
+            before = MariaDbEventWriter(stream, table.database, table.name, epoch - 1)
             content = before.event("t", BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
         after = None
@@ -89,20 +91,20 @@ class MariaDbSnapshots:
             file=snapshot.file,
             position=snapshot.position,
         )
-        count = self._rows(name, snapshot, source, after, at=at, emit=emit, stop=stop)
+        count = self._rows(name, snapshot, writer, after, at=at, emit=emit, stop=stop)
         if count is not None:
             emit(Emitted(name, self.stream, Position(at, WHOLE)))
             self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
 
     def _rows(
-        self, name: str, snapshot: ConsistentSnapshot, source: EventSource, after: int | None, *, at: int, emit: Emit, stop: Event
-    ) -> int | None:
+        self, name: str, snapshot: ConsistentSnapshot, writer: MariaDbEventWriter, after: int | None, *,
+        at: int, emit: Emit, stop: Event,
+    ) -> int | None:  # fmt: skip
         """Emit the rows; returns how many, None where it was stopped."""
         table = self.tables[name]
-        columns, key = [column.name for column in table.columns], integer_key(table)
-        writer = MariaDbEventWriter(source, columns, [column.name for column in self.targets[name].schema.row_key])
+        key = integer_key(table)
         place = BinlogPosition(snapshot.gtid, 0, snapshot.file, snapshot.position, int(time.time()))
-        key_at = columns.index(key) if key else 0
+        key_at = writer.columns.index(key) if key else 0
         count, reported = 0, time.monotonic()
         for row in read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates):
             if stop.is_set():

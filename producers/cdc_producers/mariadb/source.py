@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -55,8 +56,7 @@ class MariaDbSource(Source):
     def run(self, emit: Emit, stop: Event) -> None:
         self.close()
         self._access = access = self._access or Access.of_environment()
-        connection = connect(access)
-        try:
+        with closing(connect(access)) as connection:
             server = self._prepare(connection)
             domain = server.domain if self.options.gtid_domain is None else self.options.gtid_domain
             name = f"{self.options.name}:{domain}"
@@ -67,8 +67,6 @@ class MariaDbSource(Source):
             self._snapshot(access, name, domain, emit=emit, stop=stop)
             if not stop.is_set():
                 self._follow(connection, server, start, name=name, emit=emit, stop=stop)
-        finally:
-            connection.close()
 
     def _prepare(self, connection: Any) -> Server:
         server = read_server(connection, log=self.log)

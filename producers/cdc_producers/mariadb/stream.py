@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import InitVar, dataclass, field
 from typing import Any
 
@@ -147,14 +148,11 @@ class BinlogWatcher(LogWatcher):
     behind_bytes: int | None = None
 
     def look_until_stopped(self) -> None:
-        connection = connect(self.access)
-        try:
+        with closing(connect(self.access)) as connection:
             while not self._stop.is_set():
                 found = rows(connection, "SHOW BINARY LOGS", doing="asking for its binlog")
                 self.behind_bytes = behind([(str(row[0]), int(row[1])) for row in found], *self.read_to())
                 self._stop.wait(EVERY)
-        finally:
-            connection.close()
 
 
 def behind(files: list[tuple[str, int]], file: str, position: int) -> int | None:

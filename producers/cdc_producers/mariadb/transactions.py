@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
-from cdc_producers.mariadb.events import BinlogPosition, EventSource
+from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
@@ -192,8 +192,8 @@ class MariaDbTransactions:
         self.log.info(f"{name}: the table was {effect.action.value}; the view is empty from here on", table=target.name)
         place = self._next(event, file)
         database, _, table = name.partition(".")
-        source = EventSource(self.stream, database, table, self.starts[target.name].epoch)
-        self._add(target, place, source.event("t", place))
+        writer = MariaDbEventWriter(self.stream, database, table, self.starts[target.name].epoch)
+        self._add(target, place, writer.event("t", place))
         self._hand_on(target)
 
     def _rows(self, event: Event, file: str) -> None:

@@ -8,13 +8,13 @@ have no place, rank below whatever is streamed from there on (rule S5).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
 from cdc_producers.postgres.catalog import PostgresColumn
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, Relation, RelationColumn
+from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, RelationColumn
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType
@@ -105,8 +105,3 @@ class PostgresEventWriter:
             else:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
-
-
-Reread = Callable[[Relation, dict[str, Field], Sequence[str], int], dict[str, Field]]
-"""Asks the source for columns of the row with this key as this transaction or a later one left it; only those it still
-has are returned, as printed."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
 from cdc_producers.log_watcher import EVERY, LogWatcher
-from cdc_producers.postgres.connections import connect, identifier, lsn_number, postgres_errors, rows
+from cdc_producers.postgres.connections import connect, identifier, lsn_number, rows
 from cdc_producers.source import LostError
 from cdc_views.errors import CdcViewsError, TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
@@ -102,15 +102,11 @@ def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnap
 
     Creating one waits for every transaction that runs now: none of them can be half in the snapshot.
     """
-    connection = connect(is_replication=True)
-    try:
+    with closing(connect(is_replication=True)) as connection:
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
         text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
         ((_, lsn, name, _),) = rows(connection, text, doing=f"creating slot {slot}")
         yield ExportedSnapshot(name, lsn_number(lsn))
-    finally:
-        with postgres_errors("closing"):
-            connection.close()
 
 
 @dataclass
@@ -135,9 +131,8 @@ class SlotWatcher(LogWatcher):
         return self._stop.is_set() or self.saw_change.is_set()
 
     def look_until_stopped(self) -> None:
-        connection = connect()
         looked = -EVERY
-        try:
+        with closing(connect()) as connection:
             while not self._stop.is_set():
                 self._echo(connection)
                 if time.monotonic() - looked >= EVERY:
@@ -149,8 +144,6 @@ class SlotWatcher(LogWatcher):
                         self.saw_change.set()
                         return
                 self._stop.wait(min(self.echo_seconds or EVERY, EVERY))
-        finally:
-            connection.close()
 
     def _echo(self, connection: Any) -> None:
         """Write the time into the log, for the stream to read: lag is known by what went all the way."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from threading import Event
@@ -180,15 +180,11 @@ def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> Seq
 @contextmanager
 def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
     """A connection that sees the database as of the snapshot."""
-    connection = connect()
-    try:
+    with closing(connect()) as connection:
         connection.autocommit, connection.read_only = False, True
         connection.isolation_level = IsolationLevel.REPEATABLE_READ
         rows(connection, "SET TRANSACTION SNAPSHOT %s", (snapshot.name,), doing="taking the snapshot")
         yield connection
-    finally:
-        with postgres_errors("closing"):
-            connection.close()
 
 
 def read_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -57,16 +58,13 @@ class PostgresSource(Source):
     def run(self, emit: Emit, stop: Event) -> None:
         """As `Source.run`; also returns where a table has changed so that something of it is to be read."""
         self.close()
-        connection = connect()
-        try:
+        with closing(connect()) as connection:
             self._prepare(connection)
             types = type_catalog(connection)
             self._tables.check_columns(types)
             self._read_tables(emit, stop, types, connection)
             if not stop.is_set():
                 self._follow(emit, stop, types, connection)
-        finally:
-            connection.close()
 
     def _prepare(self, connection: Any) -> None:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc_producers.block_builder import BlockBuilder
-from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter, Reread
+from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
 from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
@@ -24,10 +24,9 @@ class PostgresTransactions:
 
     Args:
         targets: By `schema.table` of the source.
-        database: The source's name of the database.
         stream: The slot's name.
-        types: The server's types.
-        reread: Asks the source for what its log leaves out.
+        reread: Asks the source for columns of the row with this key as this transaction or a later one left it; only
+            those it still has are returned, as printed.
         log: Hears of columns that come and go.
         emit: Takes the events, many at once: an object for each of them costs more than to read it.
         truncated: Hears of each table that is emptied as a whole.
@@ -38,7 +37,7 @@ class PostgresTransactions:
     database: str
     stream: str
     types: TypeCatalog
-    reread: Reread
+    reread: Callable[[Relation, dict[str, Field], list[str], int], dict[str, Field]]
     log: ProducerLog
     emit: Emit
     ended: Callable[[Collection[str], int], None]
