@@ -132,12 +132,6 @@ def read_rows(event: Event) -> RowsBody:
     return RowsBody(table, present, after, decompressed(content) if event.kind in _COMPRESSED_ROWS else content)
 
 
-def read_rotation(event: Event) -> tuple[str, int]:
-    """Read a rotate event: the next file, and where in it."""
-    (position,) = struct.unpack_from("<Q", event.body)
-    return event.body[8:].decode(), position
-
-
 def has_checksums(packet: bytes) -> bool:
     """Return whether the events after this format description end with a checksum. It always has room for one itself."""
     return packet[-_CHECKSUM_SIZE - 1] == 1

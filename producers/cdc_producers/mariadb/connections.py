@@ -12,7 +12,6 @@ from typing import Any
 import pymysql
 from pymysql.constants import CR, ER
 from pymysql.converters import conversions
-from pymysql.cursors import SSCursor
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UnsupportedError, UsageError
 
@@ -194,13 +193,6 @@ def rows(connection: Any, text: str, *, doing: str) -> list[tuple[Any, ...]]:
     with mariadb_errors(doing), connection.cursor() as cursor:
         cursor.execute(text)
         return list(cursor.fetchall()) if cursor.description else []
-
-
-def fetched(connection: Any, text: str, *, doing: str) -> Iterator[tuple[Any, ...]]:
-    """Run one SELECT and return its rows as they come, not all at once."""
-    with mariadb_errors(doing), connection.cursor(SSCursor) as cursor:
-        cursor.execute(text)
-        yield from cursor
 
 
 def identifier(name: str) -> str:

@@ -16,8 +16,10 @@ from json.encoder import encode_basestring as quoted
 from threading import Event
 from typing import Any
 
+from pymysql.cursors import SSCursor
+
 from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
-from cdc_producers.mariadb.connections import Access, connect, fetched, identifier, literal, mariadb_errors, rows
+from cdc_producers.mariadb.connections import Access, connect, identifier, literal, mariadb_errors, rows
 from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark, read_gtids
 from cdc_producers.mariadb.options import MariaDbOptions
@@ -184,8 +186,13 @@ def selected(
     expressions = ", ".join(expression for expression, _ in encoders)
     text = f"SELECT {expressions} FROM {identifier(table.database)}.{identifier(table.name)}{rest}"
     encodes = [encode for _, encode in encoders]
-    for found in fetched(connection, text, doing=f"reading {table.full_name}"):
-        yield [NULL if value is None else encode(value) for encode, value in zip(encodes, found, strict=True)]
+    with (
+        mariadb_errors(f"reading {table.full_name}"),
+        connection.cursor(SSCursor) as cursor,
+    ):  # rows as they come, not all at once
+        cursor.execute(text)
+        for found in cursor:
+            yield [NULL if value is None else encode(value) for encode, value in zip(encodes, found, strict=True)]
 
 
 def _encoder(column: MariaDbColumn, *, nulls_zero_dates: bool) -> tuple[str, _Printed]:

@@ -23,7 +23,7 @@ from cdc_producers.mariadb.binlog import Event
 from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows, translated
 from cdc_producers.mariadb.gtids import Gtid
 from cdc_producers.source import LostError
-from cdc_views.errors import EngineError, TransientError, UsageError
+from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 _CAPABILITY = 4
 """That this reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
@@ -88,7 +88,7 @@ class BinlogStream:
             has_checksum = self._is_summed(packet)
         event = binlog.read_event(packet, has_checksum=has_checksum)
         if event.kind == binlog.ROTATE:
-            self.file, self.position = binlog.read_rotation(event)
+            self.file, self.position = event.body[8:].decode(), int.from_bytes(event.body[:8], "little")
         elif event.end:
             self.position = event.end
         return event
@@ -112,12 +112,11 @@ class BinlogStream:
             raise TransientError("MariaDB ended the binlog: it is being stopped")
         return bytes(packet.get_all_data()[1:])
 
-    def _explained(self, error: pymysql.MySQLError) -> EngineError | UsageError:
+    def _explained(self, error: pymysql.MySQLError) -> CdcViewsError:
         code = error.args[0] if error.args else 0
         said = " ".join(str(error.args[-1]).split())
         if code != _FATAL_READ:
-            found = translated("reading the binlog", error)
-            return found if isinstance(found, EngineError | UsageError) else EngineError(str(found))
+            return translated("reading the binlog", error)
         if "server_uuid/server_id" in said or "same server" in said:
             return UsageError(
                 f"another reader has server id {self.replica_number}: {said}; run one producer a --name, or give --server-id"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from threading import Event
 from typing import Any
@@ -105,9 +106,8 @@ class PostgresSnapshots:
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
             any_set = wanted.columns if wanted.only_set else ()
-            parts = wanted.partitions or ("",)
-            each = (read_rows(connection, table, names, after=after, any_set=any_set, partition=part) for part in parts)
-            found = chain.from_iterable(each)
+            read = partial(read_rows, connection, table, names, after=after, any_set=any_set)
+            found = chain.from_iterable(read(partition=partition) for partition in wanted.partitions or ("",))
             place = ChangePosition(Begin(snapshot.lsn, time.time_ns() // 1000, 0), 0)
             events = (writer.event("r", place, after=row) for row in found)
             count = self._emit_rows(name, events, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
