@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,6 +185,18 @@ def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, all
             f"{schema.full_name}: with binlog_row_image = {server.row_image} changes name rows by the primary key, and the "
             f"schema file's is {', '.join(sorted(wanted))}; make them equal, or SET GLOBAL binlog_row_image = 'FULL'"
         )
+
+
+def read_collations(connection: Any) -> Mapping[int, str]:
+    """Return the character set of each collation's number."""
+    ask = "SELECT id, character_set_name FROM information_schema.{} WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+    columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema' AND "
+    columns += "table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
+    # from 10.10 on, the newer collations are listed there only
+    ((has_ids,),) = rows(connection, columns, doing="asking for its collations")
+    table = "collation_character_set_applicability" if int(has_ids) else "collations"
+    found = rows(connection, ask.format(table), doing="asking for its collations")
+    return {int(number): str(charset) for number, charset in found}
 
 
 _CASCADING = re.compile(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from cdc_producers.mariadb import values
-from cdc_producers.mariadb.binlog import Event, RowsBody
-from cdc_producers.mariadb.charsets import BINARY, check_charset
+from cdc_producers.mariadb.binlog import Code, Event, LoggedColumn, RowsBody, TableName, read_columns, read_name
 from cdc_producers.mariadb.events import MariaDbEventWriter
-from cdc_producers.mariadb.tablemaps import Code, LoggedColumn, TableName, read_columns, read_name
-from cdc_producers.mariadb.values import Encode, Read, Row
+from cdc_producers.mariadb.values import BINARY, Encode, Read, Row, check_charset
 from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError, UnsupportedError
@@ -26,31 +24,19 @@ Reread = Callable[[str, Mapping[str, str], Sequence[str]], Mapping[str, str]]
 _DECLARED_AS = {"uuid": Kind.UUID, "inet4": Kind.INET, "inet6": Kind.INET}
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the log leaves open of a table's columns, by name: which 16 bytes are a UUID, which an address.
+def _kind(declared: str, kind: LogicalType | None) -> Kind | None:
+    """UUID or INET where a column of bytes is one, which the log leaves open.
 
-    `schema` are the types of the project's schema; `catalog` the server's names of the types as it has them now.
+    `declared` is the server's name of the type as it has it now, `kind` the type in the project's schema.
     """
-
-    schema: Mapping[str, LogicalType]
-    catalog: Mapping[str, str] = field(default_factory=dict)
-    nulls_zero_dates: bool = False
-
-    def kind(self, name: str) -> Kind | None:
-        """Return UUID or INET where a column of bytes is one."""
-        declared = _DECLARED_AS.get(self.catalog.get(name, ""))
-        if declared is not None:
-            return declared
-        kind = self.schema.get(name)
-        if not isinstance(kind, Scalar):
-            return None
-        # no column of bytes is a text in the schema, but an address
-        return {Kind.UUID: Kind.UUID, Kind.INET: Kind.INET, Kind.TEXT: Kind.INET}.get(kind.kind)
+    if declared in _DECLARED_AS:
+        return _DECLARED_AS[declared]
+    # no column of bytes is a text in the schema, but an address
+    return {Kind.UUID: Kind.UUID, Kind.INET: Kind.INET, Kind.TEXT: Kind.INET}.get(kind.kind) if isinstance(kind, Scalar) else None
 
 
-def reader(column: LoggedColumn, wanted: Wanted, *, where: str) -> Read:
-    """Return what reads a column's values; raises `UnsupportedError` for a type that cannot be read exactly."""
+def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where: str) -> Read:
+    """What reads a column's values; raises `UnsupportedError` for a type that cannot be read exactly."""
     code, details, name = column.code, column.details, f"{where}.{column.name}"
     if code in _INTEGERS:
         letter = _INTEGERS[code]
@@ -60,7 +46,7 @@ def reader(column: LoggedColumn, wanted: Wanted, *, where: str) -> Read:
     if code is Code.MYSQL_JSON:
         raise UnsupportedError(f"{name} is MySQL's binary JSON", remedy="MariaDB keeps JSON as text")
     if code in (Code.STRING, Code.VARCHAR, Code.VAR_STRING):
-        return _string(column, wanted, name)
+        return _string(column, kind, name)
     if code in (Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED):
         return _large(column, name)
     simple: dict[Code, Callable[[], Read]] = {
@@ -69,10 +55,10 @@ def reader(column: LoggedColumn, wanted: Wanted, *, where: str) -> Read:
         Code.INT24: lambda: values.medium(is_unsigned=column.is_unsigned),
         Code.DECIMAL: lambda: values.decimal(*details),
         Code.YEAR: lambda: values.YEAR,
-        Code.DATE: lambda: values.date(nulls_zero=wanted.nulls_zero_dates),
+        Code.DATE: lambda: values.date(nulls_zero=nulls_zero),
         Code.TIME: lambda: values.time(*details),
-        Code.DATETIME: lambda: values.datetime(*details, nulls_zero=wanted.nulls_zero_dates),
-        Code.TIMESTAMP: lambda: values.timestamp(*details, nulls_zero=wanted.nulls_zero_dates),
+        Code.DATETIME: lambda: values.datetime(*details, nulls_zero=nulls_zero),
+        Code.TIMESTAMP: lambda: values.timestamp(*details, nulls_zero=nulls_zero),
         Code.BIT: lambda: values.bits(details[0] + 8 * details[1]),
         Code.ENUM: lambda: values.enum(details[0], column.labels),
         Code.SET: lambda: values.members(details[0], column.labels),
@@ -81,7 +67,7 @@ def reader(column: LoggedColumn, wanted: Wanted, *, where: str) -> Read:
     return simple[code]()
 
 
-def _string(column: LoggedColumn, wanted: Wanted, name: str) -> Read:
+def _string(column: LoggedColumn, kind: Kind | None, name: str) -> Read:
     (length,) = column.details
     width = 1 if length < 256 else 2
     if column.charset and column.charset != BINARY:
@@ -89,7 +75,6 @@ def _string(column: LoggedColumn, wanted: Wanted, name: str) -> Read:
         return values.sized(width, values.text(column.charset))
     if column.code is not Code.STRING:
         return values.sized(width, values.blob)
-    kind = wanted.kind(column.name)
     if kind is Kind.UUID and length == _UUID_SIZE:
         return values.sized(width, values.uuid_text)
     if kind is Kind.INET and length in _INET_SIZES:
@@ -131,8 +116,9 @@ class LoggedTable:
 
     target: StreamTarget
     name: TableName
-    columns: list[LoggedColumn]
-    wanted: Wanted
+    columns: InitVar[list[LoggedColumn]]
+    catalog: InitVar[Mapping[str, str]]
+    nulls_zero_dates: InitVar[bool]
     body: bytes
     version: object
     names: list[str] = field(init=False)
@@ -140,9 +126,12 @@ class LoggedTable:
     _plans: dict[bytes, _Plan] = field(default_factory=dict)
     _writer: MariaDbEventWriter | None = None
 
-    def __post_init__(self) -> None:
-        self.names = [column.name for column in self.columns]
-        self._readers = [reader(column, self.wanted, where=self.name.full_name) for column in self.columns]
+    def __post_init__(self, columns: list[LoggedColumn], catalog: Mapping[str, str], nulls_zero_dates: bool) -> None:
+        self.names = [column.name for column in columns]
+        schema = {column.name: column.type for column in self.target.schema.columns}
+        kinds = {name: _kind(catalog.get(name, ""), schema.get(name)) for name in self.names}
+        where = self.name.full_name
+        self._readers = [_reader(c, kinds[c.name], nulls_zero=nulls_zero_dates, where=where) for c in columns]
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
         """What writes its events."""
@@ -250,6 +239,5 @@ class LoggedTables:
         remedy = f", and {replay}. Rows not written since have no value there yet"
         warn_of_columns(self.log, target.name, before, names, remedy=remedy)
         self._columns[target.name] = names
-        schema = {column.name: column.type for column in target.schema.columns}
-        wanted = Wanted(schema, self.catalog(name.full_name), self.nulls_zero_dates)
-        return LoggedTable(target, name, columns, wanted, event.body[6:], target.version())
+        catalog = self.catalog(name.full_name)
+        return LoggedTable(target, name, columns, catalog, self.nulls_zero_dates, event.body[6:], target.version())

@@ -186,10 +186,8 @@ def selected(
     expressions = ", ".join(expression for expression, _ in encoders)
     text = f"SELECT {expressions} FROM {identifier(table.database)}.{identifier(table.name)}{rest}"
     encodes = [encode for _, encode in encoders]
-    with (
-        mariadb_errors(f"reading {table.full_name}"),
-        connection.cursor(SSCursor) as cursor,
-    ):  # rows as they come, not all at once
+    # SSCursor: rows as they come, not all at once
+    with mariadb_errors(f"reading {table.full_name}"), connection.cursor(SSCursor) as cursor:
         cursor.execute(text)
         for found in cursor:
             yield [NULL if value is None else encode(value) for encode, value in zip(encodes, found, strict=True)]

@@ -15,12 +15,12 @@ from cdc_producers.mariadb.catalog import (
     Server,
     check_filters,
     check_table,
+    read_collations,
     read_columns,
     read_server,
     read_table,
     warn_of_cascades,
 )
-from cdc_producers.mariadb.charsets import read_collations
 from cdc_producers.mariadb.connections import Access, connect, rows
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.logged_tables import LoggedTables

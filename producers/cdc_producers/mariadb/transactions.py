@@ -53,6 +53,7 @@ class MariaDbTransactions:
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
     _first: dict[str, Position] = field(default_factory=dict)
+    """Before a transaction's first change."""
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
@@ -103,15 +104,13 @@ class MariaDbTransactions:
                     f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
                     f"server began to count anew (RESET MASTER); {_AGAIN}"
                 )
-            self._first = {name: self._first_of(gtid, mark.epoch).position for name, mark in self.starts.items()}
+            # where a part of the transaction has landed, as it did
+            known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
+            before = known[0] if known else self.last.server
+            self._first = {name: Mark(mark.epoch, gtid.sequence, before).position for name, mark in self.starts.items()}
         self._begin, self._order, self._has_rows = begin, 0, False
         if begin.completed:
             self._has_rows = self._prepared.get(begin.completed, False)
-
-    def _first_of(self, gtid: Gtid, epoch: int) -> Mark:
-        """The position before a transaction's first change; as it landed, where a part of the transaction has."""
-        known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
-        return Mark(epoch, gtid.sequence, known[0] if known else self.last.server)
 
     def _ends(self) -> None:
         begin, self._begin = self._begin, None

@@ -31,7 +31,7 @@ from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from json.encoder import encode_basestring_ascii as quoted_ascii
 
-from cdc_producers.mariadb.charsets import text_of
+from cdc_views.errors import UnsupportedError
 from cdc_views.rules.codec.times import date_text
 
 Row = list[str | None]
@@ -82,27 +82,23 @@ def decimal(precision: int, scale: int) -> Read:
     """DECIMAL: groups of nine digits in four bytes each, a shorter group at either end; inverted where negative."""
     wholes, first = divmod(precision - scale, _GROUP)
     fractions, last = divmod(scale, _GROUP)
-    sizes = [_BYTES_OF[first]] * (first > 0) + [4] * wholes, [4] * fractions + [_BYTES_OF[last]] * (last > 0)
-    digits = [_GROUP] * fractions + [last] * (last > 0)
-    size = sum(sizes[0]) + sum(sizes[1])
+    groups = [first] * (first > 0) + [_GROUP] * (wholes + fractions) + [last] * (last > 0)
+    size = sum(_BYTES_OF[digits] for digits in groups)
 
     def encode(content: bytes) -> str:
         found = int.from_bytes(content, "big") ^ 1 << (8 * size - 1)
         is_negative = content[0] & 0x80 == 0
         if is_negative:
             found ^= (1 << 8 * size) - 1
-        parts = found.to_bytes(size, "big")
-        at, whole = 0, 0
-        for width in sizes[0]:
-            whole, at = whole * 10**_GROUP + int.from_bytes(parts[at : at + width], "big"), at + width
-        text = str(whole)
-        if scale:
-            tail = []
-            for width, count in zip(sizes[1], digits, strict=True):
-                tail.append(f"{int.from_bytes(parts[at : at + width], 'big'):0{count}d}")
-                at += width
-            text = f"{text}.{''.join(tail)}"
-        return f"-{text}" if is_negative and found else text
+        parts, at, text = found.to_bytes(size, "big"), 0, ""
+        for digits in groups:
+            end = at + _BYTES_OF[digits]
+            text += f"{int.from_bytes(parts[at:end], 'big'):0{digits}d}"
+            at = end
+        point = len(text) - scale
+        whole = text[:point].lstrip("0") or "0"
+        number = f"{whole}.{text[point:]}" if scale else whole
+        return f"-{number}" if is_negative and found else number
 
     return fixed(size, encode)
 
@@ -189,20 +185,48 @@ def timestamp(digits: int, *, nulls_zero: bool) -> Read:
 
 def sized(width: int, encode: Encode) -> Read:
     """Bytes after their length, which takes `width` bytes itself."""
-    if width == 1:
-
-        def read_short(content: bytes, position: int) -> tuple[str, int]:
-            end = position + 1 + content[position]
-            return encode(content[position + 1 : end]), end
-
-        return read_short
 
     def read(content: bytes, position: int) -> tuple[str, int]:
         start = position + width
-        end = start + int.from_bytes(content[position:start], "little")
+        end = start + (content[position] if width == 1 else int.from_bytes(content[position:start], "little"))
         return encode(content[start:end]), end
 
     return read
+
+
+BINARY = "binary"
+_CODECS = {
+    "ascii": "ascii", "big5": "big5", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257",
+    "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "cp932": "cp932", "eucjpms": "euc_jp", "euckr": "euc_kr",
+    "gb2312": "gb2312", "gbk": "gbk", "greek": "iso8859_7", "hebrew": "iso8859_8", "koi8r": "koi8_r", "koi8u": "koi8_u",
+    "latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "macce": "mac_latin2",
+    "macroman": "mac_roman", "sjis": "shift_jis", "tis620": "tis_620", "ucs2": "utf_16_be", "ujis": "euc_jp",
+    "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be", "utf8": "utf_8", "utf8mb3": "utf_8", "utf8mb4": "utf_8",
+}  # fmt: skip
+"""Those Python has; `latin1` is Windows's 1252, as MariaDB's manual says."""
+_LATIN1 = {number: bytes([number]).decode("cp1252", "ignore") or chr(number) for number in range(0x80, 0xA0)}
+"""The five bytes that 1252 leaves open are the characters of the same number in MariaDB."""
+
+
+def text_of(content: bytes, charset: str) -> str:
+    """Return the text of a column's bytes.
+
+    Bytes that are none come as lone surrogates, which no raw table takes: the event waits in quarantine.
+    """
+    if charset == "latin1":
+        return content.decode("latin_1").translate(_LATIN1)
+    try:
+        return content.decode(_CODECS[charset])
+    except UnicodeDecodeError:
+        return content.decode("utf_8" if charset.startswith("utf8") else "ascii", "surrogateescape")
+
+
+def check_charset(charset: str, *, where: str) -> None:
+    """Raise `UnsupportedError` for a character set that Python does not have."""
+    if charset != BINARY and charset not in _CODECS:
+        raise UnsupportedError(
+            f"{where}: character set {charset} is not supported", remedy="ALTER TABLE … MODIFY … CHARACTER SET utf8mb4"
+        )
 
 
 def text(charset: str) -> Encode:
