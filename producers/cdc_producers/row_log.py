@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from threading import Event
 from typing import TypeVar
 
-from cdc_views.landing.targets import ProducerLog
+from cdc_producers.metrics import Metrics
+from cdc_producers.source import Emit, Emitted
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress
 
 _Row = TypeVar("_Row")
 _Key = TypeVar("_Key")
@@ -17,6 +20,7 @@ WHOLE = (1 << 63) - 1
 """`Position.nth` of a snapshot that is whole."""
 CHUNK_ROWS = 20_000
 """Rows that a snapshot reads by one query where the table's key has an order."""
+_PROGRESS_ROWS = 1000
 
 
 def in_chunks(
@@ -30,6 +34,25 @@ def in_chunks(
             yield row
         if count < size:
             return
+
+
+def emit_rows(
+    name: str, rows: Iterable[Emitted], about: int, metrics: Metrics, progress: SnapshotProgress, *, emit: Emit, stop: Event
+) -> int | None:
+    """Emit the rows of a table's snapshot, about so many; returns how many they were, None where it was stopped."""
+    counted, count = metrics.snapshot_rows(name), 0
+    try:
+        for row in rows:
+            if stop.is_set():
+                return None
+            count += 1
+            emit(row)
+            counted.inc()
+            if count % _PROGRESS_ROWS == 0:
+                progress(name, done=count, total=about or None)
+    finally:
+        progress(name, done=count, total=about or None, is_over=True)
+    return count
 
 
 def completed(

@@ -25,16 +25,15 @@ from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark, read_gtids
 from cdc_producers.mariadb.options import MariaDbOptions
 from cdc_producers.mariadb.values import NULL, Row
 from cdc_producers.metrics import Metrics
-from cdc_producers.row_log import CHUNK_ROWS, WHOLE, in_chunks
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
 from cdc_views.errors import CdcViewsError, EngineError, UnsupportedError
 from cdc_views.landing import Position
-from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _KEY_OFFSET = 1 << 62
 """Added to an integer key, so that negative ones are positions, too; keys beyond half of it are not kept."""
 _KEYS = range(-(1 << 61), 1 << 61)
-_REPORT_EVERY = 10.0
 _WAIT_SECONDS = 10
 """Longer than a server takes from writing a transaction to its log until others see it."""
 _Printed = Callable[[Any], str]
@@ -57,6 +56,7 @@ class MariaDbSnapshots:
     options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
+    progress: SnapshotProgress = shown_nowhere
 
     def wanted(self, marks: Mapping[str, Mark]) -> list[str]:
         """Return the tables that have no whole snapshot of their epoch."""
@@ -93,32 +93,23 @@ class MariaDbSnapshots:
             file=snapshot.file,
             position=snapshot.position,
         )
-        count = self._rows(name, snapshot, writer, after, at=at, emit=emit, stop=stop)
+        found = self._rows(name, snapshot, writer, after, at=at)
+        count = emit_rows(name, found, table.about_rows, self.metrics, self.progress, emit=emit, stop=stop)
         if count is not None:
             emit(Emitted(name, self.stream, Position(at, WHOLE)))
             self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
 
     def _rows(
-        self, name: str, snapshot: ConsistentSnapshot, writer: MariaDbEventWriter, after: int | None, *,
-        at: int, emit: Emit, stop: Event,
-    ) -> int | None:  # fmt: skip
-        """Emit the rows; returns how many, None where it was stopped."""
+        self, name: str, snapshot: ConsistentSnapshot, writer: MariaDbEventWriter, after: int | None, *, at: int
+    ) -> Iterator[Emitted]:
         table = self.tables[name]
         key = integer_key(table)
         place = BinlogPosition(snapshot.gtid, 0, snapshot.file, snapshot.position, int(time.time()))
         key_at = writer.columns.index(key) if key else 0
-        count, reported = 0, time.monotonic()
-        for row in read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates):
-            if stop.is_set():
-                return None
-            count += 1
-            nth = count if key is None else int(row[key_at] or 0) + _KEY_OFFSET
-            emit(Emitted(name, self.stream, Position(at, nth), writer.event("r", place, after=row)))
-            self.metrics.snapshot_rows(name).inc()
-            if time.monotonic() - reported > _REPORT_EVERY:
-                reported = time.monotonic()
-                self.log.info(f"{name}: snapshot: {count:,} of about {table.about_rows:,} rows", table=name, rows=count)
-        return count
+        found = read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates)
+        for number, row in enumerate(found, 1):
+            nth = number if key is None else int(row[key_at] or 0) + _KEY_OFFSET
+            yield Emitted(name, self.stream, Position(at, nth), writer.event("r", place, after=row))
 
 
 @dataclass

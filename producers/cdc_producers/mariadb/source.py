@@ -31,7 +31,7 @@ from cdc_producers.mariadb.transactions import MariaDbTransactions
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted, LostError, Source, SourceStatus
 from cdc_views.errors import TransientError
-from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _CATCHES_UP_WITHIN = 60.0
 """Seconds that a server which lacks what has landed is given: a replica that takes over applies what it has first."""
@@ -45,6 +45,7 @@ class MariaDbSource(Source):
     options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
+    progress: SnapshotProgress = shown_nowhere
     _access: Access | None = None
     _tables: dict[str, MariaDbTable] = field(default_factory=dict)
     _marks: dict[str, Mark] = field(default_factory=dict)
@@ -142,7 +143,9 @@ class MariaDbSource(Source):
         return BinlogStream(self._access, self.options.replica_number, self.options.heartbeat_seconds, wanted)
 
     def _snapshot(self, access: Access, name: str, domain: int, *, emit: Emit, stop: Event) -> None:
-        snapshots = MariaDbSnapshots(self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics)
+        snapshots = MariaDbSnapshots(
+            self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics, self.progress
+        )
         wanted = [] if self.options.skips_snapshot else snapshots.wanted(self._marks)
         if not wanted:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +23,7 @@ from cdc_producers.postgres.pgoutput import Begin, Field, Relation
 from cdc_producers.postgres.shapes import Covered, Landed, Reading, Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
-from cdc_producers.row_log import CHUNK_ROWS, WHOLE, in_chunks
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing import Position, exists
@@ -38,7 +38,6 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _READING = "reading the snapshot"
 _LAST_ORDER = (1 << 32) - 2
 _SAMPLED_KEYS = 500
-_PROGRESS_ROWS = 1000
 _INTEGERS, _TEXTS = frozenset({INT2, INT4, INT8}), frozenset({TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
 """Types of keys that a raw table stores in a form PostgreSQL reads as the same value."""
 
@@ -74,10 +73,13 @@ class PostgresSnapshots:
 
     def cover(self, table: PostgresTable, name: str, connection: Any, emit: Emit) -> None:
         """Take the table as it is for what its whole snapshot covered, where an earlier version made that and did not say."""
-        landed, covered = self.landed(name), Covered.by(table)
+        landed = self.landed(name)
         if landed.is_whole and landed.covered is None:
-            emit(Emitted(name, f"{self.slot}:columns", covered.position(current_lsn(connection))))
-            self._emitted[name] = Landed(landed.snapshot, covered)
+            self._cover(name, landed.snapshot, Covered.by(table), lsn=current_lsn(connection), emit=emit)
+
+    def _cover(self, name: str, snapshot: Position | None, covered: Covered, *, lsn: int, emit: Emit) -> None:
+        emit(Emitted(name, f"{self.slot}:columns", covered.position(lsn)))
+        self._emitted[name] = Landed(snapshot, covered)
 
     def read(
         self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
@@ -88,58 +90,37 @@ class PostgresSnapshots:
         `confirmed` is where the slot is: from there on the table's changes come.
         """
         landed, target = self.landed(name), self.targets[name]
+        lsn, stream = snapshot.lsn, f"{self.slot}:snapshot"
         columns = _columns(table, target, wanted)
         names = tuple(column.name for column in columns)
         writer = PostgresEventWriter(target.schema, table.namespace, table.name, database, self.slot, columns, types)
         why = f", {wanted.why}" if wanted.why else ""
-        about = f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{why}"
+        about = f"{name}: snapshot at {lsn_text(lsn)}, about {table.about_rows:,} rows{why}"
         self.log.info(about, table=name, rows=table.about_rows)
         if wanted.empties:
-            self._empty(name, writer, snapshot, emit)
+            # what the source lost meanwhile must not stay: just below the snapshot's rows everything goes
+            below = ChangePosition(Begin(lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
+            emit(Emitted(name, stream, Position(lsn, 0), writer.event("t", below)))
         if wanted.empties or landed.snapshot is None:
             emit(self.marks.emitted(name, confirmed))
-            self.shapes.note(name, table, lsn=snapshot.lsn, emit=emit)
-        begun = _begun(table, wanted, landed)
-        emit(Emitted(name, f"{self.slot}:columns", begun.position(snapshot.lsn)))
+            self.shapes.note(name, table, lsn=lsn, emit=emit)
         # where the connection breaks before the end, it goes on from here, whether or not this has landed by then
-        self._emitted[name] = Landed(Position(snapshot.lsn, 0), begun)
+        self._cover(name, Position(lsn, 0), _begun(table, wanted, landed), lsn=lsn, emit=emit)
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
             any_set = wanted.columns if wanted.only_set else ()
             read = partial(read_rows, connection, table, names, after=after, any_set=any_set)
             found = chain.from_iterable(read(partition=partition) for partition in wanted.partitions or ("",))
-            place = ChangePosition(Begin(snapshot.lsn, time.time_ns() // 1000, 0), 0)
+            place = ChangePosition(Begin(lsn, time.time_ns() // 1000, 0), 0)
             events = (writer.event("r", place, after=row) for row in found)
-            count = self._emit_rows(name, events, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
-        if stop.is_set():
+            items = (Emitted(name, stream, Position(lsn, nth), event) for nth, event in enumerate(events, 1))
+            count = emit_rows(name, items, table.about_rows, self.metrics, self.progress, emit=emit, stop=stop)
+        if count is None:
             return
-        covered = Covered.by(table)
-        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, WHOLE)))
-        emit(Emitted(name, f"{self.slot}:columns", covered.position(snapshot.lsn)))
-        self._emitted[name] = Landed(Position(snapshot.lsn, WHOLE), covered)
+        emit(Emitted(name, stream, Position(lsn, WHOLE)))
+        self._cover(name, Position(lsn, WHOLE), Covered.by(table), lsn=lsn, emit=emit)
         rest = " that were left" if after is not None else ""
         self.log.info(f"{name}: snapshot: read all {count:,} rows{rest}", table=name, rows=count)
-
-    def _empty(self, name: str, writer: PostgresEventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
-        """What the source lost meanwhile must not stay: just below the snapshot's rows everything goes."""
-        place = ChangePosition(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
-        emit(Emitted(name, f"{self.slot}:snapshot", Position(snapshot.lsn, 0), writer.event("t", place)))
-
-    def _emit_rows(self, name: str, events: Iterable[bytes], *, about: int, lsn: int, emit: Emit, stop: Event) -> int:
-        count = 0
-        counted = self.metrics.snapshot_rows(name)
-        try:
-            for event in events:
-                if stop.is_set():
-                    break
-                count += 1
-                emit(Emitted(name, f"{self.slot}:snapshot", Position(lsn, count), event))
-                counted.inc()
-                if count % _PROGRESS_ROWS == 0:
-                    self.progress(name, done=count, total=about or None)
-        finally:
-            self.progress(name, done=count, total=about or None, is_over=True)
-        return count
 
     def _after(
         self, connection: Any, table: PostgresTable, target: StreamTarget, landed: Landed
