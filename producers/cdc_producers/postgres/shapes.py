@@ -31,6 +31,7 @@ from cdc_views.landing import Position, StreamLander
 from cdc_views.landing.targets import EventLander, ProducerLog, StreamTarget
 
 _WRITTEN_BITS = 32
+_PARTITIONS = "partitions"
 _COLUMN_BITS = 16
 
 
@@ -113,18 +114,6 @@ def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Read
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What was last read of a table: of columns and files by their numbers, and of all partitions as one number.
-
-    `partitions` is None where nothing was noted: an earlier version read the table.
-    """
-
-    columns: Mapping[int, int]
-    files: Mapping[int, int]
-    partitions: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """What differs of a table from what was last read of it.
 
@@ -151,35 +140,26 @@ class Shapes:
 
     slot: str
     targets: Mapping[str, StreamTarget]
-    _known: dict[str, Known] = field(default_factory=dict)
+    _known: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What was noted of each table, by stream."""
     _landers: dict[str, EventLander] = field(default_factory=dict)
 
-    def known(self, name: str, table: PostgresTable) -> Known:
-        """Return what was noted of the columns and partitions that the table has."""
-        found = self._known.get(name, Known({}, {}, self._read(name, "partitions")))
-        new = [column.number for column in table.columns if column.number not in found.columns]
-        parts = [storage.number for storage in table.storages if storage.number not in found.files]
-        columns = dict(found.columns) | self._read_each(name, "column", new)
-        files = dict(found.files) | self._read_each(name, "file", parts)
-        self._known[name] = Known(columns, files, found.partitions)
-        return self._known[name]
-
     def difference(self, name: str, table: PostgresTable) -> Difference:
-        """Return what differs; nothing where nothing was noted."""
-        known = self.known(name, table)
-        if known.partitions is None:
+        """Return what differs; nothing where nothing was noted: an earlier version read the table."""
+        known = self._known.setdefault(name, {})
+        for stream in _noted(table):
+            if stream not in known and (noted := self._read(name, stream)) is not None:
+                known[stream] = noted
+        if _PARTITIONS not in known:
             return Difference(is_noted=False)
-        here = {storage.number: storage for storage in table.storages}
-        other_files = [part for number, part in here.items() if known.files.get(number, part.file) != part.file]
-        columns = tuple(
-            c.name for c in table.columns if _has_changed(c, known.columns.get(c.number), is_rewritten=bool(other_files))
-        )
-        are_noted = all(known.columns.get(column.number) == _number(column) for column in table.columns)
+        other_files = [part for part in table.storages if known.get(_stream(part), part.file) != part.file]
+        columns = tuple(c.name for c in table.columns if _has_changed(c, known.get(_stream(c)), is_rewritten=bool(other_files)))
+        are_noted = all(known.get(_stream(column)) == _number(column) for column in table.columns)
         if not table.is_partitioned:
             return Difference(columns, is_noted=not other_files and are_noted)
-        came = tuple(part for number, part in here.items() if number not in known.files)
-        gone = _folded(part for number, part in here.items() if number in known.files) != known.partitions
-        if columns and len(other_files) == len(here):
+        came = tuple(part for part in table.storages if _stream(part) not in known)
+        gone = _folded(part for part in table.storages if _stream(part) in known) != known[_PARTITIONS]
+        if columns and len(other_files) == len(table.storages):
             other_files = []  # to change a column's type makes all of them anew
         emptied = tuple(part.name for part in other_files if part.is_fresh)
         rewritten = tuple(part.name for part in other_files if not part.is_fresh)
@@ -187,28 +167,18 @@ class Shapes:
 
     def note(self, name: str, table: PostgresTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
         """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
-        known = self._known.get(name, Known({}, {}, None))
-        columns = {column.number: _number(column) for column in table.columns}
-        files = {storage.number: storage.file for storage in table.storages}
-        partitions = _folded(table.storages)
-        if unread is not None and known.partitions is not None:
-            left = {column.number for column in table.columns if column.name in unread.columns}
-            columns |= {number: known.columns[number] for number in left if number in known.columns}
-            emptied = {storage.number for storage in table.storages if storage.name in unread.emptied}
-            files |= {number: known.files[number] for number in emptied if number in known.files}
+        known, noted = self._known.get(name, {}), _noted(table)
+        if unread is not None and _PARTITIONS in known:
+            left = [_stream(column) for column in table.columns if column.name in unread.columns]
+            left += [_stream(part) for part in table.storages if part.name in unread.emptied]
+            noted |= {stream: known[stream] for stream in left if stream in known}
             if unread.has_gone:
-                partitions = known.partitions ^ _folded(part for part in table.storages if part.number not in known.files)
-        noted = Known(columns, files, partitions)
+                new = _folded(part for part in table.storages if _stream(part) not in known)
+                noted[_PARTITIONS] = known[_PARTITIONS] ^ new
         if noted != known:
-            streams = {f"column:{number}": column for number, column in columns.items()}
-            streams |= {f"file:{number}": file for number, file in files.items()} | {"partitions": partitions}
-            for stream, nth in streams.items():
-                emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, nth)))
+            for stream, number in noted.items():
+                emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, number)))
         self._known[name] = noted
-
-    def _read_each(self, name: str, kind: str, numbers: Iterable[int]) -> dict[int, int]:
-        found = {number: self._read(name, f"{kind}:{number}") for number in numbers}
-        return {number: noted for number, noted in found.items() if noted is not None}
 
     def _read(self, name: str, stream: str) -> int | None:
         stream = f"{self.slot}:{stream}"
@@ -219,6 +189,16 @@ class Shapes:
             lander = self._landers[name] = self.targets[name].lander(stream)
         position = lander.position()
         return None if position is None else position.nth
+
+
+def _noted(table: PostgresTable) -> dict[str, int]:
+    """What is noted of a table that is read as it is now, by stream."""
+    columns = {_stream(column): _number(column) for column in table.columns}
+    return columns | {_stream(part): part.file for part in table.storages} | {_PARTITIONS: _folded(table.storages)}
+
+
+def _stream(part: PostgresColumn | Storage) -> str:
+    return f"{'file' if isinstance(part, Storage) else 'column'}:{part.number}"
 
 
 def _has_changed(column: PostgresColumn, noted: int | None, *, is_rewritten: bool) -> bool:
