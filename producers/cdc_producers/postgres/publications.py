@@ -29,45 +29,8 @@ _LIMITS_SINCE = 150_000
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """A publication as it is now, of some tables.
-
-    Attributes:
-        limited: The names under which changes are published, each with whether columns and whether rows are left out.
-    """
-
-    name: str
-    is_for_all: bool
-    is_via_root: bool
-    limited: dict[str, tuple[bool, bool]]
-
-    def check(self, tables: Sequence[PostgresTable]) -> None:
-        """Raise `LeftOutError` where it publishes less of a table than all its changes, under the table's name."""
-        alter = f"ALTER PUBLICATION {identifier(self.name)}"
-        for table in tables:
-            if table.is_partitioned and not self.is_via_root:
-                raise LeftOutError(
-                    f"{table.full_name}: publication {self.name} publishes its partitions' changes under their own names, and "
-                    f"they would be lost; {alter} SET (publish_via_partition_root = true)",
-                    [table.full_name],
-                )
-            lacks_columns, lacks_rows = self.limited.get(table.full_name, (False, False))
-            if lacks_columns or lacks_rows:
-                what = " and ".join(["some columns"] * lacks_columns + ["some rows"] * lacks_rows)
-                raise LeftOutError(
-                    f"{table.full_name}: publication {self.name} leaves out {what}; BEGIN; {alter} DROP TABLE "
-                    f"{table.sql_name}; {alter} ADD TABLE {table.sql_name}; COMMIT",
-                    [table.full_name],
-                )
-
-    def missing(self, tables: Sequence[PostgresTable]) -> list[PostgresTable]:
-        """Return the tables that it publishes nothing of under their own names."""
-        return [table for table in tables if table.full_name not in self.limited]
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """The tables that a publication is to have.
+class _Publication:
+    """A publication that is there or is to be, and the tables that it is to have.
 
     `inserts_alone`: their changes name no row, and it publishes no UPDATE and DELETE, which it would make them refuse.
     """
@@ -76,11 +39,11 @@ class Members:
     tables: list[PostgresTable]
     inserts_alone: bool = False
 
-    def read(self, connection: Any) -> Publication | None:
-        """Return the publication, None where there is none.
+    def look(self, connection: Any) -> tuple[bool, list[PostgresTable]] | None:
+        """Return whether it is for all tables, and the tables that it publishes nothing of under their names; None: there is none.
 
         Raises:
-            LeftOutError: It publishes too few kinds of changes.
+            LeftOutError: It publishes too few kinds of changes, or less of a table than all its changes.
         """
         found = rows(connection, _PUBLICATION, (self.name,), doing="looking for the publication")
         if not found:
@@ -95,22 +58,39 @@ class Members:
         has_limits = connection.info.server_version >= _LIMITS_SINCE
         limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
         listed = rows(connection, _TABLES.format(limits=limits), (self.name,), doing="reading the publication")
-        return Publication(self.name, is_for_all, is_via_root, {table: (bool(c), bool(r)) for table, c, r in listed})
+        limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
+        for table in self.tables:
+            self._check(table, limited.get(table.full_name, (False, False)), is_via_root=is_via_root)
+        return is_for_all, [table for table in self.tables if table.full_name not in limited]
 
-    def missing(self, found: Publication | None, published: Collection[str]) -> list[PostgresTable]:
-        """Return the tables to be added; raises `LeftOutError` where one is missing that was published."""
-        missing = self.tables if found is None else found.missing(self.tables)
-        if found is not None:
-            found.check(self.tables)
+    def _check(self, table: PostgresTable, limited: tuple[bool, bool], *, is_via_root: bool) -> None:
+        """Refuse a table that columns or rows are left out of, or whose changes come under other names."""
+        alter = f"ALTER PUBLICATION {identifier(self.name)}"
+        if table.is_partitioned and not is_via_root:
+            raise LeftOutError(
+                f"{table.full_name}: publication {self.name} publishes its partitions' changes under their own names, and "
+                f"they would be lost; {alter} SET (publish_via_partition_root = true)",
+                [table.full_name],
+            )
+        if any(limited):
+            what = " and ".join(what for what, lacks in zip(("some columns", "some rows"), limited, strict=True) if lacks)
+            raise LeftOutError(
+                f"{table.full_name}: publication {self.name} leaves out {what}; BEGIN; {alter} DROP TABLE "
+                f"{table.sql_name}; {alter} ADD TABLE {table.sql_name}; COMMIT",
+                [table.full_name],
+            )
+
+    def check_lost(self, missing: Sequence[PostgresTable], published: Collection[str]) -> None:
+        """Raise `LeftOutError` where a table is missing that was published."""
         gone = [table.full_name for table in missing if table.full_name in published]
         if gone:
             raise LeftOutError(f"publication {self.name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
-        return missing
 
     def ensure(self, connection: Any, published: Collection[str], log: ProducerLog) -> None:
         """Create the publication, or add what is missing."""
-        found = self.read(connection)
-        missing = self.missing(found, published)
+        found = self.look(connection)
+        is_for_all, missing = found or (False, self.tables)
+        self.check_lost(missing, published)
         if not missing:
             return
         listed = ", ".join(table.sql_name for table in missing)
@@ -120,16 +100,13 @@ class Members:
             text = f"CREATE PUBLICATION {identifier(self.name)} FOR TABLE {listed} WITH ({options})"
             rows(connection, text, doing=f"creating the publication (or have it done: {text})")
             log.info(f"publication {self.name} created", publication=self.name)
-        elif not found.is_for_all:
+        elif not is_for_all:
             text = f"ALTER PUBLICATION {identifier(self.name)} ADD TABLE {listed}"
             rows(connection, text, doing=f"adding to the publication (or have it done: {text})")
             names = ", ".join(table.full_name for table in missing)
             log.info(f"publication {self.name}: added {names}", publication=self.name)
-        made = self.read(connection)
-        if made is None:
-            return
-        made.check(self.tables)
-        for table in made.missing(self.tables):
+        _, missing = self.look(connection) or (False, [])
+        for table in missing:
             raise LeftOutError(
                 f"{table.full_name}: publication {self.name} publishes its changes under the name of the table it is a partition "
                 "of, or not at all; name that one in the project file, or another publication with --publication",
@@ -137,18 +114,19 @@ class Members:
             )
 
 
-def _publications(name: str, tables: Sequence[PostgresTable]) -> list[Members]:
+def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publication]:
     """Which tables are of which publication: of `name`, but for those whose changes name no row."""
-    named = Members(name, [table for table in tables if table.identity])
+    named = _Publication(name, [table for table in tables if table.identity])
     unnamed = [table for table in tables if not table.identity]
-    inserts = Members(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
-    return [members for members in (named, inserts) if members.tables]
+    inserts = _Publication(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
+    return [publication for publication in (named, inserts) if publication.tables]
 
 
 def check_publications(connection: Any, name: str, tables: Sequence[PostgresTable]) -> None:
     """Raise `LeftOutError` where less is published by now than has to be."""
-    for members in _publications(name, tables):
-        members.missing(members.read(connection), {table.full_name for table in members.tables})
+    for publication in _publications(name, tables):
+        _, missing = publication.look(connection) or (False, publication.tables)
+        publication.check_lost(missing, {table.full_name for table in publication.tables})
 
 
 def ensure_publications(
@@ -163,7 +141,7 @@ def ensure_publications(
         LeftOutError: One that is there leaves something out, or something was taken out of it.
         UsageError: The tables cannot be published.
     """
-    named = _publications(name, tables)
-    for members in named:
-        members.ensure(connection, published, log)
-    return [members.name for members in named]
+    publications = _publications(name, tables)
+    for publication in publications:
+        publication.ensure(connection, published, log)
+    return [publication.name for publication in publications]
