@@ -250,7 +250,7 @@ def read_columns(event: Event, name: TableName, collations: Mapping[int, str]) -
     size, position = packed_integer(body, position + width)
     types = _types(codes, body[position : position + size])
     facts = dict(_each(body[position + size + (width + 7) // 8 :], _fact))
-    names = [text_of(name, "utf8") for name in _each(facts.get(_NAMES, b""), _sized)]
+    names = [text_of(one, "utf8") for one in _each(facts.get(_NAMES, b""), _sized)]
     if len(names) != width:
         return []
     unsigned = [bool(byte >> bit & 1) for byte in facts.get(_SIGNEDNESS, b"") for bit in range(7, -1, -1)]

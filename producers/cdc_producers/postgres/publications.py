@@ -40,7 +40,7 @@ class _Publication:
     inserts_alone: bool = False
 
     def look(self, connection: Any) -> tuple[bool, list[PostgresTable]] | None:
-        """Return whether it is for all tables, and the tables that it publishes nothing of under their names; None: there is none.
+        """Return whether it is for all tables, and those that it publishes nothing of under their own names; None: there is none.
 
         Raises:
             LeftOutError: It publishes too few kinds of changes, or less of a table than all its changes.
