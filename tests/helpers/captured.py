@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.pgoutput import Message, PgOutputReader
-from cdc_producers.postgres.transactions import PostgresTransactions
 from cdc_producers.postgres.values import TypeFacts
 from cdc_producers.source import Emitted
 

@@ -183,7 +183,6 @@ class LoggedTables:
         collations: Character sets by their collations' numbers.
         catalog: The server's names of the types of a table's columns, asked for again when its columns change.
         reread: For an update of the key under a minimal row image.
-        log: Hears of columns that come and go.
     """
 
     targets: Mapping[str, StreamTarget]

@@ -33,8 +33,6 @@ class MariaDbTransactions:
         starts: How far each had landed: what is not later is left out.
         domain: The GTID domain whose order counts; `last`, the transaction that was read before the first one here.
         stream: The name that positions are kept under.
-        tables: What the log says of tables.
-        log: Hears of DDL.
         emit: Takes the events, those of one entry of the log at once.
         marked: How far each table has been emitted, where it has.
     """

@@ -231,19 +231,14 @@ def check_charset(charset: str, *, where: str) -> None:
 
 def text(charset: str) -> Encode:
     """A text of a character set."""
-    if charset in ("utf8mb4", "utf8mb3", "utf8", "ascii"):
-
-        def encode_utf8(content: bytes) -> str:
-            try:
-                return quoted(content.decode())
-            except UnicodeDecodeError:
-                return quoted_ascii(text_of(content, charset))
-
-        return encode_utf8
+    codec = "utf_8" if charset == "ascii" else _CODECS[charset]
 
     def encode(content: bytes) -> str:
-        found = text_of(content, charset)
-        return quoted_ascii(found) if any("\ud800" <= one <= "\udfff" for one in found) else quoted(found)
+        try:
+            return quoted(content.decode(codec))
+        except UnicodeDecodeError:
+            found = text_of(content, charset)
+            return quoted_ascii(found) if any("\ud800" <= one <= "\udfff" for one in found) else quoted(found)
 
     return encode
 

@@ -64,8 +64,7 @@ class Storage:
 
     Attributes:
         number: Its oid.
-        name: `schema.table`.
-        sql_name: The same as SQL writes it.
+        name: `schema.table`; `sql_name`, the same as SQL writes it.
         file: Its `relfilenode`: another one once it was emptied or rewritten.
         is_fresh: Whether nobody has counted its rows since its file was made: a rewrite counts them, TRUNCATE does not.
         identity: The columns by which its UPDATEs and DELETEs name a row, none for no way to.

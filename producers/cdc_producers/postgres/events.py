@@ -1,24 +1,44 @@
-"""Changes of rows as Debezium's events: one JSON object each, exact, without a schema beside it.
+"""Messages of a slot into Debezium's events, in the order of their transactions.
 
-`source.lsn` is the LSN of the transaction's commit and `transaction.total_order` the change's place in it: together
-they order all writes of a key (rules S2, S3), and a snapshot's rows, whose `lsn` is where its slot begins and which
-have no place, rank below whatever is streamed from there on (rule S5).
+An event is one JSON object, exact, without a schema beside it. `source.lsn` is the LSN of the transaction's commit and
+`transaction.total_order` the change's place in it: together they order all writes of a key (rules S2, S3), and a
+snapshot's rows, whose `lsn` is where its slot begins and which have no place, rank below whatever is streamed from there
+on (rule S5).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
+from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.postgres.catalog import PostgresColumn
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, RelationColumn
+from cdc_producers.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    Commit,
+    Delete,
+    Field,
+    Insert,
+    Message,
+    Relation,
+    RelationColumn,
+    Truncate,
+    Update,
+)
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
+from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
+from cdc_producers.source import Emit
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType
 
+_BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
+"""Events that are handed on at once where the server has more of them."""
 _UNAVAILABLE = '"__debezium_unavailable_value"'
 
 
@@ -105,3 +125,136 @@ class PostgresEventWriter:
             else:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
+
+
+@dataclass
+class PostgresTransactions:
+    """Turns the messages of one connection into what the runtime lands.
+
+    Args:
+        targets: By `schema.table` of the source.
+        reread: Asks the source for columns of the row with this key as this transaction or a later one left it; only
+            those it still has are returned, as printed.
+        emit: Takes the events, many at once: an object for each of them costs more than to read it.
+        truncated: Hears of each table that is emptied as a whole.
+        ended: Hears, once events were emitted, of which tables, and the end of the last transaction that is whole.
+    """
+
+    targets: Mapping[str, StreamTarget]
+    database: str
+    stream: str
+    types: TypeCatalog
+    reread: Callable[[Relation, dict[str, Field], list[str], int], dict[str, Field]]
+    log: ProducerLog
+    emit: Emit
+    ended: Callable[[Collection[str], int], None]
+    truncated: Callable[[str], None]
+    _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
+    _order: int = 0
+    _writers: dict[int, tuple[object, PostgresEventWriter]] = field(default_factory=dict)
+    _checked: dict[int, tuple[Relation, PostgresEventWriter]] = field(default_factory=dict)
+    """Those of the transaction: files are not looked at for each change."""
+    _columns: dict[str, set[str]] = field(default_factory=dict)
+    _pending: dict[str, BlockBuilder] = field(default_factory=dict)
+    _events: int = 0
+    _bytes: int = 0
+    _ended: int | None = None
+    """Where the last transaction ends, while that has not been handed on."""
+
+    def take(self, message: Message) -> None:
+        """Take what a message says, and hand on what there is where that is enough."""
+        match message:
+            case Begin():
+                self._begin, self._order = message, 0
+                self._checked.clear()
+            case Commit():
+                self._ended = message.end
+                self._events += 1  # so that many empty ones are confirmed, too
+            case Relation():
+                self._note_columns(message)
+            case Truncate():
+                for relation in message.relations:
+                    self._truncate(relation)
+            case Insert() | Update() | Delete():
+                self._change(message)
+        if self._events >= _BLOCK_EVENTS or self._bytes >= _BLOCK_BYTES:
+            self.hand_on()
+
+    def hand_on(self) -> None:
+        """Emit what was taken; to be called where the server has nothing more for now, too."""
+        pending, ended = self._pending, self._ended
+        self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
+        for name, events in pending.items():
+            self.emit(events.built(name, self.stream))
+        if ended is not None:
+            self.ended(pending, ended)
+
+    def _change(self, message: Insert | Update | Delete) -> None:
+        place = self._next()
+        target = self.targets.get(message.relation.full_name)
+        if target is None:
+            return
+        writer = self._writer(message.relation, target)
+        match message:
+            case Insert():
+                content = writer.event("c", place, after=message.new)
+            case Delete():
+                content = writer.event("d", place, before=message.old)
+            case Update(old=old) if old is not None and writer.has_moved(old, message.new):
+                # a deletion of the old row, then a new one, as Debezium has it
+                self._add(target, place, writer.event("d", place, before=old))
+                place = place._replace(order=place.order + 1)
+                content = writer.event("c", place, after=self._whole(writer, old, message))
+            case Update():
+                content = writer.event("u", place, before=message.old, after=writer.filled(message.new, message.old))
+        self._add(target, place, content)
+
+    def _whole(self, writer: PostgresEventWriter, old: Sequence[Field], message: Update) -> list[Field]:
+        row, names = writer.filled(message.new, old), [column.name for column in message.relation.columns]
+        key, transaction = writer.key_of(row), self._begin.transaction
+        return completed(names, row, UNCHANGED, lambda lacking: self.reread(message.relation, key, lacking, transaction))
+
+    def _truncate(self, relation: Relation) -> None:
+        place = self._next()
+        target = self.targets.get(relation.full_name)
+        if target is not None:
+            self._add(target, place, self._writer(relation, target).event("t", place))
+            self.truncated(target.name)
+
+    def _next(self) -> ChangePosition:
+        self._order += ORDERS_EACH
+        return ChangePosition(self._begin, self._order - 1)
+
+    def _add(self, target: StreamTarget, place: ChangePosition, content: bytes) -> None:
+        pending = self._pending.get(target.name)
+        if pending is None:
+            pending = self._pending[target.name] = BlockBuilder(place.begin.committed_at / 1e6)
+        pending.add(Position(place.begin.lsn, place.order), content)
+        self._events += 1
+        self._bytes += len(content)
+
+    def _writer(self, relation: Relation, target: StreamTarget) -> PostgresEventWriter:
+        """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
+        checked = self._checked.get(relation.number)
+        if checked is not None and checked[0] is relation:
+            return checked[1]
+        version = relation, target.version()
+        known = self._writers.get(relation.number)
+        if known is None or known[0] != version:
+            writer = PostgresEventWriter(
+                target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
+            )
+            known = self._writers[relation.number] = version, writer
+        self._checked[relation.number] = relation, known[1]
+        return known[1]
+
+    def _note_columns(self, relation: Relation) -> None:
+        target = self.targets.get(relation.full_name)
+        if target is None:
+            return
+        names = {column.name for column in relation.columns}
+        # columns that the schema file alone has were told of at the start
+        before = self._columns.get(relation.full_name, names & {column.name for column in target.schema.columns})
+        self._columns[relation.full_name] = names
+        remedy = "; rows that a default filled are read then, and what waits in quarantine lands with"
+        warn_of_columns(self.log, target.name, before, names, remedy=f"{remedy} `cdc-views replay {target.name}`")

@@ -13,6 +13,7 @@ from typing import Any
 from cdc_producers.metrics import Metrics
 from cdc_producers.postgres.catalog import type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
+from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.shapes import Shapes
@@ -20,7 +21,6 @@ from cdc_producers.postgres.slots import Slot, SlotWatcher, StandbyError, check_
 from cdc_producers.postgres.snapshots import PostgresSnapshots, reread
 from cdc_producers.postgres.stream import NoPublicationError, Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
-from cdc_producers.postgres.transactions import PostgresTransactions
 from cdc_producers.postgres.values import TypeCatalog
 from cdc_producers.source import Emit, LostError, Source, SourceStatus
 from cdc_views.errors import EngineError, TransientError

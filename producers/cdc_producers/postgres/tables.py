@@ -87,11 +87,7 @@ class Tables:
         return {table.full_name for table, covered in found if covered is not None and covered.table == table.number}
 
     def check_columns(self, types: TypeCatalog) -> None:
-        """Compare the columns with those of the schema files.
-
-        Raises:
-            UsageError: A column of bytes is of a type that is printed as text; every row of the table would go to quarantine.
-        """
+        """Refuse a column of bytes of a type that is printed as text, for every row of the table would go to quarantine."""
         for name, table in self.found.items():
             schema = {column.name: column.type for column in self.targets[name].schema.columns}
             texts = [c.name for c in table.columns if schema.get(c.name) == Scalar(Kind.BLOB) and not has_bytes(c.type_id, types)]
