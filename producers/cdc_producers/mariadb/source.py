@@ -9,18 +9,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.catalog import (
-    MariaDbTable,
-    Server,
-    check_filters,
-    check_table,
-    read_collations,
-    read_columns,
-    read_server,
-    read_table,
-    warn_of_cascades,
-)
+from cdc_producers.mariadb import binlog, catalog
+from cdc_producers.mariadb.catalog import MariaDbTable, Server
 from cdc_producers.mariadb.connections import Access, connect, rows
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.logged_tables import LoggedTables
@@ -70,12 +60,12 @@ class MariaDbSource(Source):
                 self._follow(connection, server, start, name=name, emit=emit, stop=stop)
 
     def _prepare(self, connection: Any) -> Server:
-        server = read_server(connection, log=self.log)
+        server = catalog.read_server(connection, log=self.log)
         for name, target in self.targets.items():
-            table = self._tables[name] = read_table(connection, name)
-            check_table(table, target.schema, server, allows_unkeyed=self.options.allows_unkeyed)
-            warn_of_cascades(connection, table, log=self.log)
-        check_filters(connection, sorted({table.database for table in self._tables.values()}))
+            table = self._tables[name] = catalog.read_table(connection, name)
+            catalog.check_table(table, target.schema, server, allows_unkeyed=self.options.allows_unkeyed)
+            catalog.warn_of_cascades(connection, table, log=self.log)
+        catalog.check_filters(connection, sorted({table.database for table in self._tables.values()}))
         return server
 
     def _begin(self, connection: Any, domain: int, *, name: str, emit: Emit) -> None:
@@ -159,8 +149,8 @@ class MariaDbSource(Source):
         targets = {self._tables[table].full_name: target for table, target in self.targets.items()}
         tables = LoggedTables(
             targets,
-            read_collations(connection),
-            catalog=lambda table: {column.name: column.type for column in read_columns(connection, table)},
+            catalog.read_collations(connection),
+            catalog=lambda table: {column.name: column.type for column in catalog.read_columns(connection, table)},
             reread=lambda table, key, names: reread(connection, self._tables[table], key, names),
             log=self.log,
             nulls_zero_dates=self.options.nulls_zero_dates,

@@ -87,7 +87,10 @@ class Tables:
         return {table.full_name for table, covered in found if covered is not None and covered.table == table.number}
 
     def check_columns(self, types: TypeCatalog) -> None:
-        """Refuse a column of bytes of a type that is printed as text, for every row of the table would go to quarantine."""
+        """Compare the columns with those of the schema files.
+
+        Raises `UsageError` where bytes are wanted of a type that is printed as text: every row would go to quarantine.
+        """
         for name, table in self.found.items():
             schema = {column.name: column.type for column in self.targets[name].schema.columns}
             texts = [c.name for c in table.columns if schema.get(c.name) == Scalar(Kind.BLOB) and not has_bytes(c.type_id, types)]
