@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field
 from cdc_producers.mariadb import values
 from cdc_producers.mariadb.binlog import Code, Event, LoggedColumn, RowsBody, TableName, read_columns, read_name
 from cdc_producers.mariadb.events import MariaDbEventWriter
-from cdc_producers.mariadb.values import BINARY, Encode, Read, Row, check_charset
+from cdc_producers.mariadb.values import BINARY, Encode, Read, Row
 from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
 from cdc_views.errors import EngineError, UnsupportedError
@@ -67,27 +67,27 @@ def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where:
     return simple[code]()
 
 
+def _text(column: LoggedColumn, where: str) -> Encode | None:
+    """What writes a text; None for bytes."""
+    return values.text(column.charset, where=where) if column.charset not in ("", BINARY) else None
+
+
 def _string(column: LoggedColumn, kind: Kind | None, name: str) -> Read:
     (length,) = column.details
-    width = 1 if length < 256 else 2
-    if column.charset and column.charset != BINARY:
-        check_charset(column.charset, where=name)
-        return values.sized(width, values.text(column.charset))
-    if column.code is not Code.STRING:
-        return values.sized(width, values.blob)
-    if kind is Kind.UUID and length == _UUID_SIZE:
-        return values.sized(width, values.uuid_text)
-    if kind is Kind.INET and length in _INET_SIZES:
-        return values.sized(width, values.inet_text(length))
-    return values.sized(width, values.padded(length))
+    encode = _text(column, name)
+    if encode is None and column.code is Code.STRING:
+        if kind is Kind.UUID and length == _UUID_SIZE:
+            encode = values.uuid_text
+        elif kind is Kind.INET and length in _INET_SIZES:
+            encode = values.inet_text(length)
+        else:
+            encode = values.padded(length)
+    return values.sized(1 if length < 256 else 2, encode or values.blob)
 
 
 def _large(column: LoggedColumn, name: str) -> Read:
     (detail,) = column.details
-    encode: Encode = values.blob
-    if column.charset and column.charset != BINARY:
-        check_charset(column.charset, where=name)
-        encode = values.text(column.charset)
+    encode = _text(column, name) or values.blob
     if column.code is Code.BLOB:
         return values.sized(detail, encode)
     width = detail if column.code is Code.BLOB_COMPRESSED else 1 if detail < 256 else 2

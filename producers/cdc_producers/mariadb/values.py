@@ -221,16 +221,12 @@ def text_of(content: bytes, charset: str) -> str:
         return content.decode("utf_8" if charset.startswith("utf8") else "ascii", "surrogateescape")
 
 
-def check_charset(charset: str, *, where: str) -> None:
-    """Raise `UnsupportedError` for a character set that Python does not have."""
-    if charset != BINARY and charset not in _CODECS:
+def text(charset: str, *, where: str) -> Encode:
+    """A text of a character set; raises `UnsupportedError` for one that Python does not have."""
+    if charset not in _CODECS:
         raise UnsupportedError(
             f"{where}: character set {charset} is not supported", remedy="ALTER TABLE … MODIFY … CHARACTER SET utf8mb4"
         )
-
-
-def text(charset: str) -> Encode:
-    """A text of a character set."""
     codec = "utf_8" if charset == "ascii" else _CODECS[charset]
 
     def encode(content: bytes) -> str:

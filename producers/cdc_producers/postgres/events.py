@@ -163,9 +163,9 @@ class PostgresTransactions:
                 self._note_columns(message)
             case Truncate():
                 for relation in message.relations:
-                    self._truncate(relation)
+                    self._change(relation, message)
             case Insert() | Update() | Delete():
-                self._change(message)
+                self._change(message.relation, message)
         if self._events >= _BLOCK_EVENTS or self._bytes >= _BLOCK_BYTES:
             self.hand_on()
 
@@ -178,13 +178,17 @@ class PostgresTransactions:
         if ended is not None:
             self.ended(pending, ended)
 
-    def _change(self, message: Insert | Update | Delete) -> None:
-        place = self._next()
-        target = self.targets.get(message.relation.full_name)
+    def _change(self, relation: Relation, message: Insert | Update | Delete | Truncate) -> None:
+        self._order += ORDERS_EACH
+        place = ChangePosition(self._begin, self._order - 1)
+        target = self.targets.get(relation.full_name)
         if target is None:
             return
-        writer = self._writer(message.relation, target)
+        writer = self._writer(relation, target)
         match message:
+            case Truncate():
+                content = writer.event("t", place)
+                self.truncated(target.name)
             case Insert():
                 content = writer.event("c", place, after=message.new)
             case Delete():
@@ -202,17 +206,6 @@ class PostgresTransactions:
         row, names = writer.filled(message.new, old), [column.name for column in message.relation.columns]
         key, transaction = writer.key_of(row), self._begin.transaction
         return completed(names, row, UNCHANGED, lambda lacking: self.reread(message.relation, key, lacking, transaction))
-
-    def _truncate(self, relation: Relation) -> None:
-        place = self._next()
-        target = self.targets.get(relation.full_name)
-        if target is not None:
-            self._add(target, place, self._writer(relation, target).event("t", place))
-            self.truncated(target.name)
-
-    def _next(self) -> ChangePosition:
-        self._order += ORDERS_EACH
-        return ChangePosition(self._begin, self._order - 1)
 
     def _add(self, target: StreamTarget, place: ChangePosition, content: bytes) -> None:
         pending = self._pending.get(target.name)
