@@ -124,38 +124,34 @@ def read_table(connection: Any, table: str) -> MariaDbTable:
     """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
     database, name = source_name(table)
     asked = "SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE "
-    found = rows(connection, asked + _named(database, name), doing=f"looking for {table}")
+    found = rows(connection, asked + _named(table), doing=f"looking for {table}")
     if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
-        raise _missing(connection, table)
+        asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
+        names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
+        raise UsageError(
+            f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
+        )
     columns = read_columns(connection, table)
-    primary, unique = _keys(connection, _named(database, name), table)
+    primary, unique = _keys(connection, table)
     return MariaDbTable(database, name, str(found[0][0]), columns, primary, unique, int(found[0][1]))
 
 
 def read_columns(connection: Any, table: str) -> tuple[MariaDbColumn, ...]:
     """Return a table's columns as they are now; none where it is gone."""
     asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
-    asked += f"{_named(*source_name(table))} ORDER BY ordinal_position"
-    found = rows(connection, asked, doing=f"reading the columns of {table}")
+    found = rows(connection, f"{asked}{_named(table)} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
     return tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in found)
 
 
-def _named(database: str, name: str) -> str:
+def _named(table: str) -> str:
+    database, name = source_name(table)
     return f"table_schema = {literal(database)} AND table_name = {literal(name)}"
 
 
-def _missing(connection: Any, table: str) -> UsageError:
-    asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
-    names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
-    return UsageError(
-        f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
-    )
-
-
-def _keys(connection: Any, of_table: str, table: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
+def _keys(connection: Any, table: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
     asked = (
-        f"SELECT index_name, column_name, coalesce(sub_part, 0), nullable FROM information_schema.statistics WHERE {of_table} "
-        "AND non_unique = 0 ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
+        "SELECT index_name, column_name, coalesce(sub_part, 0), nullable FROM information_schema.statistics WHERE "
+        f"{_named(table)} AND non_unique = 0 ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
     )
     parts: dict[str, list[str]] = defaultdict(list)
     unfit = set()

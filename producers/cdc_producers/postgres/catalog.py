@@ -171,7 +171,9 @@ def read_table(connection: Any, table: str) -> PostgresTable:
     namespace, name = source_name(table)
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")
     if not found:
-        raise _missing(connection, table)
+        known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
+        names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
+        raise MissingTableError(f"{table}: the database has no such table{did_you_mean(table, names)}")
     number, kind, persistence, about, has_dropped, primary, has_deferred_key, heirs = found[0]
     _check_logged(table, "", f"{identifier(namespace)}.{identifier(name)}", kind, persistence)
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
@@ -192,12 +194,6 @@ def read_table(connection: Any, table: str) -> PostgresTable:
         heirs=tuple(heirs),
         generated=frozenset(column for is_generated, _, column, *_ in attributes if is_generated),
     )
-
-
-def _missing(connection: Any, table: str) -> MissingTableError:
-    known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
-    names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
-    return MissingTableError(f"{table}: the database has no such table{did_you_mean(table, names)}")
 
 
 def _read_storages(connection: Any, table: str, number: int) -> tuple[tuple[Storage, ...], frozenset[str]]:

@@ -38,7 +38,7 @@ _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _READING = "reading the snapshot"
 _LAST_ORDER = (1 << 32) - 2
 _SAMPLED_KEYS = 500
-_INTEGERS, _TEXTS = frozenset({INT2, INT4, INT8}), frozenset({TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
+_COMPARABLE = frozenset({INT2, INT4, INT8, TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
 """Types of keys that a raw table stores in a form PostgreSQL reads as the same value."""
 
 
@@ -131,10 +131,13 @@ class PostgresSnapshots:
         what changed since comes from the slot, which began before.
         """
         raw = target.lander(f"{self.slot}:snapshot").raw
-        if raw is None or landed.snapshot is None or not _can_resume(table, target) or not exists(raw):
+        types = {column.name: column.type_id for column in table.columns}
+        keys = {column.name for column in target.schema.row_key}
+        can_resume = table.primary_key and all(name in keys and types[name] in _COMPARABLE for name in table.primary_key)
+        if raw is None or landed.snapshot is None or not can_resume or not exists(raw):
             return None
-        keys = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
-        return greatest(connection, table, [tuple(map(str, key)) for key in keys])
+        sampled = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
+        return greatest(connection, table, [tuple(map(str, key)) for key in sampled])
 
 
 def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
@@ -142,12 +145,6 @@ def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
     if (wanted.columns or wanted.partitions) and landed.covered is not None:
         return landed.covered
     return Covered(table.number, 0)
-
-
-def _can_resume(table: PostgresTable, target: StreamTarget) -> bool:
-    types = {column.name: column.type_id for column in table.columns}
-    keys = {column.name for column in target.schema.row_key}
-    return bool(table.primary_key) and all(name in keys and types[name] in _INTEGERS | _TEXTS for name in table.primary_key)
 
 
 def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> Sequence[PostgresColumn]:
