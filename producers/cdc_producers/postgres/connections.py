@@ -33,13 +33,13 @@ _REFUSED = re.compile(
     r'authentication failed|no pg_hba\.conf entry|no password|role ".*" does not exist|not permitted to log in|start WAL sender|'
     r"does not support SSL|certificate|private key file|sslmode"
 )
-"""What is said of a connection that is refused, which has no code; in English."""
+"""What the server says, in English, where it refuses a connection; such errors have no code."""
 _LASTING = ("0A", "22", "25", "3F", "42")
 """Classes of errors that are the same at each attempt: features, values, read-only sessions, schemas, rights and syntax."""
 _LASTING_CODES = ("53400",)
 """All slots are taken, or all senders: `max_replication_slots`, `max_wal_senders`."""
 _UNDEFINED = ("42P01", "42703", "42704")
-"""What was there a moment ago: looked for anew, it is told for what it is."""
+"""Something is gone that was there a moment ago: the next attempt looks for it anew, and says what is missing."""
 _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 """Stopping, starting or recovering, no connection left, an object in use: it passes."""
 

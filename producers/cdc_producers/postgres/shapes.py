@@ -1,8 +1,8 @@
 """Changes of a table that PostgreSQL's log has nothing of, and so what is to be read of it.
 
-They are known by numbers of its catalog, the last ones that were read of which stand beside the rows. Nothing is written
-for what `ALTER TABLE … ADD COLUMN … DEFAULT` gives the rows that are there, and a table that is dropped and made anew is
-another one: numbers of columns and tables only grow.
+They show in numbers of its catalog; those that were read last stand beside the rows. The log has nothing of the values
+that `ALTER TABLE … ADD COLUMN … DEFAULT` gives the rows that are there, and a table that is dropped and made anew is another
+one: numbers of columns and tables only grow.
 
 =====================  =================================================================================================
 stream of the table    `Position.nth`
@@ -252,7 +252,7 @@ class Partitions:
         self._truncated.add(name)
 
     def accepts(self, name: str) -> bool:
-        """Whether partitions of a table that were emptied are nothing to be told any more."""
+        """Whether emptied partitions of a table need no warning any more."""
         return self.keeps or name in self._accepted
 
     def is_to_be_noted(self, name: str, found: Difference, connection: Any) -> bool:

@@ -119,7 +119,7 @@ class Tables:
             )
 
     def wanted(self) -> dict[str, Reading]:
-        """What is to be read of each table; tables of which nothing is are not there."""
+        """Return what is to be read, by table; a table without anything to be read is left out."""
         again = Reading("asked for by --snapshot-again; what was shown goes", empties=True)
         found = {name: again if self.is_read_again(name) else self._needed(name, table) for name, table in self.found.items()}
         return {name: reading for name, reading in found.items() if reading is not None}
