@@ -27,7 +27,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / part) for part in ("tests", "spark", "producers")]
 
-from cdc_producers.postgres.replication import ReplicationStream  # noqa: E402
+from cdc_producers.postgres.stream import ReplicationStream  # noqa: E402
 from helpers.producing import Producer  # noqa: E402
 from services.postgres import Postgres, running  # noqa: E402
 from watching import Figures, Watched, cpu_seconds, environment_of, lag_at, memory_mib, rates, ratio, read_bare, told  # noqa: E402

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.pgoutput import Message, PgOutputReader
-from cdc_producers.postgres.transactions import PostgresTransactions
 from cdc_producers.postgres.values import TypeFacts
 from cdc_producers.source import Emitted
 
@@ -86,7 +86,7 @@ def handed_on(*names: str, found: dict[str, Any] | None = None, log: Said | None
         targets={name: Target(name) for name in names},
         database="lab",
         stream="slot",
-        types=CATALOG,
+        types=CATALOG.get,
         reread=lambda relation, key, columns, transaction: found or {},
         log=log or Said(),
         emit=items.append,

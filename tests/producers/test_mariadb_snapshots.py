@@ -11,8 +11,7 @@ from cdc_producers.mariadb import snapshots
 from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
 from cdc_producers.mariadb.gtids import Gtid, Mark
 from cdc_producers.mariadb.options import MariaDbOptions
-from cdc_producers.mariadb.snapshot import ConsistentSnapshot
-from cdc_producers.mariadb.snapshots import MariaDbSnapshots
+from cdc_producers.mariadb.snapshots import ConsistentSnapshot, MariaDbSnapshots
 from cdc_producers.mariadb.source import MariaDbSource
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emitted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from cdc_producers.mariadb.binlog import Statement
-from cdc_producers.mariadb.binlog_watcher import behind
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
+from cdc_producers.mariadb.stream import behind
 
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position

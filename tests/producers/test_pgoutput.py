@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from cdc_producers.postgres import transactions
+from cdc_producers.postgres import events
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Insert, PgOutputReader, Relation, Truncate, Update
 from cdc_producers.source import Emitted
 from helpers.captured import DATA, Said, Target, emitted, handed_on, messages, payloads
@@ -117,7 +117,7 @@ def test_a_block_is_no_larger_than_its_limits(monkeypatch: pytest.MonkeyPatch) -
     whole = emitted(TYPES)
     for name, limit in (("_BLOCK_EVENTS", 3), ("_BLOCK_BYTES", 2000)):
         with monkeypatch.context() as patched:
-            patched.setattr(transactions, name, limit)
+            patched.setattr(events, name, limit)
             parts = [item for item in handed_on(TYPES) if item.content is not None]
             parted = emitted(TYPES)
         assert len(parts) > 2

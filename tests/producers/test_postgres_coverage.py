@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable
-from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, needed
+from cdc_producers.postgres.shapes import Covered, Landed, needed
+from cdc_producers.row_log import WHOLE
 from deltalake import write_deltalake
 
 from cdc_views.formats.base import WriteOrder, order_key

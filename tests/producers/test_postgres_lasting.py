@@ -9,8 +9,8 @@ import pytest
 from cdc_producers.postgres.catalog import read_table
 from cdc_producers.postgres.connections import connect, postgres_errors, refusal, rows
 from cdc_producers.postgres.publications import ensure_publications
-from cdc_producers.postgres.replication import NoPublicationError, ReplicationStream
 from cdc_producers.postgres.slots import StandbyError, check_logical
+from cdc_producers.postgres.stream import NoPublicationError, ReplicationStream
 from helpers.captured import Said
 from services.postgres import Postgres
 

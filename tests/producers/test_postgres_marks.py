@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.coverage import WHOLE, Landed
 from cdc_producers.postgres.marks import Marking, Marks, Reached
+from cdc_producers.postgres.shapes import Landed
+from cdc_producers.row_log import WHOLE
 from cdc_producers.source import Emitted, LostError
 from helpers.command_line import CommandLine
 from helpers.kept_positions import Table

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cdc_producers.postgres.catalog import LeftOutError, Types, check_key, read_table
+from cdc_producers.postgres.catalog import LeftOutError, check_key, read_table, type_catalog
 from cdc_producers.postgres.connections import connect
-from cdc_producers.postgres.coverage import Landed
 from cdc_producers.postgres.options import PostgresOptions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
+from cdc_producers.postgres.shapes import Landed
 from cdc_producers.postgres.tables import Tables
 from helpers.captured import Said
 from psycopg.errors import ObjectNotInPrerequisiteState
@@ -210,7 +210,7 @@ def test_bytes_in_the_schema_file_that_the_source_prints_as_text_are_refused(
     tables, log = tables_of(tmp_path, "id int PRIMARY KEY, a bytea, b bytea, c point, d bit(8), e varbit, gone int, made int")
     postgres.sql("ALTER TABLE public.b ADD COLUMN made int GENERATED ALWAYS AS (id + 1) STORED")
     tables.prepare(connection)
-    tables.check_columns(Types(connection))
+    tables.check_columns(type_catalog(connection))
     assert log.lines[-1] == (
         "warning: public.b: generated columns are not in PostgreSQL's log: made stay null; the source has no column gone"
     )
@@ -219,10 +219,10 @@ def test_bytes_in_the_schema_file_that_the_source_prints_as_text_are_refused(
         tables, _ = tables_of(tmp_path, f"id int PRIMARY KEY, v {kind}")
         tables.prepare(connection)
         with pytest.raises(UsageError, match=r"public\.b: v: of a type that PostgreSQL prints as text, .*; make it text there"):
-            tables.check_columns(Types(connection))
+            tables.check_columns(type_catalog(connection))
         tables, _ = tables_of(tmp_path, "id int PRIMARY KEY, v text")
         tables.prepare(connection)
-        tables.check_columns(Types(connection))
+        tables.check_columns(type_catalog(connection))
 
 
 def test_columns_that_a_key_merely_includes_are_not_of_the_key(connection: Any, postgres: Postgres) -> None:

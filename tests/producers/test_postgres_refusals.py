@@ -9,9 +9,8 @@ from cdc_producers.postgres import PRODUCER
 from cdc_producers.postgres.catalog import check_key, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.publications import ensure_publications
-from cdc_producers.postgres.replication import ReplicationStream
-from cdc_producers.postgres.slot_watcher import SlotWatcher
-from cdc_producers.postgres.slots import Slot, find_slot
+from cdc_producers.postgres.slots import Slot, SlotWatcher, find_slot
+from cdc_producers.postgres.stream import ReplicationStream
 from helpers.captured import Said
 from services.postgres import Postgres
 
@@ -105,7 +104,7 @@ def test_a_slot_of_another_plugin_is_refused(connection: Any, postgres: Postgres
 
 def test_log_that_piles_up_and_a_slot_near_its_end_are_told_once() -> None:
     log = Said()
-    watch = SlotWatcher("ours", 10 << 20, log)
+    watch = SlotWatcher("ours", log, 10 << 20)
     for held, safe in ((1 << 20, None), (11 << 20, None), (12 << 20, None), (1 << 20, None), (1 << 20, 5 << 20)):
         watch.look(Slot(confirmed=3, held_bytes=held, written=10, is_lost=False, safe_bytes=safe, active_process=1))
     assert [line[:60] for line in log.lines] == [

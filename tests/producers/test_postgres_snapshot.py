@@ -9,7 +9,7 @@ import pytest
 from cdc_producers.postgres.catalog import PostgresTable, read_table
 from cdc_producers.postgres.connections import connect
 from cdc_producers.postgres.slots import exported_snapshot
-from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
+from cdc_producers.postgres.snapshots import greatest, read_rows, reading
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.heavy
@@ -37,7 +37,7 @@ def opened(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
 @pytest.mark.parametrize("chunk_rows", [1, 3, 7, 100])
 def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
-    found = list(read_rows(connection, Part(table, NAMES), chunk_rows=chunk_rows))
+    found = list(read_rows(connection, table, NAMES, chunk_rows=chunk_rows))
     assert [row[:2] for row in found] == [(k, str(i)) for k in ("", "B", "a", "b%") for i in range(1, 8)]
     assert {row[2] for row in found} == {None, "%s", "B%s", "a%s", "b%%s"}
 
@@ -45,10 +45,10 @@ def test_each_row_is_read_once_in_the_order_of_its_key(opened: tuple[Any, Postgr
 @pytest.mark.parametrize("chunk_rows", [2, 100])
 def test_rows_after_a_key_and_with_a_value_alone(opened: tuple[Any, PostgresTable], chunk_rows: int) -> None:
     connection, table = opened
-    rest = list(read_rows(connection, Part(table, NAMES[:2], after=("a", "6")), chunk_rows=chunk_rows))
+    rest = list(read_rows(connection, table, NAMES[:2], after=("a", "6"), chunk_rows=chunk_rows))
     assert rest == [("a", "7"), *(("b%", str(i)) for i in range(1, 8))]
-    part = Part(table, NAMES, after=("B", "3"), any_set=("v%%",))
-    assert [row[:2] for row in read_rows(connection, part, chunk_rows=chunk_rows)] == [
+    part = read_rows(connection, table, NAMES, after=("B", "3"), any_set=("v%%",), chunk_rows=chunk_rows)
+    assert [row[:2] for row in part] == [
         ("B", "6"), ("a", "3"), ("a", "6"), ("b%", "3"), ("b%", "6"),
     ]  # fmt: skip
 
@@ -72,8 +72,8 @@ def test_values_are_as_the_server_prints_them(postgres: Postgres, monkeypatch: p
     table = read_table(connection, "public.t")
     connection.close()
     with exported_snapshot("ours", is_temporary=True) as snapshot, reading(snapshot) as made:
-        *found, last = read_rows(made, Part(table, ("id", "v", "n", "w")))
+        *found, last = read_rows(made, table, ("id", "v", "n", "w"))
         assert found == [(str(i), text, "1.10", "2025-12-31 23:00:00+00") for i, text in enumerate(texts)]
         assert last == ("99", None, None, None)
-        arrays = [row[1] for row in read_rows(made, Part(table, ("id", "a")))]
+        arrays = [row[1] for row in read_rows(made, table, ("id", "a"))]
     assert arrays == [row[0] for row in postgres.sql("SELECT a::text FROM public.t ORDER BY id")]

@@ -11,8 +11,7 @@ import pytest
 from cdc_producers.postgres.connections import connect, lsn_number
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Commit, Message
-from cdc_producers.postgres.slot_watcher import SlotWatcher
-from cdc_producers.postgres.slots import check_alive, find_slot
+from cdc_producers.postgres.slots import SlotWatcher, check_alive, find_slot
 from cdc_producers.postgres.stream import Progress, SlotStream
 from helpers.captured import Said
 from helpers.producing import eventually
@@ -38,7 +37,6 @@ def server(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
 @pytest.fixture
 def stream(server: Postgres) -> Iterator[SlotStream]:
     made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
-    made.open()
     yield made
     made.close()
 
@@ -106,9 +104,7 @@ def test_transactions_that_overlap_confirm_nothing_that_has_not_landed(server: P
 
 def ask(stream: SlotStream) -> None:
     """Have the server send a keepalive now."""
-    connection = stream._connection
-    assert connection is not None
-    connection.confirm(0, asks_answer=True)
+    stream._connection.confirm(0, asks_answer=True)
 
 
 def test_log_of_other_tables_is_let_go_of_while_nothing_waits(server: Postgres, stream: SlotStream) -> None:
@@ -126,9 +122,8 @@ def test_a_connection_that_comes_after_one_that_broke_confirms_no_more(server: P
     server.sql("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
     with pytest.raises(TransientError):
         idle(stream, 5)
-    again = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=stream.progress)
     eventually(lambda: server.sql("SELECT active FROM pg_replication_slots") == [(False,)], within=5)
-    again.open()
+    again = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=stream.progress)
     assert commits(read(again, until=ended)) == [waiting]
     idle(again)
     assert before <= confirmed(server) <= waiting.lsn
@@ -140,13 +135,12 @@ def test_a_slot_that_somebody_reads_is_waited_for(server: Postgres, stream: Slot
     with pytest.raises(TransientError, match="is another producer running"):
         check_alive(slot, SLOT)
     with pytest.raises(TransientError, match="is active for PID"):
-        SlotStream(SLOT, ["ours"], heartbeat_seconds=1, progress=Progress()).open()
+        SlotStream(SLOT, ["ours"], heartbeat_seconds=1, progress=Progress())
 
 
 def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgres) -> None:
-    watch = SlotWatcher(SLOT, 1 << 30, Said(), echo_seconds=0.05)
+    watch = SlotWatcher(SLOT, Said(), echo_seconds=0.05)
     made = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress(), reads_echoes=True)
-    made.open()
     try:
         begun = time.time()
         server.sql("SELECT pg_logical_emit_message(false, 'somebody', '99')")
@@ -160,7 +154,6 @@ def test_lag_counts_from_the_last_echo_that_came_through_the_log(server: Postgre
     finally:
         made.close()
     plain = SlotStream(SLOT, ["ours"], heartbeat_seconds=0.05, progress=Progress())
-    plain.open()
     idle(plain, 0.3)
     assert plain.heard > stopped
     plain.close()

@@ -9,19 +9,19 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
-from cdc_producers.mariadb import catalog, rereading
+from cdc_producers.mariadb import catalog, snapshots
 from cdc_producers.mariadb.connections import Access
 from cdc_producers.mariadb.connections import connect as connect_mariadb
 from cdc_producers.postgres.connections import connect as connect_postgres
 from cdc_producers.postgres.pgoutput import Relation, RelationColumn
-from cdc_producers.postgres.rereading import reread as reread_postgres
+from cdc_producers.postgres.snapshots import reread as reread_postgres
 from services.mariadb import MariaDb
 from services.postgres import Postgres
 
 pytestmark = pytest.mark.heavy
 
 _TEXT = 25
-RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1, True), RelationColumn("v", _TEXT, -1, False)))
+RELATION = Relation(1, "public", "moved", "d", (RelationColumn("id", 23, -1), RelationColumn("v", _TEXT, -1)))
 
 
 def assert_waits(answer: Future[Any], *, seconds: float = 0.4) -> None:
@@ -50,21 +50,21 @@ def test_mariadb_is_asked_again_once_the_transaction_is_seen(moved: MariaDb) -> 
     table = catalog.read_table(mine, "shop.moved")
     with ThreadPoolExecutor(1) as pool, open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET id = 2 WHERE id = 1")
-        answer = pool.submit(rereading.reread, mine, table, {"id": "2"}, ["v"])
+        answer = pool.submit(snapshots.reread, mine, table, {"id": "2"}, ["v"])
         assert_waits(answer)
         theirs.commit()
         assert answer.result(10) == {"v": '"is"'}
-        assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {}
+        assert snapshots.reread(mine, table, {"id": "1"}, ["v"]) == {}
 
 
 def test_mariadb_is_not_waited_for_where_somebody_keeps_the_row(moved: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rereading, "_WAIT_SECONDS", 1)
+    monkeypatch.setattr(snapshots, "_WAIT_SECONDS", 1)
     mine, theirs = connect_mariadb(Access.of_environment()), moved.connect(autocommit=False)
     table = catalog.read_table(mine, "shop.moved")
     with open_transaction(theirs) as cursor, closing(mine):
         cursor.execute("UPDATE shop.moved SET v = 'later' WHERE id = 1")
         begun = time.monotonic()
-        assert rereading.reread(mine, table, {"id": "1"}, ["v"]) == {"v": '"is"'}
+        assert snapshots.reread(mine, table, {"id": "1"}, ["v"]) == {"v": '"is"'}
         assert 0.5 < time.monotonic() - begun < 5
 
 

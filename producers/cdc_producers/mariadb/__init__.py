@@ -16,7 +16,7 @@ def _run(order: ProducerOrder, options: MariaDbOptions) -> None:
 
     metrics = Metrics("mariadb")
     targets = {target.name: target for target in order.targets}
-    Runtime(MariaDbSource(targets, options, order.log, metrics), order, metrics).run()
+    Runtime(MariaDbSource(targets, options, order.log, metrics, order.progress), order, metrics).run()
 
 
 PRODUCER = Producer(

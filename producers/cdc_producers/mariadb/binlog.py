@@ -1,16 +1,23 @@
-"""Binlog events of MariaDB, read from their bytes; the values of rows are `tables.py`'s.
+"""Binlog events of MariaDB, read from their bytes; the rows' values are read by `logged_tables`.
 
-Source: MariaDB knowledge base, "Replication Protocol" and "2-Binlog Event Header" ff.; checked against 11.4.5.
+A table-map event says what a table's columns were when its rows were written; a later catalog is never asked for that.
+Names, character sets and labels are there with `binlog_row_metadata = FULL`.
+
+Source: MariaDB knowledge base, "Replication Protocol" and "2-Binlog Event Header" ff., and of 11.4 `Table_map_log_event`,
+read as a description; checked against 11.4.5.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
 
 from cdc_producers.mariadb.gtids import Gtid
+from cdc_producers.mariadb.values import BINARY, text_of
 from cdc_views.errors import EngineError
 
 _HEADER = struct.Struct("<IBIIIH")
@@ -29,6 +36,35 @@ _CHECKSUM_SIZE = 4
 _FORMAT_SERVER = 50
 _STANDALONE, _GROUP_COMMIT, _PREPARED, _COMPLETED = 1, 2, 64, 128
 _ZLIB = 0
+_T = TypeVar("_T")
+
+
+class Code(IntEnum):
+    """The types of the binlog; `STRING` stands for ENUM and SET, too, and its details say so."""
+
+    TINY, SHORT, LONG, FLOAT, DOUBLE = 1, 2, 3, 4, 5
+    OLD_TIMESTAMP, LONGLONG, INT24, DATE, OLD_TIME, OLD_DATETIME, YEAR = 7, 8, 9, 10, 11, 12, 13
+    VARCHAR, BIT, TIMESTAMP, DATETIME, TIME = 15, 16, 17, 18, 19
+    BLOB_COMPRESSED, VARCHAR_COMPRESSED, MYSQL_JSON = 140, 141, 245
+    DECIMAL, ENUM, SET, BLOB, VAR_STRING, STRING, GEOMETRY = 246, 247, 248, 252, 253, 254, 255
+
+
+_DETAIL_BYTES = {
+    **dict.fromkeys((Code.FLOAT, Code.DOUBLE, Code.BLOB, Code.GEOMETRY, Code.BLOB_COMPRESSED, Code.MYSQL_JSON), 1),
+    **dict.fromkeys((Code.TIMESTAMP, Code.DATETIME, Code.TIME), 1),
+    **dict.fromkeys((Code.VARCHAR, Code.VARCHAR_COMPRESSED, Code.VAR_STRING, Code.STRING, Code.BIT, Code.DECIMAL), 2),
+    **dict.fromkeys((Code.ENUM, Code.SET), 2),
+}
+_NUMERIC = frozenset(
+    {Code.TINY, Code.SHORT, Code.INT24, Code.LONG, Code.LONGLONG, Code.FLOAT, Code.DOUBLE, Code.DECIMAL, Code.YEAR}
+)
+_LABELLED = frozenset({Code.ENUM, Code.SET})
+_CHARACTER = frozenset(
+    {Code.STRING, Code.VAR_STRING, Code.VARCHAR, Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED, Code.GEOMETRY}
+)
+"""Those with a character set in the log; a geometry has one, too (`binary`), unlike in MySQL."""
+_SIGNEDNESS, _DEFAULT_CHARSET, _CHARSETS, _NAMES, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
+_LABEL_DEFAULT_CHARSET, _LABEL_CHARSETS = 10, 11
 
 
 class Event(NamedTuple):
@@ -70,9 +106,6 @@ class GtidBegin:
 def read_begin(event: Event) -> GtidBegin:
     """Read a GTID event."""
     sequence, domain, flags = struct.unpack_from("<QIB", event.body)
-    position = 13
-    if flags & _GROUP_COMMIT:
-        position += 8
     name = b""
     if flags & (_PREPARED | _COMPLETED):
         position = 13 + (8 if flags & _GROUP_COMMIT else 0)
@@ -135,12 +168,6 @@ def read_rows(event: Event) -> RowsBody:
     return RowsBody(table, present, after, decompressed(content) if event.kind in _COMPRESSED_ROWS else content)
 
 
-def read_rotation(event: Event) -> tuple[str, int]:
-    """Read a rotate event: the next file, and where in it."""
-    (position,) = struct.unpack_from("<Q", event.body)
-    return event.body[8:].decode(), position
-
-
 def has_checksums(packet: bytes) -> bool:
     """Return whether the events after this format description end with a checksum. It always has room for one itself."""
     return packet[-_CHECKSUM_SIZE - 1] == 1
@@ -166,3 +193,146 @@ def decompressed(content: bytes) -> bytes:
     if head & 0x80 == 0 or head >> 4 & 7 != _ZLIB:
         raise EngineError(f"the binlog compresses in a way that is not known ({head:#x})")
     return zlib.decompress(content[1 + (head & 7) :])
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedColumn:
+    """A column as the log has it.
+
+    Attributes:
+        code: The real type: ENUM and SET are themselves.
+        details: The type's two or fewer bytes of details, a number each; a STRING's length in the first.
+        charset: Of characters, `binary` for bytes; empty for everything else.
+        labels: Of ENUM and SET.
+    """
+
+    name: str
+    code: Code
+    details: tuple[int, ...] = ()
+    is_unsigned: bool = False
+    charset: str = ""
+    labels: tuple[str, ...] = ()
+
+
+class TableName(NamedTuple):
+    """Which table a table-map event is about: enough to skip it."""
+
+    number: int
+    database: str
+    table: str
+    end: int
+
+    @property
+    def full_name(self) -> str:
+        """`database.table`."""
+        return f"{self.database}.{self.table}"
+
+
+def read_name(event: Event) -> TableName:
+    """Return a table-map event's number and names, and where they end."""
+    body = event.body
+    number, position = int.from_bytes(body[:6], "little"), 8
+    end = position + 1 + body[position]
+    database = body[position + 1 : end].decode()
+    position = end + 1
+    end = position + 1 + body[position]
+    return TableName(number, database, body[position + 1 : end].decode(), end + 1)
+
+
+def read_columns(event: Event, name: TableName, collations: Mapping[int, str]) -> list[LoggedColumn]:
+    """Return a table-map event's columns, none where the log does not name them.
+
+    Raises ValueError for a type, KeyError for a collation, that nobody knows.
+    """
+    body = event.body
+    width, position = packed_integer(body, name.end)
+    codes = [Code(code) for code in body[position : position + width]]
+    size, position = packed_integer(body, position + width)
+    types = _types(codes, body[position : position + size])
+    facts = dict(_each(body[position + size + (width + 7) // 8 :], _fact))
+    names = [text_of(one, "utf8") for one in _each(facts.get(_NAMES, b""), _sized)]
+    if len(names) != width:
+        return []
+    unsigned = [bool(byte >> bit & 1) for byte in facts.get(_SIGNEDNESS, b"") for bit in range(7, -1, -1)]
+    charsets = _charsets(types, facts, collations)
+    label_lists = {
+        code: list(_each(facts.get(fact, b""), _labels)) for code, fact in ((Code.SET, _SET_LABELS), (Code.ENUM, _ENUM_LABELS))
+    }
+    columns = []
+    for column, (code, details), charset in zip(names, types, charsets, strict=True):
+        labels: tuple[str, ...] = ()
+        if code in _LABELLED:
+            labels_in = "latin1" if charset in ("", BINARY) else charset
+            labels = tuple(text_of(label, labels_in) for label in label_lists[code].pop(0))
+        is_unsigned = code in _NUMERIC and bool(unsigned) and unsigned.pop(0)
+        columns.append(LoggedColumn(column, code, details, is_unsigned, charset, labels))
+    return columns
+
+
+def _types(codes: list[Code], details: bytes) -> list[tuple[Code, tuple[int, ...]]]:
+    found: list[tuple[Code, tuple[int, ...]]] = []
+    position = 0
+    for code in codes:
+        size = _DETAIL_BYTES.get(code, 0)
+        pair = tuple(details[position : position + size])
+        position += size
+        if code is Code.STRING:
+            found.append(_string(*pair))
+        elif code in (Code.VARCHAR, Code.VARCHAR_COMPRESSED, Code.VAR_STRING):
+            found.append((code, (pair[0] | pair[1] << 8,)))
+        else:
+            found.append((code, pair))
+    return found
+
+
+def _string(first: int, second: int) -> tuple[Code, tuple[int, ...]]:
+    """CHAR, BINARY, ENUM and SET share a code; the first byte tells which, and holds two bits of a longer length."""
+    if first & 0x30 != 0x30:
+        return Code(first | 0x30), (second | ((first & 0x30) ^ 0x30) << 4,)
+    return Code(first), (second,)
+
+
+def _each(content: bytes, read: Callable[[bytes, int], tuple[_T, int]]) -> Iterator[_T]:
+    """Read one after the other: `read` returns what begins at a position, and where it ends."""
+    position = 0
+    while position < len(content):
+        one, position = read(content, position)
+        yield one
+
+
+def _sized(content: bytes, position: int) -> tuple[bytes, int]:
+    size, start = packed_integer(content, position)
+    return content[start : start + size], start + size
+
+
+def _fact(content: bytes, position: int) -> tuple[tuple[int, bytes], int]:
+    found, end = _sized(content, position + 1)
+    return (content[position], found), end
+
+
+def _labels(content: bytes, position: int) -> tuple[list[bytes], int]:
+    count, position = packed_integer(content, position)
+    found = []
+    for _ in range(count):
+        label, position = _sized(content, position)
+        found.append(label)
+    return found, position
+
+
+def _charsets(types: list[tuple[Code, tuple[int, ...]]], facts: Mapping[int, bytes], collations: Mapping[int, str]) -> list[str]:
+    """The character set of each column, empty where it has none."""
+    found = [""] * len(types)
+    for family, default, listed in (
+        (_CHARACTER, _DEFAULT_CHARSET, _CHARSETS),
+        (_LABELLED, _LABEL_DEFAULT_CHARSET, _LABEL_CHARSETS),
+    ):
+        places = [place for place, (code, _) in enumerate(types) if code in family]
+        if listed in facts:
+            numbers = list(_each(facts[listed], packed_integer))
+        else:
+            usual, *others = list(_each(facts.get(default, b""), packed_integer)) or [0]
+            exceptions = dict(zip(others[::2], others[1::2], strict=True))
+            numbers = [exceptions.get(place, usual) for place in range(len(places))]
+        for place, number in zip(places, numbers, strict=True):
+            found[place] = collations[number] if number else ""
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,6 @@ _FULL_IMAGES = ("FULL", "FULL_NODUP")
 class Server:
     """What matters of a server's settings."""
 
-    version: str
     domain: int
     row_image: str
     ignores_case: bool
@@ -67,7 +66,7 @@ def read_server(connection: Any, *, log: ProducerLog) -> Server:
             f"binlog_row_image is {image}: what an INSERT leaves to its default has no value in the view; FULL has it",
             binlog_row_image=image,
         )
-    return Server(version, int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
+    return Server(int(found.get("gtid_domain_id") or 0), image, found.get("lower_case_table_names", "0") != "0")
 
 
 def check_filters(connection: Any, databases: Iterable[str]) -> None:
@@ -124,38 +123,35 @@ def source_name(table: str) -> tuple[str, str]:
 def read_table(connection: Any, table: str) -> MariaDbTable:
     """Return the table of that name of the project file; raises `UsageError` where the server has none to show."""
     database, name = source_name(table)
-    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
-    asked = f"SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE {of_table}"
-    found = rows(connection, asked, doing=f"looking for {table}")
+    asked = "SELECT engine, coalesce(table_rows, 0), table_type FROM information_schema.tables WHERE "
+    found = rows(connection, asked + _named(table), doing=f"looking for {table}")
     if not found or "TABLE" not in str(found[0][2]) or str(found[0][2]) == "SYSTEM VIEW":
-        raise _missing(connection, table)
+        asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
+        names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
+        raise UsageError(
+            f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
+        )
+    columns = read_columns(connection, table)
+    primary, unique = _keys(connection, table)
+    return MariaDbTable(database, name, str(found[0][0]), columns, primary, unique, int(found[0][1]))
+
+
+def read_columns(connection: Any, table: str) -> tuple[MariaDbColumn, ...]:
+    """Return a table's columns as they are now; none where it is gone."""
     asked = "SELECT column_name, data_type, column_type FROM information_schema.columns WHERE "
-    columns = rows(connection, f"{asked}{of_table} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
-    primary, unique = _keys(connection, of_table, table)
-    described = tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in columns)
-    return MariaDbTable(database, name, str(found[0][0]), described, primary, unique, int(found[0][1]))
+    found = rows(connection, f"{asked}{_named(table)} ORDER BY ordinal_position", doing=f"reading the columns of {table}")
+    return tuple(MariaDbColumn(str(c), str(t).lower(), str(full).lower()) for c, t, full in found)
 
 
-def read_types(connection: Any, table: str) -> dict[str, str]:
-    """Return the types of a table's columns as they are now; nothing where it is gone."""
+def _named(table: str) -> str:
     database, name = source_name(table)
-    asked = "SELECT column_name, data_type FROM information_schema.columns WHERE "
-    of_table = f"table_schema = {literal(database)} AND table_name = {literal(name)}"
-    return {str(c): str(t).lower() for c, t in rows(connection, asked + of_table, doing=f"reading the columns of {table}")}
+    return f"table_schema = {literal(database)} AND table_name = {literal(name)}"
 
 
-def _missing(connection: Any, table: str) -> UsageError:
-    asked = "SELECT concat(table_schema, '.', table_name), table_schema FROM information_schema.tables LIMIT 10000"
-    names = [str(name) for name, schema in rows(connection, asked, doing="listing tables") if str(schema) not in _SYSTEM]
-    return UsageError(
-        f"{table}: the server has no such table, or this user may not SELECT from it{did_you_mean(table, names)} ({GRANTS})"
-    )
-
-
-def _keys(connection: Any, of_table: str, table: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
+def _keys(connection: Any, table: str) -> tuple[tuple[str, ...], tuple[frozenset[str], ...]]:
     asked = (
-        f"SELECT index_name, column_name, coalesce(sub_part, 0), nullable FROM information_schema.statistics WHERE {of_table} "
-        "AND non_unique = 0 ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
+        "SELECT index_name, column_name, coalesce(sub_part, 0), nullable FROM information_schema.statistics WHERE "
+        f"{_named(table)} AND non_unique = 0 ORDER BY index_name = 'PRIMARY' DESC, index_name, seq_in_index"
     )
     parts: dict[str, list[str]] = defaultdict(list)
     unfit = set()
@@ -185,6 +181,18 @@ def check_table(table: MariaDbTable, schema: TableSchema, server: Server, *, all
             f"{schema.full_name}: with binlog_row_image = {server.row_image} changes name rows by the primary key, and the "
             f"schema file's is {', '.join(sorted(wanted))}; make them equal, or SET GLOBAL binlog_row_image = 'FULL'"
         )
+
+
+def read_collations(connection: Any) -> Mapping[int, str]:
+    """Return the character set of each collation's number."""
+    ask = "SELECT id, character_set_name FROM information_schema.{} WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+    columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'information_schema' AND "
+    columns += "table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
+    # from 10.10 on, the newer collations are listed there only
+    ((has_ids,),) = rows(connection, columns, doing="asking for its collations")
+    table = "collation_character_set_applicability" if int(has_ids) else "collations"
+    found = rows(connection, ask.format(table), doing="asking for its collations")
+    return {int(number): str(charset) for number, charset in found}
 
 
 _CASCADING = re.compile(

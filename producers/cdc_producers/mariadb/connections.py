@@ -12,7 +12,6 @@ from typing import Any
 import pymysql
 from pymysql.constants import CR, ER
 from pymysql.converters import conversions
-from pymysql.cursors import SSCursor
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UnsupportedError, UsageError
 
@@ -162,9 +161,7 @@ def mariadb_errors(doing: str) -> Iterator[None]:
     """Turn what pymysql raises into this project's errors; what may pass is a `TransientError`."""
     try:
         yield
-    except CdcViewsError:
-        raise
-    except (pymysql.MySQLError, OSError, ssl.SSLError, AttributeError) as error:
+    except (pymysql.MySQLError, OSError, AttributeError) as error:
         # pymysql reads from a closed connection as from None
         raise translated(doing, error) from error
 
@@ -196,13 +193,6 @@ def rows(connection: Any, text: str, *, doing: str) -> list[tuple[Any, ...]]:
     with mariadb_errors(doing), connection.cursor() as cursor:
         cursor.execute(text)
         return list(cursor.fetchall()) if cursor.description else []
-
-
-def fetched(connection: Any, text: str, *, doing: str) -> Iterator[tuple[Any, ...]]:
-    """Run one SELECT and return its rows as they come, not all at once."""
-    with mariadb_errors(doing), connection.cursor(SSCursor) as cursor:
-        cursor.execute(text)
-        yield from cursor
 
 
 def identifier(name: str) -> str:

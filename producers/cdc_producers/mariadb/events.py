@@ -15,9 +15,7 @@ from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
 from cdc_producers.mariadb.gtids import Gtid
-from cdc_producers.mariadb.rowreading import Row
-
-VERSION = "cdc-views"
+from cdc_producers.mariadb.values import Row
 
 
 class BinlogPosition(NamedTuple):
@@ -30,40 +28,19 @@ class BinlogPosition(NamedTuple):
     seconds: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EventSource:
-    """What all events of one table say of where they come from."""
+@dataclass
+class MariaDbEventWriter:
+    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
+
+    `keys` are the columns of the view's key. Neither is needed for a table that was emptied.
+    """
 
     stream: str
     database: str
     table: str
     epoch: int
-
-    def block(self, place: BinlogPosition, *, snapshot: str) -> str:
-        """Return the member `source`."""
-        gtid, when = place.gtid, f'"ts_ms":{place.seconds * 1000},"ts_us":{place.seconds * 1_000_000}'
-        return (
-            f'{{"version":"{VERSION}","connector":"mariadb","name":{quoted(self.stream)},{when},'
-            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
-            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
-            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
-        )
-
-    def truncated(self, place: BinlogPosition) -> bytes:
-        """Return the event of a table that was emptied."""
-        return _event("t", before="null", after="null", source=self.block(place, snapshot="false"))
-
-
-@dataclass
-class MariaDbEventWriter:
-    """Writes the events of one table, as its columns are in `columns`; made anew when those change.
-
-    `keys` are the columns of the view's key.
-    """
-
-    source: EventSource
-    columns: Sequence[str]
-    keys: Sequence[str]
+    columns: Sequence[str] = ()
+    keys: Sequence[str] = ()
     _prefixes: list[str] = field(init=False)
     _places: list[int] = field(init=False)
     _key_prefixes: list[str] = field(init=False)
@@ -73,21 +50,23 @@ class MariaDbEventWriter:
         self._places = [self.columns.index(name) for name in self.keys if name in self.columns]
         self._key_prefixes = [self._prefixes[place] for place in self._places]
 
-    def read(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of a row that a snapshot found."""
-        return _event("r", before="null", after=self._image(row), source=self.source.block(place, snapshot="true"))
+    def event(self, op: str, place: BinlogPosition, *, deleted: Row | None = None, after: Row | None = None) -> bytes:
+        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found.
 
-    def inserted(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of an inserted row."""
-        return self._streamed("c", place, after=self._image(row))
-
-    def updated(self, old: Row, new: Row, place: BinlogPosition) -> bytes:
-        """Return the event of an updated row whose key stayed; what neither image has is absent."""
-        return self._streamed("u", place, after=self._image(self.filled(new, old)))
-
-    def deleted(self, row: Row, place: BinlogPosition) -> bytes:
-        """Return the event of a deleted row: nothing but its key says which."""
-        return self._streamed("d", place, before=self._image([row[i] for i in self._places], self._key_prefixes))
+        Of a deleted row nothing but its key says which. `after` is to be `filled`.
+        """
+        gtid, seconds, now = place.gtid, place.seconds, time.time_ns() // 1_000_000
+        before = "null" if deleted is None else self._image([deleted[i] for i in self._places], self._key_prefixes)
+        image = "null" if after is None else self._image(after, self._prefixes)
+        when, snapshot = f'"ts_ms":{seconds * 1000},"ts_us":{seconds * 1_000_000}', "true" if op == "r" else "false"
+        source = (
+            f'{{"version":"cdc-views","connector":"mariadb","name":{quoted(self.stream)},{when},'
+            f'"snapshot":"{snapshot}","db":{quoted(self.database)},"table":{quoted(self.table)},"server_id":{gtid.server},'
+            f'"gtid":"{gtid}","file":{quoted(place.file)},"pos":{place.position},"row":{place.order},'
+            f'"order":[{self.epoch},{gtid.sequence},{place.order}]}}'
+        )
+        # a text that is none has lone surrogates, escaped; everything else is UTF-8
+        return f'{{"before":{before},"after":{image},"source":{source},"op":"{op}","ts_ms":{now}}}'.encode()
 
     def has_moved(self, old: Row, new: Row) -> bool:
         """Whether an update changed the row's key; a part of the key that the later image lacks did not change."""
@@ -98,17 +77,7 @@ class MariaDbEventWriter:
         """Return the image after an update with what it lacks taken from the one before."""
         return [before if now is None else now for now, before in zip(new, old, strict=True)]
 
-    def _image(self, row: Row, prefixes: Sequence[str] | None = None) -> str:
-        names = self._prefixes if prefixes is None else prefixes
-        parts = [prefix + text for prefix, text in zip(names, row, strict=True) if text is not None]
+    @staticmethod
+    def _image(row: Row, prefixes: Sequence[str]) -> str:
+        parts = [prefix + text for prefix, text in zip(prefixes, row, strict=True) if text is not None]
         return f"{{{','.join(parts)}}}"
-
-    def _streamed(self, op: str, place: BinlogPosition, *, before: str = "null", after: str = "null") -> bytes:
-        return _event(op, before=before, after=after, source=self.source.block(place, snapshot="false"))
-
-
-def _event(op: str, *, before: str, after: str, source: str) -> bytes:
-    now = time.time_ns() // 1_000_000
-    text = f'{{"before":{before},"after":{after},"source":{source},"op":"{op}","ts_ms":{now}}}'
-    # a text that is none has lone surrogates, escaped; everything else is UTF-8
-    return text.encode()

@@ -1,43 +1,177 @@
-"""The tables that row events are about, by the numbers that the log gives them, and what changed of their columns."""
+"""The tables that row events are about, by the numbers that the log gives them; their rows as JSON texts, one a column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 
-from cdc_producers.mariadb.binlog import Event
-from cdc_producers.mariadb.events import EventSource, MariaDbEventWriter
-from cdc_producers.mariadb.rowreading import Row, RowReader, Wanted, named
-from cdc_producers.mariadb.tablemaps import TableMap, read_name, read_table_map
+from cdc_producers.mariadb import values
+from cdc_producers.mariadb.binlog import Code, Event, LoggedColumn, RowsBody, TableName, read_columns, read_name
+from cdc_producers.mariadb.events import MariaDbEventWriter
+from cdc_producers.mariadb.values import BINARY, Encode, Read, Row
+from cdc_producers.row_log import completed, warn_of_columns
 from cdc_producers.source import LostError
+from cdc_views.errors import EngineError, UnsupportedError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.model.types import Kind, LogicalType, Scalar
 
+_INTEGERS = {Code.TINY: "b", Code.SHORT: "h", Code.LONG: "i", Code.LONGLONG: "q"}
+_OLD = (Code.OLD_TIMESTAMP, Code.OLD_TIME, Code.OLD_DATETIME)
+_UUID_SIZE, _INET_SIZES = 16, (4, 16)
 Reread = Callable[[str, Mapping[str, str], Sequence[str]], Mapping[str, str]]
 """Asks the source for columns of a table's row with this key, JSON texts; those it still has are returned."""
+_DECLARED_AS = {"uuid": Kind.UUID, "inet4": Kind.INET, "inet6": Kind.INET}
+
+
+def _kind(declared: str, kind: LogicalType | None) -> Kind | None:
+    """UUID or INET where a column of bytes is one, which the log leaves open.
+
+    `declared` is the server's name of the type as it has it now, `kind` the type in the project's schema.
+    """
+    if declared in _DECLARED_AS:
+        return _DECLARED_AS[declared]
+    # no column of bytes is a text in the schema, but an address
+    return {Kind.UUID: Kind.UUID, Kind.INET: Kind.INET, Kind.TEXT: Kind.INET}.get(kind.kind) if isinstance(kind, Scalar) else None
+
+
+def _reader(column: LoggedColumn, kind: Kind | None, *, nulls_zero: bool, where: str) -> Read:
+    """What reads a column's values; raises `UnsupportedError` for a type that cannot be read exactly."""
+    code, details, name = column.code, column.details, f"{where}.{column.name}"
+    if code in _INTEGERS:
+        letter = _INTEGERS[code]
+        return values.number(letter.upper() if column.is_unsigned else letter)
+    if code in _OLD:
+        raise UnsupportedError(f"{name} has a date-time in the format of MariaDB 5", remedy=f"ALTER TABLE {where} FORCE")
+    if code is Code.MYSQL_JSON:
+        raise UnsupportedError(f"{name} is MySQL's binary JSON", remedy="MariaDB keeps JSON as text")
+    if code in (Code.STRING, Code.VARCHAR, Code.VAR_STRING):
+        return _string(column, kind, name)
+    if code in (Code.BLOB, Code.BLOB_COMPRESSED, Code.VARCHAR_COMPRESSED):
+        return _large(column, name)
+    simple: dict[Code, Callable[[], Read]] = {
+        Code.FLOAT: lambda: values.number("f"),
+        Code.DOUBLE: lambda: values.number("d"),
+        Code.INT24: lambda: values.medium(is_unsigned=column.is_unsigned),
+        Code.DECIMAL: lambda: values.decimal(*details),
+        Code.YEAR: lambda: values.YEAR,
+        Code.DATE: lambda: values.date(nulls_zero=nulls_zero),
+        Code.TIME: lambda: values.time(*details),
+        Code.DATETIME: lambda: values.datetime(*details, nulls_zero=nulls_zero),
+        Code.TIMESTAMP: lambda: values.timestamp(*details, nulls_zero=nulls_zero),
+        Code.BIT: lambda: values.bits(details[0] + 8 * details[1]),
+        Code.ENUM: lambda: values.enum(details[0], column.labels),
+        Code.SET: lambda: values.members(details[0], column.labels),
+        Code.GEOMETRY: lambda: values.sized(details[0], values.geometry),
+    }
+    return simple[code]()
+
+
+def _text(column: LoggedColumn, where: str) -> Encode | None:
+    """What writes a text; None for bytes."""
+    return values.text(column.charset, where=where) if column.charset not in ("", BINARY) else None
+
+
+def _string(column: LoggedColumn, kind: Kind | None, name: str) -> Read:
+    (length,) = column.details
+    encode = _text(column, name)
+    if encode is None and column.code is Code.STRING:
+        if kind is Kind.UUID and length == _UUID_SIZE:
+            encode = values.uuid_text
+        elif kind is Kind.INET and length in _INET_SIZES:
+            encode = values.inet_text(length)
+        else:
+            encode = values.padded(length)
+    return values.sized(1 if length < 256 else 2, encode or values.blob)
+
+
+def _large(column: LoggedColumn, name: str) -> Read:
+    (detail,) = column.details
+    encode = _text(column, name) or values.blob
+    if column.code is Code.BLOB:
+        return values.sized(detail, encode)
+    width = detail if column.code is Code.BLOB_COMPRESSED else 1 if detail < 256 else 2
+    return values.sized(width, lambda content: encode(_uncompressed(content)))
+
+
+def _uncompressed(content: bytes) -> bytes:
+    """The value of a COMPRESSED column. Source: MariaDB 11.4, `sql/field_comp.cc`, read as a description."""
+    if not content or content[0] == 0:
+        return content[1:]
+    head = content[0]
+    if head >> 4 != 8:
+        raise EngineError(f"a compressed column's value begins with {head:#x}, a way that is not known")
+    return zlib.decompress(content[1 + (head & 7) :], -zlib.MAX_WBITS if head & 8 else zlib.MAX_WBITS)
+
+
+_Plan = tuple[int, list[tuple[int, int, Read]]]
 
 
 @dataclass
 class LoggedTable:
-    """One table as the log has it now."""
+    """One table as the log has it now; its columns are in the log's order.
+
+    `body` and `version` are the event's and the target's that it was made of.
+    """
 
     target: StreamTarget
-    map: TableMap
-    reader: RowReader
+    name: TableName
+    columns: InitVar[list[LoggedColumn]]
+    catalog: InitVar[Mapping[str, str]]
+    nulls_zero_dates: InitVar[bool]
+    body: bytes
     version: object
-    _writer: tuple[object, MariaDbEventWriter] | None = None
+    names: list[str] = field(init=False)
+    _readers: list[Read] = field(init=False)
+    _plans: dict[bytes, _Plan] = field(default_factory=dict)
+    _writer: MariaDbEventWriter | None = None
 
-    @property
-    def names(self) -> list[str]:
-        """Its columns."""
-        return [column.name for column in self.map.columns]
+    def __post_init__(self, columns: list[LoggedColumn], catalog: Mapping[str, str], nulls_zero_dates: bool) -> None:
+        self.names = [column.name for column in columns]
+        schema = {column.name: column.type for column in self.target.schema.columns}
+        kinds = {name: _kind(catalog.get(name, ""), schema.get(name)) for name in self.names}
+        where = self.name.full_name
+        self._readers = [_reader(c, kinds[c.name], nulls_zero=nulls_zero_dates, where=where) for c in columns]
 
     def writer(self, stream: str, epoch: int) -> MariaDbEventWriter:
         """What writes its events."""
-        if self._writer is None or self._writer[0] != (stream, epoch):
-            source = EventSource(stream, self.map.database, self.map.table, epoch)
+        if self._writer is None or (self._writer.stream, self._writer.epoch) != (stream, epoch):
             keys = [column.name for column in self.target.schema.row_key]
-            self._writer = (stream, epoch), MariaDbEventWriter(source, self.names, keys)
-        return self._writer[1]
+            self._writer = MariaDbEventWriter(stream, self.name.database, self.name.table, epoch, self.names, keys)
+        return self._writer
+
+    def rows(self, body: RowsBody) -> Iterator[tuple[Row, Row | None]]:
+        """Return each row's image, and the one after an update."""
+        content, position, end = body.content, 0, len(body.content)
+        before = self._plan(body.present)
+        after = None if body.after is None else self._plan(body.after)
+        while position < end:
+            row, position = self._row(before, content, position)
+            if after is None:
+                yield row, None
+            else:
+                changed, position = self._row(after, content, position)
+                yield row, changed
+
+    def _plan(self, present: bytes) -> _Plan:
+        """The columns that images have: the bytes of their null bits, then each one's bit, place and reader."""
+        if present not in self._plans:
+            places = [place for place in range(len(self._readers)) if present[place >> 3] >> (place & 7) & 1]
+            steps = [(1 << bit, place, self._readers[place]) for bit, place in enumerate(places)]
+            self._plans[present] = (len(places) + 7) // 8, steps
+        return self._plans[present]
+
+    def _row(self, plan: _Plan, content: bytes, position: int) -> tuple[Row, int]:
+        size, steps = plan
+        nulls = int.from_bytes(content[position : position + size], "little")
+        position += size
+        row: Row = [None] * len(self._readers)
+        for bit, place, read in steps:
+            if nulls & bit:
+                row[place] = values.NULL
+            else:
+                row[place], position = read(content, position)
+        return row, position
 
 
 @dataclass
@@ -49,7 +183,6 @@ class LoggedTables:
         collations: Character sets by their collations' numbers.
         catalog: The server's names of the types of a table's columns, asked for again when its columns change.
         reread: For an update of the key under a minimal row image.
-        log: Hears of columns that come and go.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -59,8 +192,8 @@ class LoggedTables:
     log: ProducerLog
     nulls_zero_dates: bool = False
     _numbers: dict[int, LoggedTable | None] = field(default_factory=dict)
-    _bodies: dict[str, tuple[bytes, LoggedTable]] = field(default_factory=dict)
-    _columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _known: dict[str, LoggedTable] = field(default_factory=dict)
+    _columns: dict[str, list[str]] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Forget the numbers: another file of the log gives out its own."""
@@ -69,60 +202,41 @@ class LoggedTables:
     def note(self, event: Event) -> None:
         """Take note of what a table-map event says; nothing more is read of tables that are not followed."""
         name = read_name(event)
-        full_name = f"{name.database}.{name.table}"
-        target = self.targets.get(full_name)
+        target = self.targets.get(name.full_name)
         if target is None:
             self._numbers[name.number] = None
             return
         body, version = event.body[6:], target.version()
-        known = self._bodies.get(full_name)
-        if known is None or known[0] != body or known[1].version != version:
-            known = body, self._table(full_name, target, event)
-            self._bodies[full_name] = known
-        self._numbers[name.number] = known[1]
+        known = self._known.get(name.full_name)
+        if known is None or (known.body, known.version) != (body, version):
+            known = self._known[name.full_name] = self._table(name, target, event)
+        self._numbers[name.number] = known
 
     def find(self, number: int) -> LoggedTable | None:
         """Return the table of that number; None where it is not followed."""
         return self._numbers.get(number)
 
     def completed(self, table: LoggedTable, row: Row) -> Row:
-        """Return a row that got another key, with what the log leaves out of it asked of the source.
+        """As `row_log.completed`."""
+        known = dict(zip(table.names, row, strict=True))
+        keys = {c.name: text for c in table.target.schema.row_key if (text := known.get(c.name)) is not None}
+        return completed(table.names, row, None, lambda missing: self.reread(table.target.name, keys, missing))
 
-        No later event has it, for the values that the key's old row was given are another row's in the view.
-        """
-        missing = [name for name, text in zip(table.names, row, strict=True) if text is None]
-        if not missing:
-            return row
-        known = named(table.names, row)
-        keys = {column.name: known[column.name] for column in table.target.schema.row_key if column.name in known}
-        found = self.reread(table.target.name, keys, missing)
-        return [found.get(name, text) if text is None else text for name, text in zip(table.names, row, strict=True)]
-
-    def _table(self, full_name: str, target: StreamTarget, event: Event) -> LoggedTable:
+    def _table(self, name: TableName, target: StreamTarget, event: Event) -> LoggedTable:
         try:
-            table = read_table_map(event, self.collations)
+            columns = read_columns(event, name, self.collations)
         except (ValueError, KeyError, IndexError) as error:
-            raise LostError(f"{full_name}: the log describes the table in a way that is not known ({error!r})") from error
-        if not table.columns:
+            raise LostError(f"{name.full_name}: the log describes the table in a way that is not known ({error!r})") from error
+        if not columns:
             raise LostError(
-                f"{full_name}: the log does not name the columns (binlog_row_metadata was not FULL when the rows were written); "
-                "SET GLOBAL binlog_row_metadata = 'FULL', and start once with --snapshot-again"
+                f"{name.full_name}: the log does not name the columns (binlog_row_metadata was not FULL when the rows were "
+                "written); SET GLOBAL binlog_row_metadata = 'FULL', and start once with --snapshot-again"
             )
-        names = tuple(column.name for column in table.columns)
-        self._note_columns(target, names)
-        schema = {column.name: column.type for column in target.schema.columns}
-        wanted = Wanted(schema, self.catalog(full_name), self.nulls_zero_dates)
-        return LoggedTable(target, table, RowReader(table, wanted), target.version())
-
-    def _note_columns(self, target: StreamTarget, names: tuple[str, ...]) -> None:
-        before = self._columns.get(target.name) or tuple(column.name for column in target.schema.columns)
+        names = [column.name for column in columns]
+        before = self._columns.get(target.name, [column.name for column in target.schema.columns])
+        replay = f"rows that wait in quarantine land with `cdc-views replay {target.name}`"
+        remedy = f", and {replay}. Rows not written since have no value there yet"
+        warn_of_columns(self.log, target.name, before, names, remedy=remedy)
         self._columns[target.name] = names
-        if new := sorted(set(names) - set(before)):
-            self.log.warning(
-                f"{target.name}: the source has new columns: {', '.join(new)}; add them to the schema file, and rows that "
-                f"wait in quarantine land with `cdc-views replay {target.name}`. Rows not written since have no value there yet",
-                table=target.name,
-                columns=new,
-            )
-        if gone := sorted(set(before) - set(names)):
-            self.log.warning(f"{target.name}: the source's log no longer has {', '.join(gone)}", table=target.name, columns=gone)
+        catalog = self.catalog(name.full_name)
+        return LoggedTable(target, name, columns, catalog, self.nulls_zero_dates, event.body[6:], target.version())

@@ -1,33 +1,49 @@
-"""Snapshots of tables as events, and how far each has got.
+"""Rows read from the tables themselves: snapshots as events and how far each has got, and single rows read again.
 
-The position of a snapshot is the GTID it was read at, with the epoch, and then, where the primary key is one integer,
-that key: the next snapshot goes on after it, at a later GTID, and what changed in between comes from the binlog. Any other
-table begins anew.
+A snapshot needs no lock: it is one transaction of InnoDB's, and the binlog's place then. Its position is the GTID that it
+was read at, with the epoch, and then, where the primary key is one integer, that key: the next snapshot goes on after it,
+at a later GTID, and what changed in between comes from the binlog. Any other table begins anew.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from json.encoder import encode_basestring as quoted
 from threading import Event
+from typing import Any
 
-from cdc_producers.mariadb.catalog import MariaDbTable
-from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
-from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark
+from pymysql.cursors import SSCursor
+
+from cdc_producers.mariadb.catalog import MariaDbColumn, MariaDbTable
+from cdc_producers.mariadb.connections import Access, connect, identifier, literal, mariadb_errors, rows
+from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
+from cdc_producers.mariadb.gtids import SEQUENCE_BITS, Gtid, Mark, read_gtids
 from cdc_producers.mariadb.options import MariaDbOptions
-from cdc_producers.mariadb.snapshot import ConsistentSnapshot, integer_key, read_rows
+from cdc_producers.mariadb.values import NULL, Row
 from cdc_producers.metrics import Metrics
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
+from cdc_views.errors import CdcViewsError, EngineError, UnsupportedError
 from cdc_views.landing import Position
-from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
-_WHOLE = (1 << 63) - 1
-"""`Position.nth` of a snapshot that is whole."""
 _KEY_OFFSET = 1 << 62
 """Added to an integer key, so that negative ones are positions, too; keys beyond half of it are not kept."""
 _KEYS = range(-(1 << 61), 1 << 61)
-_REPORT_EVERY = 10.0
+_WAIT_SECONDS = 10
+"""Longer than a server takes from writing a transaction to its log until others see it."""
+_Printed = Callable[[Any], str]
+"""A value as the server prints it, into JSON."""
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "uuid", "inet4", "inet6", "time")
+_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_GEOMETRIES = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+)  # fmt: skip
 
 
 @dataclass
@@ -40,44 +56,33 @@ class MariaDbSnapshots:
     options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
+    progress: SnapshotProgress = shown_nowhere
 
     def wanted(self, marks: Mapping[str, Mark]) -> list[str]:
         """Return the tables that have no whole snapshot of their epoch."""
-        return [name for name in self.targets if not self._is_whole(self._position(name), marks[name].epoch)]
+        found = {name: self._position(name) or Position(0) for name in self.targets}
+        return [name for name, (at, nth) in found.items() if (at >> SEQUENCE_BITS, nth) != (marks[name].epoch, WHOLE)]
 
     def _position(self, name: str) -> Position | None:
         return self.targets[name].lander(self.stream).position()
 
-    @staticmethod
-    def _is_whole(position: Position | None, epoch: int) -> bool:
-        return position is not None and position.nth == _WHOLE and position.at >> SEQUENCE_BITS == epoch
-
     def read(self, name: str, snapshot: ConsistentSnapshot, *, epoch: int, emit: Emit, stop: Event) -> None:
         """Emit a table's rows as of the snapshot, those that have landed left out where that can be known."""
         table, position = self.tables[name], self._position(name)
-        is_begun = position is not None and position.at >> SEQUENCE_BITS == epoch
-        source = EventSource(self.stream.removesuffix(":snapshot"), table.database, table.name, epoch)
+        if position is not None and position.at >> SEQUENCE_BITS != epoch:
+            position = None  # of what was emptied
+        columns, keys = [column.name for column in table.columns], [c.name for c in self.targets[name].schema.row_key]
+        stream = self.stream.removesuffix(":snapshot")
+        writer = MariaDbEventWriter(stream, table.database, table.name, epoch, columns, keys)
         at = Mark(epoch, snapshot.gtid.sequence, 0).position.at
-        if epoch and not is_begun:
+        if epoch and position is None:
             # what the source lost meanwhile must not stay: below the epoch's beginning everything goes
-            before = EventSource(source.stream, table.database, table.name, epoch - 1)
-            content = before.truncated(BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
+            before = MariaDbEventWriter(stream, table.database, table.name, epoch - 1)
+            content = before.event("t", BinlogPosition(Gtid(snapshot.gtid.domain, 0, 1 << SEQUENCE_BITS), 0))
             emit(Emitted(name, self.stream, Position(at), content))
-        after = self._last_key(table, position) if is_begun else None
-        self._say_begin(table, snapshot, name, after)
-        count = self._rows(name, snapshot, source, after, at=at, emit=emit, stop=stop)
-        if count is not None:
-            emit(Emitted(name, self.stream, Position(at, _WHOLE)))
-            self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
-
-    @staticmethod
-    def _last_key(table: MariaDbTable, position: Position | None) -> int | None:
-        if position is None or integer_key(table) is None or not 0 < position.nth < _WHOLE:
-            return None
-        key = position.nth - _KEY_OFFSET
-        return key if key in _KEYS else None
-
-    def _say_begin(self, table: MariaDbTable, snapshot: ConsistentSnapshot, name: str, after: int | None) -> None:
+        after = None
+        if position is not None and integer_key(table) is not None and position.nth - _KEY_OFFSET in _KEYS:
+            after = position.nth - _KEY_OFFSET
         rest = "" if after is None else ", the rest of one that stopped"
         if table.engine.lower() not in ("innodb", "rocksdb"):
             self.log.warning(f"{name}: {table.engine} has no snapshots; the view is right once the log is followed", table=name)
@@ -88,25 +93,176 @@ class MariaDbSnapshots:
             file=snapshot.file,
             position=snapshot.position,
         )
+        found = self._rows(name, snapshot, writer, after, at=at)
+        count = emit_rows(name, found, table.about_rows, self.metrics, self.progress, emit=emit, stop=stop)
+        if count is not None:
+            emit(Emitted(name, self.stream, Position(at, WHOLE)))
+            self.log.info(f"{name}: snapshot: read all {count:,} rows", table=name, rows=count)
 
     def _rows(
-        self, name: str, snapshot: ConsistentSnapshot, source: EventSource, after: int | None, *, at: int, emit: Emit, stop: Event
-    ) -> int | None:
-        """Emit the rows; returns how many, None where it was stopped."""
+        self, name: str, snapshot: ConsistentSnapshot, writer: MariaDbEventWriter, after: int | None, *, at: int
+    ) -> Iterator[Emitted]:
         table = self.tables[name]
-        columns, key = [column.name for column in table.columns], integer_key(table)
-        writer = MariaDbEventWriter(source, columns, [column.name for column in self.targets[name].schema.row_key])
+        key = integer_key(table)
         place = BinlogPosition(snapshot.gtid, 0, snapshot.file, snapshot.position, int(time.time()))
-        key_at = columns.index(key) if key else 0
-        count, reported = 0, time.monotonic()
-        for row in read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates):
-            if stop.is_set():
-                return None
-            count += 1
-            nth = count if key is None else int(row[key_at] or 0) + _KEY_OFFSET
-            emit(Emitted(name, self.stream, Position(at, nth), writer.read(row, place)))
-            self.metrics.snapshot_rows(name).inc()
-            if time.monotonic() - reported > _REPORT_EVERY:
-                reported = time.monotonic()
-                self.log.info(f"{name}: snapshot: {count:,} of about {table.about_rows:,} rows", table=name, rows=count)
-        return count
+        key_at = writer.columns.index(key) if key else 0
+        found = read_rows(snapshot.connection, table, after=after, nulls_zero_dates=self.options.nulls_zero_dates)
+        for number, row in enumerate(found, 1):
+            nth = number if key is None else int(row[key_at] or 0) + _KEY_OFFSET
+            yield Emitted(name, self.stream, Position(at, nth), writer.event("r", place, after=row))
+
+
+@dataclass
+class ConsistentSnapshot:
+    """The database as of one place of the binlog; `connection` sees it so."""
+
+    connection: Any
+    file: str
+    position: int
+    gtid: Gtid
+
+
+@contextmanager
+def reading(access: Access, domain: int) -> Iterator[ConsistentSnapshot]:
+    """A connection that sees the database as of one moment, and the domain's last GTID then."""
+    connection = connect(access)
+    try:
+        rows(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", doing="beginning the snapshot")
+        rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", doing="beginning the snapshot")
+        status = rows(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'", doing="asking where the snapshot is")
+        found = {str(name).lower(): str(value) for name, value in status}
+        file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "")
+        if not file or not position.isdecimal():
+            raise EngineError("the server does not say where in its binlog the snapshot is (binlog_snapshot_file)")
+        asked = f"SELECT BINLOG_GTID_POS({literal(file)}, {position})"
+        ((text,),) = rows(connection, asked, doing="asking for the snapshot's GTID")
+        if text is None:
+            raise EngineError(f"the server does not know the GTID at {file}:{position}")
+        yield ConsistentSnapshot(connection, file, int(position), read_gtids(str(text)).get(domain, Gtid(domain, 0, 0)))
+    finally:
+        with mariadb_errors("closing"):
+            connection.close()
+
+
+def integer_key(table: MariaDbTable) -> str | None:
+    """Return the primary key where it is one integer: then a snapshot that stopped goes on after its last row."""
+    types = table.types
+    if len(table.primary_key) == 1 and types[table.primary_key[0]] in _INTEGERS:
+        return table.primary_key[0]
+    return None
+
+
+def read_rows(connection: Any, table: MariaDbTable, *, after: int | None = None, nulls_zero_dates: bool = False) -> Iterator[Row]:
+    """Return each row once, texts as in `table.columns`; by an integer key in its order, from `after` on."""
+    key = integer_key(table)
+    if key is None:
+        yield from selected(connection, table, table.columns, "", nulls_zero_dates=nulls_zero_dates)
+        return
+    place = [column.name for column in table.columns].index(key)
+    name = identifier(key)
+
+    def behind(last: int | None) -> Iterator[Row]:
+        condition = "" if last is None else f" WHERE {name} > {last}"
+        rest = f"{condition} ORDER BY {name} LIMIT {CHUNK_ROWS}"
+        return selected(connection, table, table.columns, rest, nulls_zero_dates=nulls_zero_dates)
+
+    yield from in_chunks(behind, lambda row: int(row[place] or 0), after=after, size=CHUNK_ROWS)
+
+
+def selected(
+    connection: Any, table: MariaDbTable, columns: Sequence[MariaDbColumn], rest: str, *, nulls_zero_dates: bool = False
+) -> Iterator[Row]:
+    """Return some columns of rows, texts in their order; `rest` is what follows FROM."""
+    encoders = [_encoder(column, nulls_zero_dates=nulls_zero_dates) for column in columns]
+    expressions = ", ".join(expression for expression, _ in encoders)
+    text = f"SELECT {expressions} FROM {identifier(table.database)}.{identifier(table.name)}{rest}"
+    encodes = [encode for _, encode in encoders]
+    # SSCursor: rows as they come, not all at once
+    with mariadb_errors(f"reading {table.full_name}"), connection.cursor(SSCursor) as cursor:
+        cursor.execute(text)
+        for found in cursor:
+            yield [NULL if value is None else encode(value) for encode, value in zip(encodes, found, strict=True)]
+
+
+def _encoder(column: MariaDbColumn, *, nulls_zero_dates: bool) -> tuple[str, _Printed]:
+    """How a column is selected, and its printed form as JSON, as `values` has it from the log."""
+    name, kind = identifier(column.name), column.type
+    if kind in _INTEGERS or kind == "year":
+        return name, lambda value: str(int(value))
+    if kind == "decimal":
+        return name, _decimal
+    if kind in ("float", "double"):
+        # a FLOAT is printed with six digits only
+        return (f"CAST({name} AS DOUBLE)" if kind == "float" else name), lambda value: "-0.0" if value == "-0" else str(value)
+    if kind == "bit":
+        return f"CAST({name} AS UNSIGNED)", _bits(int(column.full_type.strip("bit()") or 1))
+    if kind in ("date", "datetime", "timestamp"):
+        zone = "Z" if kind == "timestamp" else ""
+        return name, _dated(zone, nulls_zero_dates=nulls_zero_dates)
+    if kind in _TEXTS:
+        return name, _text
+    if kind in _BYTES:
+        return name, _blob
+    if kind in _GEOMETRIES:
+        return f"ST_AsWKB({name})", _blob
+    raise UnsupportedError(f"column {column.name} is a {kind}, which is not supported", remedy="leave its table out")
+
+
+def _decimal(value: str) -> str:
+    """ZEROFILL prints zeros in front, which JSON has not."""
+    sign, digits = ("-", value[1:]) if value.startswith("-") else ("", value)
+    bare = digits.lstrip("0")
+    return f"{sign}{bare if bare and not bare.startswith('.') else f'0{bare}'}"
+
+
+def _bits(count: int) -> _Printed:
+    if count == 1:
+        return lambda value: "true" if value == "1" else "false"
+    return lambda value: f'"0x{int(value).to_bytes((count + 7) // 8, "little").hex()}"'
+
+
+def _dated(zone: str, *, nulls_zero_dates: bool) -> _Printed:
+    def encode(value: str) -> str:
+        if "00" in (value[5:7], value[8:10]):
+            return NULL if nulls_zero_dates else f'"{value}"'
+        return f'"{value}{zone}"'
+
+    return encode
+
+
+def _text(value: str | bytes) -> str:
+    return quoted(value.decode() if isinstance(value, bytes) else value)
+
+
+def _blob(value: str | bytes) -> str:
+    return f'"0x{(value.encode() if isinstance(value, str) else value).hex()}"'
+
+
+def reread(connection: Any, table: MariaDbTable, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    """Return columns of the row with this key as JSON texts, as they are now; nothing where it has gone on.
+
+    A later change of the row comes with an event of its own, so that a value which is newer does no harm. One that is
+    older would: a server sends a transaction before others see it. Its locks it has until then, so the row is read with
+    one; where somebody else holds it for longer, or this user may not, as it is.
+    """
+    wanted = [column for column in table.columns if column.name in set(names)]
+    if not wanted:
+        return {}
+    where = " AND ".join(f"{identifier(name)} = {_literal(text)}" for name, text in key.items())
+    try:
+        return _found(connection, table, wanted, f"{where} LIMIT 1 LOCK IN SHARE MODE WAIT {_WAIT_SECONDS}")
+    except CdcViewsError:
+        return _found(connection, table, wanted, f"{where} LIMIT 1")
+
+
+def _found(connection: Any, table: MariaDbTable, wanted: Sequence[MariaDbColumn], where: str) -> Mapping[str, str]:
+    for row in selected(connection, table, wanted, f" WHERE {where}"):
+        return {column.name: text for column, text in zip(wanted, row, strict=True) if text is not None}
+    return {}
+
+
+def _literal(text: str) -> str:
+    value = json.loads(text)
+    if not isinstance(value, str):
+        return text
+    return literal(bytes.fromhex(value[2:]) if value.startswith("0x") else value.removesuffix("Z"))

@@ -3,50 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from cdc_producers.mariadb import binlog
-from cdc_producers.mariadb.binlog_watcher import BinlogWatcher
-from cdc_producers.mariadb.catalog import (
-    MariaDbTable,
-    Server,
-    check_filters,
-    check_table,
-    read_server,
-    read_table,
-    read_types,
-    warn_of_cascades,
-)
-from cdc_producers.mariadb.charsets import read_collations
+from cdc_producers.mariadb import binlog, catalog
+from cdc_producers.mariadb.catalog import MariaDbTable, Server
 from cdc_producers.mariadb.connections import Access, connect, rows
 from cdc_producers.mariadb.gtids import Gtid, Mark, read_gtids
 from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.options import MariaDbOptions
-from cdc_producers.mariadb.rereading import reread
-from cdc_producers.mariadb.snapshot import reading
-from cdc_producers.mariadb.snapshots import MariaDbSnapshots
-from cdc_producers.mariadb.stream import BinlogStream
+from cdc_producers.mariadb.snapshots import MariaDbSnapshots, reading, reread
+from cdc_producers.mariadb.stream import BinlogStream, BinlogWatcher
 from cdc_producers.mariadb.transactions import MariaDbTransactions
 from cdc_producers.metrics import Metrics
-from cdc_producers.source import Emit, Emitted, LostError, SourceStatus
+from cdc_producers.source import Emit, Emitted, LostError, Source, SourceStatus
 from cdc_views.errors import TransientError
-from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
 _CATCHES_UP_WITHIN = 60.0
 """Seconds that a server which lacks what has landed is given: a replica that takes over applies what it has first."""
 
 
 @dataclass
-class MariaDbSource:
-    """Snapshots the tables that have none yet, then follows the binlog; see `cdc_producers.source.Source`."""
+class MariaDbSource(Source):
+    """Snapshots the tables that have none yet, then follows the binlog."""
 
     targets: Mapping[str, StreamTarget]
     options: MariaDbOptions
     log: ProducerLog
     metrics: Metrics
+    progress: SnapshotProgress = shown_nowhere
     _access: Access | None = None
     _tables: dict[str, MariaDbTable] = field(default_factory=dict)
     _marks: dict[str, Mark] = field(default_factory=dict)
@@ -56,11 +45,9 @@ class MariaDbSource:
     _lacking_since: float = 0.0
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         self.close()
         self._access = access = self._access or Access.of_environment()
-        connection = connect(access)
-        try:
+        with closing(connect(access)) as connection:
             server = self._prepare(connection)
             domain = server.domain if self.options.gtid_domain is None else self.options.gtid_domain
             name = f"{self.options.name}:{domain}"
@@ -71,16 +58,14 @@ class MariaDbSource:
             self._snapshot(access, name, domain, emit=emit, stop=stop)
             if not stop.is_set():
                 self._follow(connection, server, start, name=name, emit=emit, stop=stop)
-        finally:
-            connection.close()
 
     def _prepare(self, connection: Any) -> Server:
-        server = read_server(connection, log=self.log)
+        server = catalog.read_server(connection, log=self.log)
         for name, target in self.targets.items():
-            table = self._tables[name] = read_table(connection, name)
-            check_table(table, target.schema, server, allows_unkeyed=self.options.allows_unkeyed)
-            warn_of_cascades(connection, table, log=self.log)
-        check_filters(connection, sorted({table.database for table in self._tables.values()}))
+            table = self._tables[name] = catalog.read_table(connection, name)
+            catalog.check_table(table, target.schema, server, allows_unkeyed=self.options.allows_unkeyed)
+            catalog.warn_of_cascades(connection, table, log=self.log)
+        catalog.check_filters(connection, sorted({table.database for table in self._tables.values()}))
         return server
 
     def _begin(self, connection: Any, domain: int, *, name: str, emit: Emit) -> None:
@@ -142,14 +127,15 @@ class MariaDbSource:
 
     def _stream_of(self, connection: Any, start: Gtid) -> BinlogStream:
         assert self._access is not None
-        stream = BinlogStream(self._access, self.options.replica_number, self.options.heartbeat_seconds)
         # of other domains nothing is wanted; a domain that is not named would come from its beginning
         others = {domain: gtid for domain, gtid in self._current(connection).items() if domain != start.domain}
-        stream.open([gtid for gtid in (start, *others.values()) if gtid.sequence])
-        return stream
+        wanted = [gtid for gtid in (start, *others.values()) if gtid.sequence]
+        return BinlogStream(self._access, self.options.replica_number, self.options.heartbeat_seconds, wanted)
 
     def _snapshot(self, access: Access, name: str, domain: int, *, emit: Emit, stop: Event) -> None:
-        snapshots = MariaDbSnapshots(self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics)
+        snapshots = MariaDbSnapshots(
+            self.targets, self._tables, f"{name}:snapshot", self.options, self.log, self.metrics, self.progress
+        )
         wanted = [] if self.options.skips_snapshot else snapshots.wanted(self._marks)
         if not wanted:
             return
@@ -163,9 +149,9 @@ class MariaDbSource:
         targets = {self._tables[table].full_name: target for table, target in self.targets.items()}
         tables = LoggedTables(
             targets,
-            read_collations(connection),
-            catalog=lambda table: read_types(connection, table),
-            reread=lambda table, key, names: self._reread(connection, table, key, names),
+            catalog.read_collations(connection),
+            catalog=lambda table: {column.name: column.type for column in catalog.read_columns(connection, table)},
+            reread=lambda table, key, names: reread(connection, self._tables[table], key, names),
             log=self.log,
             nulls_zero_dates=self.options.nulls_zero_dates,
         )
@@ -176,34 +162,25 @@ class MariaDbSource:
         self.log.info(f"following the binlog from GTID {start}", gtid=str(start), name=name)
         try:
             with watch.running():
-                self._read_until(stop, stream, transactions)
+                while not stop.is_set():
+                    transactions.take(stream.read(), stream.file)
         finally:
             # what was emitted waits to land, whatever happened: a next attempt goes on behind it
             self._marks |= {table: Mark.of(position) for table, position in transactions.marked.items()}
 
-    @staticmethod
-    def _read_until(stop: Event, stream: BinlogStream, transactions: MariaDbTransactions) -> None:
-        while not stop.is_set():
-            transactions.take(stream.read(), stream.file)
-
-    def _reread(self, connection: Any, table: str, key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
-        return reread(connection, self._tables[table], key, names)
-
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`; the server waits as long as `net_write_timeout`, which is set to a day."""
+        """Do nothing: the server waits as long as `net_write_timeout`, which is set to a day."""
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`; the server keeps nothing for this reader, so there is nothing to be told."""
+        """Do nothing: the server keeps nothing for this reader."""
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return SourceStatus()
         return SourceStatus(f"{stream.file}:{stream.position}", watch.behind_bytes, None, stream.heard)
 
     def close(self) -> None:
-        """See `Source.close`."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -11,9 +11,11 @@ from cdc_producers.mariadb.binlog import Statement
 
 _TOKEN = re.compile(
     r"""(?:\s+|--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/)
-    |(?P<quoted>`(?:[^`]|``)*`|"(?:[^"\\]|\\.|"")*")|(?P<text>'(?:[^'\\]|\\.|'')*')|(?P<word>[\w$]+)|(?P<symbol>.)""",
+    |(`(?:[^`]|``)*`|"(?:[^"\\]|\\.|"")*"|'(?:[^'\\]|\\.|'')*'|[\w$]+|.)""",
     re.DOTALL | re.VERBOSE,
 )
+_NAME = re.compile(r"""[\w$]|[`"].""", re.DOTALL)
+"""How a token begins that may be a name; a mark that nothing closes is none."""
 _MOST_CHARACTERS = 20_000
 """Names stand at a statement's beginning; what follows may be megabytes of values."""
 
@@ -44,22 +46,8 @@ class Effect:
 def effects(statement: Statement) -> list[Effect]:
     """Return what a statement does to tables; nothing for those that do nothing to any."""
     words = _Words(statement)
-    first = words.next_word()
-    match first:
-        case "TRUNCATE":
-            words.accept("TABLE")
-            return [Effect(Action.EMPTIED, *words.name())]
-        case "DROP":
-            return list(_dropped(words))
-        case "CREATE":
-            return list(_created(words))
-        case "ALTER":
-            return list(_altered(words))
-        case "RENAME":
-            return list(_renamed(words))
-        case "INSERT" | "REPLACE" | "UPDATE" | "DELETE" | "LOAD" | "WITH":
-            return [Effect(Action.WRITTEN, *name) for name in words.every_name()]
-    return []
+    read = _READ_BY.get(words.next().upper())
+    return [] if read is None else list(read(words))
 
 
 def is_end(text: str) -> bool:
@@ -72,51 +60,39 @@ class _Words:
 
     def __init__(self, statement: Statement) -> None:
         found = _TOKEN.finditer(statement.text[:_MOST_CHARACTERS])
-        self._tokens = [(match.lastgroup, match.group()) for match in found if match.lastgroup]
+        self._tokens = [match[1] for match in found if match[1]]
         self._database, self._at = statement.database, 0
 
-    def _peek(self) -> tuple[str, str]:
-        kind, text = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
-        return str(kind), text
-
-    def next_word(self) -> str:
-        """The next word, in capitals; empty for anything else."""
-        kind, text = self._peek()
+    def next(self) -> str:
+        """The next token; empty behind the last one."""
         self._at += 1
-        return text.upper() if kind == "word" else ""
+        return self._tokens[self._at - 1] if self._at <= len(self._tokens) else ""
 
-    def accept(self, *words: str) -> bool:
-        """Step over these words where they come next."""
-        upcoming = self._tokens[self._at : self._at + len(words)]
-        if [text.upper() for kind, text in upcoming if kind == "word"] != list(words):
+    def accept(self, *tokens: str) -> bool:
+        """Step over these words or symbols where they come next."""
+        if [token.upper() for token in self._tokens[self._at : self._at + len(tokens)]] != list(tokens):
             return False
-        self._at += len(words)
-        return True
-
-    def accept_symbol(self, symbol: str) -> bool:
-        if self._peek() != ("symbol", symbol):
-            return False
-        self._at += 1
+        self._at += len(tokens)
         return True
 
     def name(self) -> tuple[str, str]:
         """The database and name of a table."""
         first = self._identifier()
-        return (first, self._identifier()) if self.accept_symbol(".") else (self._database, first)
+        return (first, self._identifier()) if self.accept(".") else (self._database, first)
 
     def _identifier(self) -> str:
-        kind, text = self._peek()
-        self._at += 1
-        return text[1:-1].replace(text[0] * 2, text[0]) if kind == "quoted" else text
+        token = self.next()
+        is_quoted = token[:1] in ("`", '"') and len(token) > 1
+        return token[1:-1].replace(token[0] * 2, token[0]) if is_quoted else token
 
     def rest(self) -> str:
-        """The words that are left, in capitals."""
-        return " ".join(text.upper() for kind, text in self._tokens[self._at :] if kind in ("word", "symbol"))
+        """What is left, in capitals, without what is quoted."""
+        return " ".join(token.upper() for token in self._tokens[self._at :] if token[0] not in "`\"'")
 
-    def skip_to(self, *words: str) -> bool:
-        """Step behind the next of these words that stands alone."""
+    def skip_to(self, word: str) -> bool:
+        """Step behind the next of this word that stands alone."""
         while self._at < len(self._tokens):
-            if any(self.accept(word) for word in words):
+            if self.accept(word):
                 return True
             self._at += 1
         return False
@@ -124,11 +100,19 @@ class _Words:
     def every_name(self) -> Iterator[tuple[str, str]]:
         """Everything that may be a table's name."""
         while self._at < len(self._tokens):
-            kind, _ = self._peek()
-            if kind in ("word", "quoted"):
+            if _NAME.match(self._tokens[self._at]):
                 yield self.name()
             else:
                 self._at += 1
+
+
+def _emptied(words: _Words) -> Iterator[Effect]:
+    words.accept("TABLE")
+    yield Effect(Action.EMPTIED, *words.name())
+
+
+def _written(words: _Words) -> Iterator[Effect]:
+    return (Effect(Action.WRITTEN, *name) for name in words.every_name())
 
 
 def _dropped(words: _Words) -> Iterator[Effect]:
@@ -140,7 +124,7 @@ def _dropped(words: _Words) -> Iterator[Effect]:
         return
     words.accept("IF", "EXISTS")
     yield Effect(Action.DROPPED, *words.name())
-    while words.accept_symbol(","):
+    while words.accept(","):
         yield Effect(Action.DROPPED, *words.name())
 
 
@@ -167,7 +151,7 @@ def _altered(words: _Words) -> Iterator[Effect]:
     while words.skip_to("RENAME"):
         if any(words.accept(part) for part in ("COLUMN", "INDEX", "KEY")):
             continue
-        _ = words.accept("TO") or words.accept("AS") or words.accept_symbol("=")
+        _ = words.accept("TO") or words.accept("AS") or words.accept("=")
         yield Effect(Action.RENAMED, database, table)
         yield Effect(Action.RENAMED, *words.name())
 
@@ -180,5 +164,16 @@ def _renamed(words: _Words) -> Iterator[Effect]:
         yield Effect(Action.RENAMED, *words.name())
         words.skip_to("TO")
         yield Effect(Action.RENAMED, *words.name())
-        if not words.accept_symbol(","):
+        if not words.accept(","):
             return
+
+
+_READ_BY: dict[str, Callable[[_Words], Iterator[Effect]]] = {
+    "TRUNCATE": _emptied,
+    "DROP": _dropped,
+    "CREATE": _created,
+    "ALTER": _altered,
+    "RENAME": _renamed,
+    **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"), _written),
+}
+"""What reads a statement, by its first word."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import pymysql
 from pymysql.constants import COMMAND
 
+from cdc_producers.log_watcher import EVERY, LogWatcher
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event
 from cdc_producers.mariadb.connections import Access, connect, mariadb_errors, rows, translated
 from cdc_producers.mariadb.gtids import Gtid
 from cdc_producers.source import LostError
-from cdc_views.errors import EngineError, TransientError, UsageError
+from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
 _CAPABILITY = 4
 """That this reader knows GTIDs. Source: MariaDB 11.4, `MARIA_SLAVE_CAPABILITY_GTID`."""
@@ -32,7 +34,7 @@ _MEND = "start once with --snapshot-again: the views empty, and fill from the ta
 
 @dataclass
 class BinlogStream:
-    """One connection that the binlog is read over; its thread alone calls it.
+    """One connection that the binlog is read over, behind the GTIDs of `start`, one a domain; its thread alone calls it.
 
     Attributes:
         file: The file that is being read, and `position`, how far.
@@ -42,14 +44,14 @@ class BinlogStream:
     access: Access
     replica_number: int
     heartbeat_seconds: float
+    start: InitVar[Iterable[Gtid]]
     file: str = ""
     position: int = 0
     heard: float = 0.0
-    _connection: Any = None
-    _has_checksum: bool = field(default=False)
+    _connection: Any = field(init=False)
+    _has_checksum: bool = False
 
-    def open(self, start: Iterable[Gtid]) -> None:
-        """Connect and ask for everything after these GTIDs, one a domain."""
+    def __post_init__(self, start: Iterable[Gtid]) -> None:
         connection = connect(self.access, read_timeout=max(_SILENT_FOR, 5 * self.heartbeat_seconds))
         self._connection = connection
         state = ",".join(map(str, start))
@@ -86,7 +88,7 @@ class BinlogStream:
             has_checksum = self._is_summed(packet)
         event = binlog.read_event(packet, has_checksum=has_checksum)
         if event.kind == binlog.ROTATE:
-            self.file, self.position = binlog.read_rotation(event)
+            self.file, self.position = event.body[8:].decode(), int.from_bytes(event.body[:8], "little")
         elif event.end:
             self.position = event.end
         return event
@@ -100,8 +102,6 @@ class BinlogStream:
         return True
 
     def _packet(self) -> bytes:
-        if self._connection is None:
-            raise TransientError("the binlog is not being read")
         try:
             packet = self._connection._read_packet()
         except pymysql.MySQLError as error:
@@ -112,12 +112,11 @@ class BinlogStream:
             raise TransientError("MariaDB ended the binlog: it is being stopped")
         return bytes(packet.get_all_data()[1:])
 
-    def _explained(self, error: pymysql.MySQLError) -> EngineError | UsageError:
+    def _explained(self, error: pymysql.MySQLError) -> CdcViewsError:
         code = error.args[0] if error.args else 0
         said = " ".join(str(error.args[-1]).split())
         if code != _FATAL_READ:
-            found = translated("reading the binlog", error)
-            return found if isinstance(found, EngineError | UsageError) else EngineError(str(found))
+            return translated("reading the binlog", error)
         if "server_uuid/server_id" in said or "same server" in said:
             return UsageError(
                 f"another reader has server id {self.replica_number}: {said}; run one producer a --name, or give --server-id"
@@ -136,6 +135,29 @@ class BinlogStream:
 
     def close(self) -> None:
         """Disconnect."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection._force_close()
+        self._connection._force_close()
+
+
+@dataclass
+class BinlogWatcher(LogWatcher):
+    """How many bytes of the log come after the place that `read_to` returns; None before the first look."""
+
+    access: Access
+    read_to: Callable[[], tuple[str, int]]
+    behind_bytes: int | None = None
+
+    def look_until_stopped(self) -> None:
+        with closing(connect(self.access)) as connection:
+            while not self._stop.is_set():
+                found = rows(connection, "SHOW BINARY LOGS", doing="asking for its binlog")
+                self.behind_bytes = behind([(str(row[0]), int(row[1])) for row in found], *self.read_to())
+                self._stop.wait(EVERY)
+
+
+def behind(files: list[tuple[str, int]], file: str, position: int) -> int | None:
+    """Return the bytes after a place in a log of these files, oldest first; None where it is in none of them."""
+    names = [name for name, _ in files]
+    if file not in names:
+        return None
+    place = names.index(file)
+    return max(0, files[place][1] - position) + sum(size for _, size in files[place + 1 :])

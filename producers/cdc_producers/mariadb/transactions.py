@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
-from cdc_producers.mariadb.events import BinlogPosition, EventSource, MariaDbEventWriter
+from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
 from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
-from cdc_producers.mariadb.logged_tables import LoggedTable, LoggedTables
-from cdc_producers.mariadb.rowreading import Row
+from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
+from cdc_producers.row_log import ORDERS_EACH
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
-_ORDERS_EACH = 2
-"""Each change takes two places in its transaction: an update that moves a row is a deletion and an insert."""
 _MARK_EVERY, _MARK_IDLE_EVERY = 30.0, 1.0
 """Seconds between two times that tables without changes are told how far the log was read."""
 _AGAIN = "start once with --snapshot-again"
@@ -35,8 +33,6 @@ class MariaDbTransactions:
         starts: How far each had landed: what is not later is left out.
         domain: The GTID domain whose order counts; `last`, the transaction that was read before the first one here.
         stream: The name that positions are kept under.
-        tables: What the log says of tables.
-        log: Hears of DDL.
         emit: Takes the events, those of one entry of the log at once.
         marked: How far each table has been emitted, where it has.
     """
@@ -55,6 +51,7 @@ class MariaDbTransactions:
     _has_rows: bool = False
     _landed: dict[str, Position] = field(init=False)
     _first: dict[str, Position] = field(default_factory=dict)
+    """Before a transaction's first change."""
     marked: dict[str, Position] = field(default_factory=dict)
     _marked_at: float = field(default_factory=time.monotonic)
     _prepared: dict[bytes, bool] = field(default_factory=dict)
@@ -105,15 +102,13 @@ class MariaDbTransactions:
                     f"GTID {gtid} comes after {self.last}: two servers count on their own (switch gtid_strict_mode on), or the "
                     f"server began to count anew (RESET MASTER); {_AGAIN}"
                 )
-            self._first = {name: self._first_of(gtid, mark.epoch).position for name, mark in self.starts.items()}
+            # where a part of the transaction has landed, as it did
+            known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
+            before = known[0] if known else self.last.server
+            self._first = {name: Mark(mark.epoch, gtid.sequence, before).position for name, mark in self.starts.items()}
         self._begin, self._order, self._has_rows = begin, 0, False
         if begin.completed:
             self._has_rows = self._prepared.get(begin.completed, False)
-
-    def _first_of(self, gtid: Gtid, epoch: int) -> Mark:
-        """The position before a transaction's first change; as it landed, where a part of the transaction has."""
-        known = [mark.previous for mark in self.starts.values() if mark.sequence == gtid.sequence and mark.ordinal]
-        return Mark(epoch, gtid.sequence, known[0] if known else self.last.server)
 
     def _ends(self) -> None:
         begin, self._begin = self._begin, None
@@ -179,13 +174,13 @@ class MariaDbTransactions:
                     self.log.info(f"{name}: the table was {effect.action.value} after GTID {self.last}", table=target.name)
 
     def _named(self, effect: Effect) -> list[tuple[str, StreamTarget]]:
-        def same(one: str, other: str) -> bool:
-            return one.casefold() == other.casefold() if self.ignores_case else one == other
+        def compared(name: str) -> str:
+            return name.casefold() if self.ignores_case else name
 
         found = []
         for name, target in self.targets.items():
-            database, _, table = name.partition(".")
-            if same(database, effect.database) and (not effect.table or same(table, effect.table)):
+            database, _, table = compared(name).partition(".")
+            if database == compared(effect.database) and compared(effect.table) in ("", table):
                 found.append((name, target))
         return found
 
@@ -194,8 +189,8 @@ class MariaDbTransactions:
         self.log.info(f"{name}: the table was {effect.action.value}; the view is empty from here on", table=target.name)
         place = self._next(event, file)
         database, _, table = name.partition(".")
-        source = EventSource(self.stream, database, table, self.starts[target.name].epoch)
-        self._add(target, place, source.truncated(place))
+        writer = MariaDbEventWriter(self.stream, database, table, self.starts[target.name].epoch)
+        self._add(target, place, writer.event("t", place))
         self._hand_on(target)
 
     def _rows(self, event: Event, file: str) -> None:
@@ -207,24 +202,20 @@ class MariaDbTransactions:
         self._has_rows = True
         writer = table.writer(self.stream, self.starts[table.target.name].epoch)
         is_written, landed = event.kind in binlog.WRITES, self._landed[table.target.name]
-        for row, changed in table.reader.rows(body):
+        for row, changed in table.rows(body):
             place = self._next(event, file)
             if self._position(table.target, place.order + 1) <= landed:
                 continue
-            if changed is not None:
-                self._update(table, writer, row, changed, place=place)
+            if changed is None:
+                content = writer.event("c", place, after=row) if is_written else writer.event("d", place, deleted=row)
+            elif writer.has_moved(row, changed):
+                self._add(table.target, place, writer.event("d", place, deleted=row))
+                place = place._replace(order=place.order + 1)
+                content = writer.event("c", place, after=self.tables.completed(table, writer.filled(changed, row)))
             else:
-                self._add(table.target, place, writer.inserted(row, place) if is_written else writer.deleted(row, place))
+                content = writer.event("u", place, after=writer.filled(changed, row))
+            self._add(table.target, place, content)
         self._hand_on(table.target)
-
-    def _update(self, table: LoggedTable, writer: MariaDbEventWriter, old: Row, new: Row, *, place: BinlogPosition) -> None:
-        if not writer.has_moved(old, new):
-            self._add(table.target, place, writer.updated(old, new, place))
-            return
-        self._add(table.target, place, writer.deleted(old, place))
-        then = place._replace(order=place.order + 1)
-        whole = self.tables.completed(table, writer.filled(new, old))
-        self._add(table.target, then, writer.inserted(whole, then))
 
     def _check_domain(self, target: StreamTarget) -> None:
         if self._begin is None:
@@ -238,7 +229,7 @@ class MariaDbTransactions:
     def _next(self, event: Event, file: str) -> BinlogPosition:
         """The place of the next change; one that moves a row has the one after it, too."""
         order = self._order + 1
-        self._order += _ORDERS_EACH
+        self._order += ORDERS_EACH
         if self._order > MOST_ORDINALS or self._begin is None:
             raise EngineError(f"a transaction after {self.last} has more changes than can be counted")
         return BinlogPosition(self._begin.gtid, order, file, event.end, event.timestamp)

@@ -31,11 +31,15 @@ from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from json.encoder import encode_basestring_ascii as quoted_ascii
 
-from cdc_producers.mariadb.charsets import text_of
+from cdc_views.errors import UnsupportedError
 from cdc_views.rules.codec.times import date_text
 
+Row = list[str | None]
+"""A JSON text for each column; None where the row does not have it."""
 Read = Callable[[bytes, int], tuple[str, int]]
 """Reads one value that begins at a position; returns its JSON and where it ends."""
+Encode = Callable[[bytes], str]
+"""Returns the JSON of a value's bytes."""
 NULL = "null"
 
 
@@ -50,14 +54,23 @@ def number(code: str) -> Read:
     return read
 
 
-def medium(*, is_unsigned: bool) -> Read:
-    """MEDIUMINT."""
+def fixed(size: int, encode: Encode) -> Read:
+    """A value of so many bytes."""
 
     def read(content: bytes, position: int) -> tuple[str, int]:
-        found = int.from_bytes(content[position : position + 3], "little", signed=not is_unsigned)
-        return str(found), position + 3
+        end = position + size
+        return encode(content[position:end]), end
 
     return read
+
+
+def _little(content: bytes) -> int:
+    return int.from_bytes(content, "little")
+
+
+def medium(*, is_unsigned: bool) -> Read:
+    """MEDIUMINT."""
+    return fixed(3, lambda content: str(int.from_bytes(content, "little", signed=not is_unsigned)))
 
 
 _GROUP = 9
@@ -69,59 +82,46 @@ def decimal(precision: int, scale: int) -> Read:
     """DECIMAL: groups of nine digits in four bytes each, a shorter group at either end; inverted where negative."""
     wholes, first = divmod(precision - scale, _GROUP)
     fractions, last = divmod(scale, _GROUP)
-    sizes = [_BYTES_OF[first]] * (first > 0) + [4] * wholes, [4] * fractions + [_BYTES_OF[last]] * (last > 0)
-    digits = [_GROUP] * fractions + [last] * (last > 0)
-    size = sum(sizes[0]) + sum(sizes[1])
+    groups = [first] * (first > 0) + [_GROUP] * (wholes + fractions) + [last] * (last > 0)
+    size = sum(_BYTES_OF[digits] for digits in groups)
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        end = position + size
-        found = int.from_bytes(content[position:end], "big") ^ 1 << (8 * size - 1)
-        is_negative = content[position] & 0x80 == 0
+    def encode(content: bytes) -> str:
+        found = int.from_bytes(content, "big") ^ 1 << (8 * size - 1)
+        is_negative = content[0] & 0x80 == 0
         if is_negative:
             found ^= (1 << 8 * size) - 1
-        parts = found.to_bytes(size, "big")
-        at, whole = 0, 0
-        for width in sizes[0]:
-            whole, at = whole * 10**_GROUP + int.from_bytes(parts[at : at + width], "big"), at + width
-        text = str(whole)
-        if scale:
-            tail = []
-            for width, count in zip(sizes[1], digits, strict=True):
-                tail.append(f"{int.from_bytes(parts[at : at + width], 'big'):0{count}d}")
-                at += width
-            text = f"{text}.{''.join(tail)}"
-        return f"-{text}" if is_negative and found else text, end
+        parts, at, text = found.to_bytes(size, "big"), 0, ""
+        for digits in groups:
+            end = at + _BYTES_OF[digits]
+            text += f"{int.from_bytes(parts[at:end], 'big'):0{digits}d}"
+            at = end
+        point = len(text) - scale
+        whole = text[:point].lstrip("0") or "0"
+        number = f"{whole}.{text[point:]}" if scale else whole
+        return f"-{number}" if is_negative and found else number
 
-    return read
+    return fixed(size, encode)
 
 
-def year(content: bytes, position: int) -> tuple[str, int]:
-    """YEAR; 0 is the year 0000."""
-    found = content[position]
-    return str(found and found + 1900), position + 1
+YEAR = fixed(1, lambda content: str(content[0] and content[0] + 1900))
+"""0 is the year 0000."""
 
 
 def bits(count: int) -> Read:
     """BIT(n)."""
-    size = (count + 7) // 8
-
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found = content[position : position + size]
-        if count == 1:
-            return ("true" if found[0] else "false"), position + 1
-        return f'"0x{found[::-1].hex()}"', position + size
-
-    return read
+    if count == 1:
+        return fixed(1, lambda content: "true" if content[0] else "false")
+    return fixed((count + 7) // 8, lambda content: f'"0x{content[::-1].hex()}"')
 
 
 def date(*, nulls_zero: bool) -> Read:
     """DATE."""
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found = int.from_bytes(content[position : position + 3], "little")
-        return _dated(found >> 9, found >> 5 & 15, found & 31, nulls_zero=nulls_zero), position + 3
+    def encode(content: bytes) -> str:
+        found = _little(content)
+        return _dated(found >> 9, found >> 5 & 15, found & 31, nulls_zero=nulls_zero)
 
-    return read
+    return fixed(3, encode)
 
 
 def _dated(of_year: int, month: int, day: int, clock: str = "", *, nulls_zero: bool) -> str:
@@ -139,31 +139,30 @@ def _fraction(digits: int) -> tuple[int, int]:
 def time(digits: int) -> Read:
     """TIME(digits)."""
     size, unit = _fraction(digits)
-    shift, total = 8 * size, 3 + size
+    shift = 8 * size
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found = int.from_bytes(content[position : position + total], "big") - (0x800000 << shift)
+    def encode(content: bytes) -> str:
+        found = int.from_bytes(content, "big") - (0x800000 << shift)
         sign, found = ("-", -found) if found < 0 else ("", found)
         clock, micros = found >> shift, (found & (1 << shift) - 1) * unit
         tail = f".{micros:06d}" if digits else ""
-        return f'"{sign}{clock >> 12 & 1023:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{tail}"', position + total
+        return f'"{sign}{clock >> 12 & 1023:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{tail}"'
 
-    return read
+    return fixed(3 + size, encode)
 
 
 def datetime(digits: int, *, nulls_zero: bool) -> Read:
     """DATETIME(digits)."""
     size, unit = _fraction(digits)
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found = int.from_bytes(content[position : position + 5], "big") - 0x8000000000
-        end = position + 5 + size
+    def encode(content: bytes) -> str:
+        found = int.from_bytes(content[:5], "big") - 0x8000000000
         of_year, month = divmod(found >> 22, 13)
-        tail = f".{int.from_bytes(content[position + 5 : end], 'big') * unit:06d}" if size else ""
+        tail = f".{int.from_bytes(content[5:], 'big') * unit:06d}" if size else ""
         clock = f" {found >> 12 & 31:02d}:{found >> 6 & 63:02d}:{found & 63:02d}{tail}"
-        return _dated(of_year, month, found >> 17 & 31, clock, nulls_zero=nulls_zero), end
+        return _dated(of_year, month, found >> 17 & 31, clock, nulls_zero=nulls_zero)
 
-    return read
+    return fixed(5 + size, encode)
 
 
 _dates = lru_cache(maxsize=4096)(date_text)
@@ -173,51 +172,69 @@ def timestamp(digits: int, *, nulls_zero: bool) -> Read:
     """TIMESTAMP(digits)."""
     size, unit = _fraction(digits)
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found, end = int.from_bytes(content[position : position + 4], "big"), position + 4 + size
-        micros = int.from_bytes(content[position + 4 : end], "big") * unit
+    def encode(content: bytes) -> str:
+        found, micros = int.from_bytes(content[:4], "big"), int.from_bytes(content[4:], "big") * unit
         if not found and not micros:
-            return _dated(0, 0, 0, " 00:00:00", nulls_zero=nulls_zero), end
+            return _dated(0, 0, 0, " 00:00:00", nulls_zero=nulls_zero)
         days, seconds = divmod(found, 86_400)
         tail = f".{micros:06d}" if size else ""
-        return f'"{_dates(days)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{tail}Z"', end
+        return f'"{_dates(days)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{tail}Z"'
 
-    return read
+    return fixed(4 + size, encode)
 
 
-def sized(width: int, encode: Callable[[bytes], str]) -> Read:
+def sized(width: int, encode: Encode) -> Read:
     """Bytes after their length, which takes `width` bytes itself."""
-    if width == 1:
-
-        def read_short(content: bytes, position: int) -> tuple[str, int]:
-            end = position + 1 + content[position]
-            return encode(content[position + 1 : end]), end
-
-        return read_short
 
     def read(content: bytes, position: int) -> tuple[str, int]:
         start = position + width
-        end = start + int.from_bytes(content[position:start], "little")
+        end = start + (content[position] if width == 1 else int.from_bytes(content[position:start], "little"))
         return encode(content[start:end]), end
 
     return read
 
 
-def text(charset: str) -> Callable[[bytes], str]:
-    """A text of a character set."""
-    if charset in ("utf8mb4", "utf8mb3", "utf8", "ascii"):
+BINARY = "binary"
+_CODECS = {
+    "ascii": "ascii", "big5": "big5", "cp1250": "cp1250", "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257",
+    "cp850": "cp850", "cp852": "cp852", "cp866": "cp866", "cp932": "cp932", "eucjpms": "euc_jp", "euckr": "euc_kr",
+    "gb2312": "gb2312", "gbk": "gbk", "greek": "iso8859_7", "hebrew": "iso8859_8", "koi8r": "koi8_r", "koi8u": "koi8_u",
+    "latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "macce": "mac_latin2",
+    "macroman": "mac_roman", "sjis": "shift_jis", "tis620": "tis_620", "ucs2": "utf_16_be", "ujis": "euc_jp",
+    "utf16": "utf_16_be", "utf16le": "utf_16_le", "utf32": "utf_32_be", "utf8": "utf_8", "utf8mb3": "utf_8", "utf8mb4": "utf_8",
+}  # fmt: skip
+"""Those Python has; `latin1` is Windows's 1252, as MariaDB's manual says."""
+_LATIN1 = {number: bytes([number]).decode("cp1252", "ignore") or chr(number) for number in range(0x80, 0xA0)}
+"""The five bytes that 1252 leaves open are the characters of the same number in MariaDB."""
 
-        def encode_utf8(content: bytes) -> str:
-            try:
-                return quoted(content.decode())
-            except UnicodeDecodeError:
-                return quoted_ascii(text_of(content, charset))
 
-        return encode_utf8
+def text_of(content: bytes, charset: str) -> str:
+    """Return the text of a column's bytes.
+
+    Bytes that are none come as lone surrogates, which no raw table takes: the event waits in quarantine.
+    """
+    if charset == "latin1":
+        return content.decode("latin_1").translate(_LATIN1)
+    try:
+        return content.decode(_CODECS[charset])
+    except UnicodeDecodeError:
+        return content.decode("utf_8" if charset.startswith("utf8") else "ascii", "surrogateescape")
+
+
+def text(charset: str, *, where: str) -> Encode:
+    """A text of a character set; raises `UnsupportedError` for one that Python does not have."""
+    if charset not in _CODECS:
+        raise UnsupportedError(
+            f"{where}: character set {charset} is not supported", remedy="ALTER TABLE … MODIFY … CHARACTER SET utf8mb4"
+        )
+    codec = "utf_8" if charset == "ascii" else _CODECS[charset]
 
     def encode(content: bytes) -> str:
-        found = text_of(content, charset)
-        return quoted_ascii(found) if any("\ud800" <= one <= "\udfff" for one in found) else quoted(found)
+        try:
+            return quoted(content.decode(codec))
+        except UnicodeDecodeError:
+            found = text_of(content, charset)
+            return quoted_ascii(found) if any("\ud800" <= one <= "\udfff" for one in found) else quoted(found)
 
     return encode
 
@@ -227,7 +244,7 @@ def blob(content: bytes) -> str:
     return f'"0x{content.hex()}"'
 
 
-def padded(size: int) -> Callable[[bytes], str]:
+def padded(size: int) -> Encode:
     """BINARY(size), whose zeros at the end the log leaves out."""
     return lambda content: f'"0x{content.ljust(size, bytes(1)).hex()}"'
 
@@ -237,31 +254,20 @@ def geometry(content: bytes) -> str:
     return f'"0x{content[4:].hex()}"'
 
 
-def labels(names: Sequence[str]) -> Callable[[int], str]:
-    """ENUM: labels count from 1; 0 is the empty text that a wrong value became."""
-    known = ['""', *map(quoted, names)]
-    return lambda index: known[index]
-
-
 def enum(width: int, names: Sequence[str]) -> Read:
-    """ENUM of the labels `names`."""
-    label = labels(names)
-
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        return label(int.from_bytes(content[position : position + width], "little")), position + width
-
-    return read
+    """ENUM: labels count from 1; 0 is the empty text that a wrong value became."""
+    labels = ['""', *map(quoted, names)]
+    return fixed(width, lambda content: labels[_little(content)])
 
 
 def members(width: int, names: Sequence[str]) -> Read:
     """SET of the labels `names`, a bit each."""
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
-        found = int.from_bytes(content[position : position + width], "little")
-        chosen = [name for bit, name in enumerate(names) if found >> bit & 1]
-        return quoted(",".join(chosen)), position + width
+    def encode(content: bytes) -> str:
+        found = _little(content)
+        return quoted(",".join(name for bit, name in enumerate(names) if found >> bit & 1))
 
-    return read
+    return fixed(width, encode)
 
 
 def uuid_text(content: bytes) -> str:
@@ -275,7 +281,7 @@ def uuid_text(content: bytes) -> str:
     return f'"{uuid.UUID(bytes=kept)}"'
 
 
-def inet_text(size: int) -> Callable[[bytes], str]:
+def inet_text(size: int) -> Encode:
     """INET4 or INET6, by their size; an IPv4 address inside an IPv6 one is printed as such."""
 
     def encode(content: bytes) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from cdc_producers.postgres.connections import identifier, rows
-from cdc_producers.postgres.values import TypeFacts
+from cdc_producers.postgres.values import TypeCatalog, TypeFacts
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.model.schema import TableSchema
 
@@ -28,36 +28,22 @@ class LeftOutError(UsageError):
         self.tables = tuple(tables)
 
 
-class Types(Mapping[int, TypeFacts]):
-    """The server's types; asked for again when one turns up that was not there."""
+def type_catalog(connection: Any) -> TypeCatalog:
+    """Return the server's types; it is asked again for one that was not there before."""
+    # an array is what pg_type's typarray of its element names; oidvector and name have elements, too
+    text = (
+        "SELECT t.oid, t.typtype::text, CASE WHEN e.typarray = t.oid THEN e.oid ELSE 0 END, t.typbasetype, "
+        "coalesce(e.typdelim, t.typdelim)::text FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem"
+    )
+    known: dict[int, TypeFacts | None] = {}
 
-    def __init__(self, connection: Any) -> None:
-        """Read them all."""
-        self._connection = connection
-        self._known: dict[int, TypeFacts] = {}
-        self._missing: set[int] = set()
-        self._load()
+    def look(number: int) -> TypeFacts | None:
+        if number not in known:
+            found = rows(connection, text, doing="reading its types")
+            known.update({each: TypeFacts(*facts) for each, *facts in found})
+        return known.setdefault(number, None)
 
-    def _load(self) -> None:
-        # an array is what pg_type's typarray of its element names; oidvector and name have elements, too
-        text = (
-            "SELECT t.oid, t.typtype::text, CASE WHEN e.typarray = t.oid THEN e.oid ELSE 0 END, t.typbasetype, "
-            "coalesce(e.typdelim, t.typdelim)::text FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem"
-        )
-        found = rows(self._connection, text, doing="reading its types")
-        self._known = {number: TypeFacts(*facts) for number, *facts in found}
-
-    def __getitem__(self, number: int) -> TypeFacts:
-        if number not in self._known and number not in self._missing:
-            self._load()
-            self._missing |= {number} - self._known.keys()
-        return self._known[number]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+    return look
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +64,7 @@ class Storage:
 
     Attributes:
         number: Its oid.
-        name: `schema.table`.
-        sql_name: The same as SQL writes it.
+        name: `schema.table`; `sql_name`, the same as SQL writes it.
         file: Its `relfilenode`: another one once it was emptied or rewritten.
         is_fresh: Whether nobody has counted its rows since its file was made: a rewrite counts them, TRUNCATE does not.
         identity: The columns by which its UPDATEs and DELETEs name a row, none for no way to.
@@ -102,7 +87,6 @@ class PostgresTable:
     Attributes:
         number: Another one than before where the table was dropped and made anew.
         is_partitioned: Whether its rows are in partitions.
-        is_partition: Whether it is itself a partition of another.
         has_deferred_key: Whether its primary key is DEFERRABLE, which names no row in the log.
         has_dropped: Whether a column was ever dropped.
         storages: What keeps its rows, by number; none where it is partitioned and has no partition yet.
@@ -119,7 +103,6 @@ class PostgresTable:
     about_rows: int
     has_dropped: bool = False
     is_partitioned: bool = False
-    is_partition: bool = False
     has_deferred_key: bool = False
     storages: tuple[Storage, ...] = ()
     heirs: tuple[str, ...] = ()
@@ -142,7 +125,7 @@ class PostgresTable:
 
 
 _TABLE = """
-SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, c.relispartition, greatest(c.reltuples, 0)::bigint,
+SELECT c.oid::bigint, c.relkind::text, c.relpersistence::text, greatest(c.reltuples, 0)::bigint,
        EXISTS (SELECT 1 FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped),
        coalesce((SELECT (i.indkey::int2[])[0:i.indnkeyatts - 1] FROM pg_index i
                  WHERE i.indrelid = c.oid AND i.indisprimary), '{}'),
@@ -188,8 +171,10 @@ def read_table(connection: Any, table: str) -> PostgresTable:
     namespace, name = source_name(table)
     found = rows(connection, _TABLE, (namespace, name), doing=f"looking for {table}")
     if not found:
-        raise _missing(connection, table)
-    number, kind, persistence, is_partition, about, has_dropped, primary, has_deferred_key, heirs = found[0]
+        known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
+        names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
+        raise MissingTableError(f"{table}: the database has no such table{did_you_mean(table, names)}")
+    number, kind, persistence, about, has_dropped, primary, has_deferred_key, heirs = found[0]
     _check_logged(table, "", f"{identifier(namespace)}.{identifier(name)}", kind, persistence)
     attributes = rows(connection, _COLUMNS, (number,), doing=f"reading the columns of {table}")
     named = {attribute: column for _, attribute, column, *_ in attributes}
@@ -204,18 +189,11 @@ def read_table(connection: Any, table: str) -> PostgresTable:
         about,
         has_dropped=has_dropped,
         is_partitioned=kind == "p",
-        is_partition=is_partition,
         has_deferred_key=has_deferred_key,
         storages=storages,
         heirs=tuple(heirs),
         generated=frozenset(column for is_generated, _, column, *_ in attributes if is_generated),
     )
-
-
-def _missing(connection: Any, table: str) -> MissingTableError:
-    known = rows(connection, "SELECT schemaname || '.' || tablename FROM pg_tables", doing="listing tables")
-    names = [row[0] for row in known if not row[0].startswith(("pg_catalog.", "information_schema."))]
-    return MissingTableError(f"{table}: the database has no such table{did_you_mean(table, names)}")
 
 
 def _read_storages(connection: Any, table: str, number: int) -> tuple[tuple[Storage, ...], frozenset[str]]:

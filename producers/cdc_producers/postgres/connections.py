@@ -10,12 +10,12 @@ from getpass import getuser
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from cdc_views.errors import CdcViewsError, EngineError, TransientError, UsageError
 
-DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
-SETTINGS = {
+_DSN_VARIABLE = "CDC_VIEWS_POSTGRES_DSN"
+_SETTINGS = {
     "client_encoding": "UTF8",
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
@@ -33,13 +33,13 @@ _REFUSED = re.compile(
     r'authentication failed|no pg_hba\.conf entry|no password|role ".*" does not exist|not permitted to log in|start WAL sender|'
     r"does not support SSL|certificate|private key file|sslmode"
 )
-"""What is said of a connection that is refused, which has no code; in English."""
+"""What the server says, in English, where it refuses a connection; such errors have no code."""
 _LASTING = ("0A", "22", "25", "3F", "42")
 """Classes of errors that are the same at each attempt: features, values, read-only sessions, schemas, rights and syntax."""
 _LASTING_CODES = ("53400",)
 """All slots are taken, or all senders: `max_replication_slots`, `max_wal_senders`."""
 _UNDEFINED = ("42P01", "42703", "42704")
-"""What was there a moment ago: looked for anew, it is told for what it is."""
+"""Something is gone that was there a moment ago: the next attempt looks for it anew, and says what is missing."""
 _SHUTTING_DOWN = ("57P01", "57P02", "57P03", "53300", "55006")
 """Stopping, starting or recovering, no connection left, an object in use: it passes."""
 
@@ -56,22 +56,21 @@ def connect(*, is_replication: bool = False) -> psycopg.Connection[Any]:
     options: dict[str, Any] = {"application_name": "cdc-views", "connect_timeout": 10, "keepalives_idle": 30}
     if is_replication:
         options["replication"] = "database"
-    dsn = check_dsn()
+    dsn = _dsn()
     with postgres_errors("connecting"):
         connection = psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.ClientCursor, **options)
-        for name, value in SETTINGS.items():
+        for name, value in _SETTINGS.items():
             connection.execute(f"SET {name} = '{value}'")
     return connection
 
 
-def check_dsn() -> str:
-    """Return the DSN of the environment, empty where there is none; raises `UsageError` for one that is none."""
-    dsn = os.environ.get(DSN_VARIABLE) or ""
+def _dsn() -> str:
+    dsn = os.environ.get(_DSN_VARIABLE) or ""
     try:
         conninfo.conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         # its message would quote the DSN
-        raise UsageError(f"{DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
+        raise UsageError(f"{_DSN_VARIABLE} is no connection string; postgresql://user@host/database was expected") from None
     return dsn
 
 
@@ -80,8 +79,6 @@ def postgres_errors(doing: str) -> Iterator[None]:
     """Turn what psycopg raises into this project's errors; what may pass is a `TransientError`."""
     try:
         yield
-    except CdcViewsError:
-        raise
     except psycopg.Error as error:
         raise _translated(doing, error) from error
 
@@ -89,9 +86,9 @@ def postgres_errors(doing: str) -> Iterator[None]:
 def refusal(doing: str, said: str, code: str) -> UsageError | None:
     """Return the error for what is the same however often it is tried, None for anything else; `code` is empty for no code."""
     if code in _WRONG_CREDENTIALS or (not code and _REFUSED.search(said)):
-        return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {DSN_VARIABLE}")
+        return UsageError(f"PostgreSQL refuses this user: {said}; set PGUSER and PGPASSWORD, or {_DSN_VARIABLE}")
     if code == "3D000" or ("does not exist" in said and not code and "database" in said):
-        return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {DSN_VARIABLE}")
+        return UsageError(f"PostgreSQL: {said}; set PGDATABASE, or {_DSN_VARIABLE}")
     if code == "42501" and "row-level security" in said:
         return UsageError(f"PostgreSQL, {doing}: {said}, and would hide rows; ALTER ROLE {_user()} BYPASSRLS")
     if code == "42501":
@@ -102,7 +99,7 @@ def refusal(doing: str, said: str, code: str) -> UsageError | None:
 
 
 def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
-    said = _said(error)
+    said = " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__
     code = error.sqlstate or ""
     if (refused := refusal(doing, said, code)) is not None:
         return refused
@@ -114,13 +111,8 @@ def _translated(doing: str, error: psycopg.Error) -> CdcViewsError:
 
 def _user() -> str:
     """Return the user's name as SQL writes it, for what is to be granted."""
-    given = str(conninfo.conninfo_to_dict(check_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
+    given = str(conninfo.conninfo_to_dict(_dsn()).get("user") or os.environ.get("PGUSER") or getuser())
     return given if given.isidentifier() and given == given.lower() else identifier(given)
-
-
-def _said(error: psycopg.Error) -> str:
-    text = error.diag.message_primary or str(error)
-    return " ".join(text.split()) or type(error).__name__
 
 
 def rows(
@@ -141,6 +133,11 @@ def current_lsn(connection: Any) -> int:
 def identifier(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def literal(connection: Any, value: object) -> str:
+    """Return a text as SQL writes it, without a type: it takes that of its column."""
+    return sql.Literal(value).as_string(connection)
 
 
 def lsn_number(text: str) -> int:

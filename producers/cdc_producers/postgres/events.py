@@ -1,25 +1,34 @@
-"""Changes of rows as Debezium's events: one JSON object each, exact, without a schema beside it.
+"""Messages of a slot into Debezium's events, in the order of their transactions.
 
-`source.lsn` is the LSN of the transaction's commit and `transaction.total_order` the change's place in it: together
-they order all writes of a key (rules S2, S3), and a snapshot's rows, whose `lsn` is where its slot begins and which
-have no place, rank below whatever is streamed from there on (rule S5).
+An event is one JSON object, exact, without a schema beside it. `source.lsn` is the LSN of the transaction's commit and
+`transaction.total_order` the change's place in it: together they order all writes of a key (rules S2, S3), and a
+snapshot's rows, whose `lsn` is where its slot begins and which have no place, rank below whatever is streamed from there
+on (rule S5).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
-from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Field, Relation, RelationColumn
+from cdc_producers.block_builder import BlockBuilder
+from cdc_producers.postgres import pgoutput
+from cdc_producers.postgres.catalog import PostgresColumn
+from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
+from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
+from cdc_producers.source import Emit
+from cdc_views.landing import Position
+from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType
 
+_BLOCK_EVENTS, _BLOCK_BYTES = 500, 1 << 20
+"""Events that are handed on at once where the server has more of them."""
 _UNAVAILABLE = '"__debezium_unavailable_value"'
-VERSION = "cdc-views"
 
 
 class ChangePosition(NamedTuple):
@@ -38,7 +47,7 @@ class PostgresEventWriter:
     table: str
     database: str
     stream: str
-    columns: Sequence[RelationColumn]
+    columns: Sequence[pgoutput.RelationColumn | PostgresColumn]
     catalog: TypeCatalog
     _fields: list[tuple[str, Encode]] = field(init=False)
     _keys: list[int] = field(init=False)
@@ -52,35 +61,31 @@ class PostgresEventWriter:
         ]
         names = [column.name for column in self.columns]
         self._keys = [names.index(column.name) for column in self.schema.row_key if column.name in names]
-        named = [("connector", "postgresql"), ("version", VERSION), ("name", self.stream), ("db", self.database)]
+        named = [("connector", "postgresql"), ("version", "cdc-views"), ("name", self.stream), ("db", self.database)]
         named += [("schema", self.namespace), ("table", self.table)]
         self._origin = ",".join(f'"{name}":{quoted(value)}' for name, value in named)
 
-    def read(self, row: Sequence[Field], *, lsn: int, micros: int) -> bytes:
-        """Return the event of a row that a snapshot found."""
-        source = self._source(lsn=lsn, micros=micros, snapshot="true", transaction=None)
-        return self._event("r", before="null", after=self._image(row), source=source, transaction="null")
+    def event(
+        self, op: str, place: ChangePosition, *, before: Sequence[Field] | None = None, after: Sequence[Field] | None = None
+    ) -> bytes:
+        """Return an event, by Debezium's `op`: c, u, d, t, or `r` for a row that a snapshot found, which has no transaction.
 
-    def inserted(self, new: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of an inserted row."""
-        return self._streamed("c", place, after=self._image(new))
+        Of an update `after` is to be `filled`.
+        """
+        begin, order = place
+        snapshot, number, transaction = "true", "null", "null"
+        if op != "r":
+            snapshot, number = "false", str(begin.transaction)
+            transaction = f'{{"id":"{number}:{begin.lsn}","total_order":{order}}}'
+        micros, now = begin.committed_at, time.time_ns() // 1_000_000
+        when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
+        source = f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{begin.lsn}}}'
+        images = f'"before":{self._image(before)},"after":{self._image(after)}'
+        return f'{{{images},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'.encode()
 
-    def updated(self, old: Sequence[Field] | None, new: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of an updated row whose key stayed; what `old` has stands for what `new` leaves out."""
-        before = "null" if old is None else self._image(old)
-        return self._streamed("u", place, before=before, after=self._image(self.filled(new, old)))
-
-    def deleted(self, old: Sequence[Field], place: ChangePosition) -> bytes:
-        """Return the event of a deleted row."""
-        return self._streamed("d", place, before=self._image(old))
-
-    def truncated(self, place: ChangePosition) -> bytes:
-        """Return the event of a table that was emptied."""
-        return self._streamed("t", place)
-
-    def has_moved(self, old: Sequence[Field] | None, new: Sequence[Field]) -> bool:
+    def has_moved(self, old: Sequence[Field], new: Sequence[Field]) -> bool:
         """Whether an update changed the row's key; a part of the key that was left out did not change."""
-        return old is not None and any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
+        return any(new[i] is not UNCHANGED and old[i] != new[i] for i in self._keys)
 
     @staticmethod
     def filled(new: Sequence[Field], old: Sequence[Field] | None) -> list[Field]:
@@ -93,43 +98,145 @@ class PostgresEventWriter:
         """Return the key columns of a row, by name, as printed."""
         return {self.columns[i].name: row[i] for i in self._keys}
 
-    def _image(self, row: Sequence[Field]) -> str:
+    def _image(self, row: Sequence[Field] | None) -> str:
+        if row is None:
+            return "null"
         parts = []
         for (prefix, encode), value in zip(self._fields, row, strict=True):
             if value is None:
                 parts.append(f"{prefix}null")
             elif isinstance(value, str):
-                parts.append(prefix + self._encoded(encode, value))
+                try:
+                    parts.append(prefix + encode(value))
+                except ValueError:
+                    # the adapter refuses it, and so it waits in quarantine as it came
+                    parts.append(prefix + quoted(value))
             else:
                 parts.append(prefix + _UNAVAILABLE)
         return f"{{{','.join(parts)}}}"
 
-    @staticmethod
-    def _encoded(encode: Encode, value: str) -> str:
-        try:
-            return encode(value)
-        except ValueError:
-            # the adapter refuses it, and so it waits in quarantine as it came
-            return quoted(value)
 
-    def _streamed(self, op: str, place: ChangePosition, *, before: str = "null", after: str = "null") -> bytes:
-        begin, order = place
-        source = self._source(lsn=begin.lsn, micros=begin.committed_at, snapshot="false", transaction=begin.transaction)
-        transaction = f'{{"id":"{begin.transaction}:{begin.lsn}","total_order":{order}}}'
-        return self._event(op, before=before, after=after, source=source, transaction=transaction)
+@dataclass
+class PostgresTransactions:
+    """Turns the messages of one connection into what the runtime lands.
 
-    def _source(self, *, lsn: int, micros: int, snapshot: str, transaction: int | None) -> str:
-        number = "null" if transaction is None else transaction
-        when = f'"ts_ms":{micros // 1000},"ts_us":{micros}'
-        return f'{{{self._origin},{when},"snapshot":"{snapshot}","txId":{number},"lsn":{lsn}}}'
+    Args:
+        targets: By `schema.table` of the source.
+        reread: Asks the source for columns of the row with this key as this transaction or a later one left it; only
+            those it still has are returned, as printed.
+        emit: Takes the events, many at once: an object for each of them costs more than to read it.
+        truncated: Hears of each table that is emptied as a whole.
+        ended: Hears, once events were emitted, of which tables, and the end of the last transaction that is whole.
+    """
 
-    @staticmethod
-    def _event(op: str, *, before: str, after: str, source: str, transaction: str) -> bytes:
-        now = time.time_ns() // 1_000_000
-        text = f'{{"before":{before},"after":{after},"source":{source},"transaction":{transaction},"op":"{op}","ts_ms":{now}}}'
-        return text.encode()
+    targets: Mapping[str, StreamTarget]
+    database: str
+    stream: str
+    types: TypeCatalog
+    reread: Callable[[Relation, dict[str, Field], list[str], int], dict[str, Field]]
+    log: ProducerLog
+    emit: Emit
+    ended: Callable[[Collection[str], int], None]
+    truncated: Callable[[str], None]
+    _begin: Begin = field(default_factory=lambda: Begin(0, 0, 0))
+    _order: int = 0
+    _writers: dict[int, tuple[object, PostgresEventWriter]] = field(default_factory=dict)
+    _checked: dict[int, tuple[Relation, PostgresEventWriter]] = field(default_factory=dict)
+    """Those of the transaction: files are not looked at for each change."""
+    _columns: dict[str, set[str]] = field(default_factory=dict)
+    _pending: dict[str, BlockBuilder] = field(default_factory=dict)
+    _events: int = 0
+    _bytes: int = 0
+    _ended: int | None = None
+    """Where the last transaction ends, while that has not been handed on."""
 
+    def take(self, message: Message) -> None:
+        """Take what a message says, and hand on what there is where that is enough."""
+        match message:
+            case Begin():
+                self._begin, self._order = message, 0
+                self._checked.clear()
+            case Commit():
+                self._ended = message.end
+                self._events += 1  # so that many empty ones are confirmed, too
+            case Relation():
+                self._note_columns(message)
+            case Truncate():
+                for relation in message.relations:
+                    self._change(relation, message)
+            case Insert() | Update() | Delete():
+                self._change(message.relation, message)
+        if self._events >= _BLOCK_EVENTS or self._bytes >= _BLOCK_BYTES:
+            self.hand_on()
 
-Reread = Callable[[Relation, dict[str, Field], Sequence[str], int], dict[str, Field]]
-"""Asks the source for columns of the row with this key as this transaction or a later one left it; only those it still
-has are returned, as printed."""
+    def hand_on(self) -> None:
+        """Emit what was taken; to be called where the server has nothing more for now, too."""
+        pending, ended = self._pending, self._ended
+        self._pending, self._events, self._bytes, self._ended = {}, 0, 0, None
+        for name, events in pending.items():
+            self.emit(events.built(name, self.stream))
+        if ended is not None:
+            self.ended(pending, ended)
+
+    def _change(self, relation: Relation, message: Insert | Update | Delete | Truncate) -> None:
+        self._order += ORDERS_EACH
+        place = ChangePosition(self._begin, self._order - 1)
+        target = self.targets.get(relation.full_name)
+        if target is None:
+            return
+        writer = self._writer(relation, target)
+        match message:
+            case Truncate():
+                content = writer.event("t", place)
+                self.truncated(target.name)
+            case Insert():
+                content = writer.event("c", place, after=message.new)
+            case Delete():
+                content = writer.event("d", place, before=message.old)
+            case Update(old=old) if old is not None and writer.has_moved(old, message.new):
+                # a deletion of the old row, then a new one, as Debezium has it
+                self._add(target, place, writer.event("d", place, before=old))
+                place = place._replace(order=place.order + 1)
+                content = writer.event("c", place, after=self._whole(writer, old, message))
+            case Update():
+                content = writer.event("u", place, before=message.old, after=writer.filled(message.new, message.old))
+        self._add(target, place, content)
+
+    def _whole(self, writer: PostgresEventWriter, old: Sequence[Field], message: Update) -> list[Field]:
+        row, names = writer.filled(message.new, old), [column.name for column in message.relation.columns]
+        key, transaction = writer.key_of(row), self._begin.transaction
+        return completed(names, row, UNCHANGED, lambda lacking: self.reread(message.relation, key, lacking, transaction))
+
+    def _add(self, target: StreamTarget, place: ChangePosition, content: bytes) -> None:
+        pending = self._pending.get(target.name)
+        if pending is None:
+            pending = self._pending[target.name] = BlockBuilder(place.begin.committed_at / 1e6)
+        pending.add(Position(place.begin.lsn, place.order), content)
+        self._events += 1
+        self._bytes += len(content)
+
+    def _writer(self, relation: Relation, target: StreamTarget) -> PostgresEventWriter:
+        """The table's writer, made anew when the source's columns changed, or the project's schema before a transaction."""
+        checked = self._checked.get(relation.number)
+        if checked is not None and checked[0] is relation:
+            return checked[1]
+        version = relation, target.version()
+        known = self._writers.get(relation.number)
+        if known is None or known[0] != version:
+            writer = PostgresEventWriter(
+                target.schema, relation.namespace, relation.name, self.database, self.stream, relation.columns, self.types
+            )
+            known = self._writers[relation.number] = version, writer
+        self._checked[relation.number] = relation, known[1]
+        return known[1]
+
+    def _note_columns(self, relation: Relation) -> None:
+        target = self.targets.get(relation.full_name)
+        if target is None:
+            return
+        names = {column.name for column in relation.columns}
+        # columns that the schema file alone has were told of at the start
+        before = self._columns.get(relation.full_name, names & {column.name for column in target.schema.columns})
+        self._columns[relation.full_name] = names
+        remedy = "; rows that a default filled are read then, and what waits in quarantine lands with"
+        warn_of_columns(self.log, target.name, before, names, remedy=f"{remedy} `cdc-views replay {target.name}`")

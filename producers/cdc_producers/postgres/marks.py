@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from cdc_producers.postgres.connections import lsn_text
-from cdc_producers.postgres.coverage import Landed
+from cdc_producers.postgres.shapes import Landed
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.landing import Position, exists
 from cdc_views.landing.targets import StreamTarget

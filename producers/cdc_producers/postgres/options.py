@@ -13,7 +13,7 @@ _SLOT = re.compile(r"[a-z0-9_]{1,63}\Z")
 
 @dataclass(frozen=True, slots=True)
 class PostgresOptions:
-    """What is chosen of a source; `held_bytes_warning`: how much the server may keep before it is warned of."""
+    """What is chosen of a source."""
 
     slot: str = option(
         "--slot", "cdc_views", "NAME", computed=lambda project, _: project.name,
@@ -39,7 +39,6 @@ class PostgresOptions:
         "--keep-dropped-partitions", help="Go on showing rows of partitions that were dropped or emptied."
     )
     plugin: str = option("--plugin", "pgoutput", "NAME", help="Output plugin of the slot; pgoutput.")
-    held_bytes_warning: int = 1 << 30
 
     def __post_init__(self) -> None:
         if not _SLOT.match(self.slot):
@@ -53,9 +52,7 @@ class PostgresOptions:
             raise UsageError("--publication is empty; a name was expected")
         if self.skips_snapshot and self.snapshots_again:
             raise UsageError("--skip-snapshot and --snapshot-again exclude each other; give one")
-        if self.heartbeat_seconds <= 0:
-            raise UsageError("--heartbeat: more than 0 seconds were expected")
-        if self.confirm_seconds <= 0:
-            raise UsageError("--confirm: more than 0 seconds were expected")
-        if self.echo_seconds is not None and self.echo_seconds <= 0:
-            raise UsageError("--echo: more than 0 seconds were expected")
+        periods = {"--heartbeat": self.heartbeat_seconds, "--confirm": self.confirm_seconds, "--echo": self.echo_seconds}
+        for flag, seconds in periods.items():
+            if seconds is not None and seconds <= 0:
+                raise UsageError(f"{flag}: more than 0 seconds were expected")

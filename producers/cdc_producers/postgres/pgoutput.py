@@ -6,7 +6,7 @@ Source: PostgreSQL 17, "Logical Replication Message Formats".
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -34,11 +34,9 @@ class RelationColumn(NamedTuple):
     name: str
     type_id: int
     modifier: int
-    is_identity: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """A table as it was when the changes that follow were written; `identity` is its replica identity (`d n f i`)."""
 
     number: int
@@ -53,8 +51,7 @@ class Relation:
         return f"{self.namespace}.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(NamedTuple):
     """A transaction starts; `lsn` is that of its commit, `committed_at` in µs since 1970."""
 
     lsn: int
@@ -62,24 +59,21 @@ class Begin:
     transaction: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A transaction ends; `end` is the first byte of the log after it."""
 
     lsn: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(NamedTuple):
     """A row was inserted."""
 
     relation: Relation
     new: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """A row was updated; `old` only where its identity changed, or the identity is the whole row."""
 
     relation: Relation
@@ -87,23 +81,20 @@ class Update:
     new: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     """A row was deleted; `old` has its identity, else nulls."""
 
     relation: Relation
     old: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(NamedTuple):
     """Tables were emptied."""
 
     relations: tuple[Relation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LogicalMessage:
+class LogicalMessage(NamedTuple):
     """What somebody wrote into the log by `pg_logical_emit_message`; `prefix` is whose it is."""
 
     prefix: str
@@ -113,18 +104,17 @@ class LogicalMessage:
 Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | LogicalMessage
 
 
+@dataclass
 class PgOutputReader:
     """Reads messages of one connection in order: rows come after the description of their table."""
 
-    def __init__(self) -> None:
-        """Start without any table known, as a connection does."""
-        self._relations: dict[int, Relation] = {}
+    _relations: dict[int, Relation] = field(default_factory=dict)
 
     def read(self, payload: bytes) -> Message | None:
         """Return one message, None for one that says nothing of rows; raises `EngineError` for bytes that are none."""
-        tag, body = payload[:1], _Bytes(payload)
+        tag = payload[:1]
         try:
-            return self._read(tag, body)
+            return self._read(tag, _Bytes(payload))
         except (struct.error, IndexError, KeyError, ValueError) as error:
             raise EngineError(
                 f"a pgoutput message of kind {tag!r} and {len(payload)} bytes is not as protocol version 1 has it ({error!r}); "
@@ -156,12 +146,9 @@ class PgOutputReader:
         namespace, name, identity = body.text() or "pg_catalog", body.text(), body.take(">c")[0].decode()
         columns = []
         for _ in range(body.take(">H")[0]):
-            is_identity = body.take(">B")[0] & 1 == 1
-            column = body.text()
-            type_id, modifier = body.take(">Ii")
-            columns.append(RelationColumn(column, type_id, modifier, is_identity))
-        found = Relation(number, namespace, name, identity, tuple(columns))
-        self._relations[number] = found
+            body.take(">B")  # whether it is of the replica identity
+            columns.append(RelationColumn(body.text(), *body.take(">Ii")))
+        found = self._relations[number] = Relation(number, namespace, name, identity, tuple(columns))
         return found
 
     @staticmethod

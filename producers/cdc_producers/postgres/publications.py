@@ -29,106 +29,104 @@ _LIMITS_SINCE = 150_000
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
-    """A publication as it is now.
+class _Publication:
+    """A publication that is there or is to be, and the tables that it is to have.
 
-    Attributes:
-        limited: The names under which changes are published, each with whether columns and whether rows are left out.
+    `inserts_alone`: their changes name no row, and it publishes no UPDATE and DELETE, which it would make them refuse.
     """
 
     name: str
-    is_for_all: bool
-    is_via_root: bool
-    limited: dict[str, tuple[bool, bool]]
+    tables: list[PostgresTable]
+    inserts_alone: bool = False
 
-    def check(self, tables: Sequence[PostgresTable]) -> None:
-        """Raise `LeftOutError` where it publishes less of a table than all its changes, under the table's name."""
-        for table in tables:
-            if table.is_partitioned and not self.is_via_root:
-                raise LeftOutError(
-                    f"{table.full_name}: publication {self.name} publishes its partitions' changes under their own names, and "
-                    f"they would be lost; {self._alter} SET (publish_via_partition_root = true)",
-                    [table.full_name],
-                )
-            lacks_columns, lacks_rows = self.limited.get(table.full_name, (False, False))
-            if lacks_columns or lacks_rows:
-                what = " and ".join(["some columns"] * lacks_columns + ["some rows"] * lacks_rows)
-                raise LeftOutError(
-                    f"{table.full_name}: publication {self.name} leaves out {what}; BEGIN; {self._alter} DROP TABLE "
-                    f"{table.sql_name}; {self._alter} ADD TABLE {table.sql_name}; COMMIT",
-                    [table.full_name],
-                )
+    def look(self, connection: Any) -> tuple[bool, list[PostgresTable]] | None:
+        """Return whether it is for all tables, and those that it publishes nothing of under their own names; None: there is none.
 
-    def missing(self, tables: Sequence[PostgresTable]) -> list[PostgresTable]:
-        """Return the tables that it publishes nothing of under their own names."""
-        return [table for table in tables if table.full_name not in self.limited]
+        Raises:
+            LeftOutError: It publishes too few kinds of changes, or less of a table than all its changes.
+        """
+        found = rows(connection, _PUBLICATION, (self.name,), doing="looking for the publication")
+        if not found:
+            return None
+        is_for_all, is_via_root, has_inserts, has_others = found[0]
+        if not has_inserts or (not has_others and not self.inserts_alone):
+            raise LeftOutError(
+                f"publication {self.name} leaves out some of insert, update, delete and truncate; ALTER PUBLICATION "
+                f"{identifier(self.name)} SET (publish = '{_INSERT_KINDS if self.inserts_alone else _KINDS}')",
+                [table.full_name for table in self.tables],
+            )
+        has_limits = connection.info.server_version >= _LIMITS_SINCE
+        limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
+        listed = rows(connection, _TABLES.format(limits=limits), (self.name,), doing="reading the publication")
+        limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
+        for table in self.tables:
+            self._check(table, limited.get(table.full_name, (False, False)), is_via_root=is_via_root)
+        return is_for_all, [table for table in self.tables if table.full_name not in limited]
 
-    def check_reaches(self, tables: Sequence[PostgresTable]) -> None:
-        """Raise `LeftOutError` where it has a table, and yet not under its name."""
-        for table in self.missing(tables):
+    def _check(self, table: PostgresTable, limited: tuple[bool, bool], *, is_via_root: bool) -> None:
+        """Refuse a table that columns or rows are left out of, or whose changes come under other names."""
+        alter = f"ALTER PUBLICATION {identifier(self.name)}"
+        if table.is_partitioned and not is_via_root:
+            raise LeftOutError(
+                f"{table.full_name}: publication {self.name} publishes its partitions' changes under their own names, and "
+                f"they would be lost; {alter} SET (publish_via_partition_root = true)",
+                [table.full_name],
+            )
+        if any(limited):
+            what = " and ".join(what for what, lacks in zip(("some columns", "some rows"), limited, strict=True) if lacks)
+            raise LeftOutError(
+                f"{table.full_name}: publication {self.name} leaves out {what}; BEGIN; {alter} DROP TABLE "
+                f"{table.sql_name}; {alter} ADD TABLE {table.sql_name}; COMMIT",
+                [table.full_name],
+            )
+
+    def check_lost(self, missing: Sequence[PostgresTable], published: Collection[str]) -> None:
+        """Raise `LeftOutError` where a table is missing that was published."""
+        gone = [table.full_name for table in missing if table.full_name in published]
+        if gone:
+            raise LeftOutError(f"publication {self.name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
+
+    def ensure(self, connection: Any, published: Collection[str], log: ProducerLog) -> None:
+        """Create the publication, or add what is missing."""
+        found = self.look(connection)
+        is_for_all, missing = found or (False, self.tables)
+        self.check_lost(missing, published)
+        if not missing:
+            return
+        listed = ", ".join(table.sql_name for table in missing)
+        if found is None:
+            kinds = f"publish = '{_INSERT_KINDS}', " if self.inserts_alone else ""
+            options = f"{kinds}publish_via_partition_root = true"
+            text = f"CREATE PUBLICATION {identifier(self.name)} FOR TABLE {listed} WITH ({options})"
+            rows(connection, text, doing=f"creating the publication (or have it done: {text})")
+            log.info(f"publication {self.name} created", publication=self.name)
+        elif not is_for_all:
+            text = f"ALTER PUBLICATION {identifier(self.name)} ADD TABLE {listed}"
+            rows(connection, text, doing=f"adding to the publication (or have it done: {text})")
+            names = ", ".join(table.full_name for table in missing)
+            log.info(f"publication {self.name}: added {names}", publication=self.name)
+        _, missing = self.look(connection) or (False, [])
+        for table in missing:
             raise LeftOutError(
                 f"{table.full_name}: publication {self.name} publishes its changes under the name of the table it is a partition "
                 "of, or not at all; name that one in the project file, or another publication with --publication",
                 [table.full_name],
             )
 
-    @property
-    def _alter(self) -> str:
-        return f"ALTER PUBLICATION {identifier(self.name)}"
 
-
-def read_publication(connection: Any, name: str, tables: Sequence[PostgresTable], *, inserts_alone: bool) -> Publication | None:
-    """Return the publication of some tables, None where there is none.
-
-    Raises:
-        LeftOutError: It publishes too few kinds of changes.
-    """
-    found = rows(connection, _PUBLICATION, (name,), doing="looking for the publication")
-    if not found:
-        return None
-    is_for_all, is_via_root, has_inserts, has_others = found[0]
-    if not has_inserts or (not has_others and not inserts_alone):
-        raise LeftOutError(
-            f"publication {name} leaves out some of insert, update, delete and truncate; "
-            f"ALTER PUBLICATION {identifier(name)} SET (publish = '{_INSERT_KINDS if inserts_alone else _KINDS}')",
-            [table.full_name for table in tables],
-        )
-    has_limits = connection.info.server_version >= _LIMITS_SINCE
-    limits = "r.prattrs IS NOT NULL, t.rowfilter IS NOT NULL" if has_limits else "false, false"
-    listed = rows(connection, _TABLES.format(limits=limits), (name,), doing="reading the publication")
-    limited = {table: (bool(columns), bool(filtered)) for table, columns, filtered in listed}
-    return Publication(name, is_for_all, is_via_root, limited)
-
-
-def publications(name: str, tables: Sequence[PostgresTable]) -> dict[str, list[PostgresTable]]:
-    """Return which tables are of which publication: of `name`, but for those whose changes name no row.
-
-    A table without a replica identity refuses UPDATE and DELETE from the moment that these are published.
-    """
+def _publications(name: str, tables: Sequence[PostgresTable]) -> list[_Publication]:
+    """Which tables are of which publication: of `name`, but for those whose changes name no row."""
+    named = _Publication(name, [table for table in tables if table.identity])
     unnamed = [table for table in tables if not table.identity]
-    named = [table for table in tables if table.identity]
-    found = {name: named} if named else {}
-    return found | ({name[: _LONGEST - len(_INSERTS)] + _INSERTS: unnamed} if unnamed else {})
+    inserts = _Publication(name[: _LONGEST - len(_INSERTS)] + _INSERTS, unnamed, inserts_alone=True)
+    return [publication for publication in (named, inserts) if publication.tables]
 
 
 def check_publications(connection: Any, name: str, tables: Sequence[PostgresTable]) -> None:
     """Raise `LeftOutError` where less is published by now than has to be."""
-    for each, members in publications(name, tables).items():
-        found = read_publication(connection, each, members, inserts_alone=each != name)
-        _check_published(each, found, members, {table.full_name for table in members})
-
-
-def _check_published(
-    name: str, found: Publication | None, tables: Sequence[PostgresTable], published: Collection[str]
-) -> list[PostgresTable]:
-    """Return the tables to be added; raises where one is missing that was published."""
-    missing = list(tables) if found is None else found.missing(tables)
-    if found is not None:
-        found.check(tables)
-    gone = [table.full_name for table in missing if table.full_name in published]
-    if gone:
-        raise LeftOutError(f"publication {name} was dropped, or {', '.join(gone)} taken out of it; it is put back", gone)
-    return missing
+    for publication in _publications(name, tables):
+        _, missing = publication.look(connection) or (False, publication.tables)
+        publication.check_lost(missing, {table.full_name for table in publication.tables})
 
 
 def ensure_publications(
@@ -136,48 +134,14 @@ def ensure_publications(
 ) -> list[str]:
     """Create what publishes the tables, or add what is missing; returns the publications' names.
 
-    Args:
-        connection: To the server.
-        name: Of the publication.
-        tables: As they are now.
-        published: Names of tables that have landed as they are now: they were published, so changes are missing where
-            they are no more.
-        log: Hears what is done.
+    `published` are the names of tables that have landed as they are now: they were published, so changes are missing where
+    they are no more.
 
     Raises:
         LeftOutError: One that is there leaves something out, or something was taken out of it.
         UsageError: The tables cannot be published.
     """
-    named = publications(name, tables)
-    for each, members in named.items():
-        _ensure(connection, each, members, inserts_alone=each != name, published=published, log=log)
-    return list(named)
-
-
-def _ensure(
-    connection: Any,
-    name: str,
-    tables: Sequence[PostgresTable],
-    *,
-    inserts_alone: bool,
-    published: Collection[str],
-    log: ProducerLog,
-) -> None:
-    found = read_publication(connection, name, tables, inserts_alone=inserts_alone)
-    missing = _check_published(name, found, tables, published)
-    if not missing:
-        return
-    listed = ", ".join(table.sql_name for table in missing)
-    if found is None:
-        kinds = f"publish = '{_INSERT_KINDS}', " if inserts_alone else ""
-        text = f"CREATE PUBLICATION {identifier(name)} FOR TABLE {listed} WITH ({kinds}publish_via_partition_root = true)"
-        rows(connection, text, doing=f"creating the publication (or have it done: {text})")
-        log.info(f"publication {name} created", publication=name)
-    elif not found.is_for_all:
-        text = f"ALTER PUBLICATION {identifier(name)} ADD TABLE {listed}"
-        rows(connection, text, doing=f"adding to the publication (or have it done: {text})")
-        log.info(f"publication {name}: added {', '.join(table.full_name for table in missing)}", publication=name)
-    made = read_publication(connection, name, tables, inserts_alone=inserts_alone)
-    if made is not None:
-        made.check(tables)
-        made.check_reaches(tables)
+    publications = _publications(name, tables)
+    for publication in publications:
+        publication.ensure(connection, published, log)
+    return [publication.name for publication in publications]

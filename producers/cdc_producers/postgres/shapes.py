@@ -1,8 +1,13 @@
-"""Changes of a table that PostgreSQL's log has nothing of, known by numbers of its catalog that stand beside the rows.
+"""Changes of a table that PostgreSQL's log has nothing of, and so what is to be read of it.
+
+They show in numbers of its catalog; those that were read last stand beside the rows. The log has nothing of the values
+that `ALTER TABLE … ADD COLUMN … DEFAULT` gives the rows that are there, and a table that is dropped and made anew is another
+one: numbers of columns and tables only grow.
 
 =====================  =================================================================================================
 stream of the table    `Position.nth`
 =====================  =================================================================================================
+`SLOT:columns`         the number of the table, and the highest one of its columns
 `SLOT:column:NUMBER`   31 bits of the column's name and type, 32 of the transaction that last wrote it into the catalog
 `SLOT:file:NUMBER`     the file of the table, or of one of its partitions
 `SLOT:partitions`      the numbers of all partitions that were read, folded into one: it differs once one of them is gone
@@ -14,27 +19,98 @@ stream of the table    `Position.nth`
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable, Storage
+from cdc_producers.postgres.connections import current_lsn
+from cdc_producers.row_log import WHOLE
 from cdc_producers.source import Emit, Emitted
 from cdc_views.landing import Position, StreamLander
-from cdc_views.landing.targets import EventLander, StreamTarget
+from cdc_views.landing.targets import EventLander, ProducerLog, StreamTarget
 
 _WRITTEN_BITS = 32
+_PARTITIONS = "partitions"
+_COLUMN_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What was last read of a table: of columns and files by their numbers, and of all partitions as one number.
+class Covered:
+    """The table that was read, by its number, and the highest number of its columns that was."""
 
-    `partitions` is None where nothing was noted: an earlier version read the table.
+    table: int
+    column: int
+
+    @classmethod
+    def at(cls, position: Position) -> Covered:
+        """Return what a position of `slot:columns` says."""
+        return cls(position.nth >> _COLUMN_BITS, position.nth & ((1 << _COLUMN_BITS) - 1))
+
+    @classmethod
+    def by(cls, table: PostgresTable) -> Covered:
+        """Return what a snapshot of the table as it is now covers."""
+        return cls(table.number, max((column.number for column in table.columns), default=0))
+
+    def position(self, lsn: int) -> Position:
+        """Return the position that says so, for a snapshot at that LSN."""
+        return Position(lsn, self.table << _COLUMN_BITS | self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What has landed of a table's snapshots: how far the last one came, and what it covered; None: nothing yet."""
+
+    snapshot: Position | None
+    covered: Covered | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last snapshot was read to its end."""
+        return self.snapshot is not None and self.snapshot.nth == WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is to be read of a table.
+
+    Attributes:
+        why: For the log.
+        empties: What had landed goes first: it is of another table, or changes of it are missing.
+        resumes: Only rows after those that landed, as far as that can be told.
+        columns: Only these, beside the key; none: all.
+        only_set: Only rows where one of the columns is not null: the others cannot differ from what is shown.
+        partitions: Only rows of these partitions, as SQL writes their names; none: of the table.
     """
 
-    columns: Mapping[int, int]
-    files: Mapping[int, int]
-    partitions: int | None
+    why: str
+    empties: bool = False
+    resumes: bool = False
+    columns: tuple[str, ...] = ()
+    only_set: bool = False
+    partitions: tuple[str, ...] = ()
+
+
+def needed(table: PostgresTable, landed: Landed, known: Collection[str]) -> Reading | None:
+    """Return what is to be read of a table, None where nothing is.
+
+    `known` are the columns of the schema file. New columns are read once it has all of them; until then what is
+    streamed of them waits in quarantine.
+    """
+    covered = landed.covered
+    if landed.snapshot is None:
+        return Reading("")
+    if covered is not None and covered.table != table.number:
+        return Reading("it was dropped and made anew; what was shown goes", empties=True)
+    if not landed.is_whole:
+        return Reading("goes on after what has landed", resumes=True)
+    if covered is None:
+        return None
+    new = tuple(column.name for column in table.columns if column.number > covered.column)
+    if not new or not set(new) <= set(known):
+        return None
+    # a column may have the name of one that was dropped, and rows that show its values have none now
+    return Reading(f"new columns {', '.join(new)}", columns=new, only_set=not table.has_dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,82 +140,65 @@ class Shapes:
 
     slot: str
     targets: Mapping[str, StreamTarget]
-    _known: dict[str, Known] = field(default_factory=dict)
+    _known: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What was noted of each table, by stream."""
     _landers: dict[str, EventLander] = field(default_factory=dict)
 
-    def known(self, name: str, table: PostgresTable) -> Known:
-        """Return what was noted of the columns and partitions that the table has."""
-        found = self._known.get(name, Known({}, {}, self._read(name, "partitions")))
-        new = [column.number for column in table.columns if column.number not in found.columns]
-        parts = [storage.number for storage in table.storages if storage.number not in found.files]
-        columns = dict(found.columns) | self._read_each(name, "column", new)
-        files = dict(found.files) | self._read_each(name, "file", parts)
-        self._known[name] = Known(columns, files, found.partitions)
-        return self._known[name]
-
     def difference(self, name: str, table: PostgresTable) -> Difference:
-        """Return what differs; nothing where nothing was noted."""
-        known = self.known(name, table)
-        if known.partitions is None:
+        """Return what differs; nothing where nothing was noted: an earlier version read the table."""
+        known = self._known.setdefault(name, {})
+        for stream in _noted(table):
+            if stream not in known and (noted := self._read(name, stream)) is not None:
+                known[stream] = noted
+        if _PARTITIONS not in known:
             return Difference(is_noted=False)
-        here = {storage.number: storage for storage in table.storages}
-        other_files = [part for number, part in here.items() if known.files.get(number, part.file) != part.file]
-        columns = tuple(
-            c.name for c in table.columns if _has_changed(c, known.columns.get(c.number), is_rewritten=bool(other_files))
-        )
+        other_files = [part for part in table.storages if known.get(_stream(part), part.file) != part.file]
+        columns = tuple(c.name for c in table.columns if _has_changed(c, known.get(_stream(c)), is_rewritten=bool(other_files)))
+        are_noted = all(known.get(_stream(column)) == _number(column) for column in table.columns)
         if not table.is_partitioned:
-            return Difference(columns, is_noted=not other_files and self._has_noted(known, table))
-        came = tuple(part for number, part in here.items() if number not in known.files)
-        gone = _folded(part for number, part in here.items() if number in known.files) != known.partitions
-        if columns and len(other_files) == len(here):
+            return Difference(columns, is_noted=not other_files and are_noted)
+        came = tuple(part for part in table.storages if _stream(part) not in known)
+        gone = _folded(part for part in table.storages if _stream(part) in known) != known[_PARTITIONS]
+        if columns and len(other_files) == len(table.storages):
             other_files = []  # to change a column's type makes all of them anew
         emptied = tuple(part.name for part in other_files if part.is_fresh)
         rewritten = tuple(part.name for part in other_files if not part.is_fresh)
-        is_noted = not other_files and not came and self._has_noted(known, table)
-        return Difference(columns, came, emptied, rewritten, gone, is_noted)
-
-    @staticmethod
-    def _has_noted(known: Known, table: PostgresTable) -> bool:
-        return all(known.columns.get(column.number) == _number(column) for column in table.columns)
+        return Difference(columns, came, emptied, rewritten, gone, is_noted=not other_files and not came and are_noted)
 
     def note(self, name: str, table: PostgresTable, *, lsn: int, unread: Difference | None = None, emit: Emit) -> None:
         """Emit that the table is read as it is, but for what `unread` says; None: all of it, and nothing else is shown."""
-        known = self._known.get(name, Known({}, {}, None))
-        columns = {column.number: _number(column) for column in table.columns}
-        files = {storage.number: storage.file for storage in table.storages}
-        partitions = _folded(table.storages)
-        if unread is not None and known.partitions is not None:
-            left = {column.number for column in table.columns if column.name in unread.columns}
-            columns |= {number: known.columns[number] for number in left if number in known.columns}
-            emptied = {storage.number for storage in table.storages if storage.name in unread.emptied}
-            files |= {number: known.files[number] for number in emptied if number in known.files}
+        known, noted = self._known.get(name, {}), _noted(table)
+        if unread is not None and _PARTITIONS in known:
+            left = [_stream(column) for column in table.columns if column.name in unread.columns]
+            left += [_stream(part) for part in table.storages if part.name in unread.emptied]
+            noted |= {stream: known[stream] for stream in left if stream in known}
             if unread.has_gone:
-                partitions = known.partitions ^ _folded(part for part in table.storages if part.number not in known.files)
-        noted = Known(columns, files, partitions)
+                new = _folded(part for part in table.storages if _stream(part) not in known)
+                noted[_PARTITIONS] = known[_PARTITIONS] ^ new
         if noted != known:
-            for stream, number in _streams(noted):
+            for stream, number in noted.items():
                 emit(Emitted(name, f"{self.slot}:{stream}", Position(lsn, number)))
         self._known[name] = noted
 
-    def _read_each(self, name: str, kind: str, numbers: Iterable[int]) -> dict[int, int]:
-        found = {number: self._read(name, f"{kind}:{number}") for number in numbers}
-        return {number: noted for number, noted in found.items() if noted is not None}
-
     def _read(self, name: str, stream: str) -> int | None:
         stream = f"{self.slot}:{stream}"
-        lander = self._landers.setdefault(name, self.targets[name].lander(stream))
+        lander = self._landers.get(name)
         if isinstance(lander, StreamLander):
             lander.stream = stream  # to open a raw table for each of them takes long
         else:
-            lander = self.targets[name].lander(stream)
+            lander = self._landers[name] = self.targets[name].lander(stream)
         position = lander.position()
         return None if position is None else position.nth
 
 
-def _streams(known: Known) -> Iterator[tuple[str, int]]:
-    yield from ((f"column:{number}", noted) for number, noted in known.columns.items())
-    yield from ((f"file:{number}", file) for number, file in known.files.items())
-    yield "partitions", known.partitions or 0
+def _noted(table: PostgresTable) -> dict[str, int]:
+    """What is noted of a table that is read as it is now, by stream."""
+    columns = {_stream(column): _number(column) for column in table.columns}
+    return columns | {_stream(part): part.file for part in table.storages} | {_PARTITIONS: _folded(table.storages)}
+
+
+def _stream(part: PostgresColumn | Storage) -> str:
+    return f"{'file' if isinstance(part, Storage) else 'column'}:{part.number}"
 
 
 def _has_changed(column: PostgresColumn, noted: int | None, *, is_rewritten: bool) -> bool:
@@ -165,3 +224,69 @@ def _folded(parts: Iterable[Storage]) -> int:
 
 def _digest(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+@dataclass
+class Partitions:
+    """Judges what differs of partitions, look by look.
+
+    A TRUNCATE of the whole table is in the log and empties each partition as well: whether there was one is known once
+    the log has been read to where the partition was seen empty.
+
+    Attributes:
+        keeps: Whether rows of partitions that went are to stay shown.
+        troubles: What is wrong, by table, until it is read anew.
+        read_to: How far the log has been read.
+    """
+
+    keeps: bool
+    log: ProducerLog
+    troubles: dict[str, str] = field(default_factory=dict)
+    read_to: Callable[[], int] = lambda: 0
+    _seen: dict[str, int] = field(default_factory=dict)
+    _truncated: set[str] = field(default_factory=set)
+    _accepted: set[str] = field(default_factory=set)
+
+    def truncated(self, name: str) -> None:
+        """Hear that the log had a TRUNCATE of the whole table."""
+        self._truncated.add(name)
+
+    def accepts(self, name: str) -> bool:
+        """Whether emptied partitions of a table need no warning any more."""
+        return self.keeps or name in self._accepted
+
+    def is_to_be_noted(self, name: str, found: Difference, connection: Any) -> bool:
+        """Look at what differs of a table while its log is read; returns whether it is to be noted as it is now."""
+        gone = list(found.emptied)
+        if gone and name not in self._accepted and not self.keeps:
+            seen = self._seen.setdefault(name, current_lsn(connection))
+            if self.read_to() < seen:
+                return False
+            if name in self._truncated:
+                self._accepted.add(name)
+                gone = []
+        if not self.keeps and (gone or found.has_gone) and name not in self._accepted:
+            self._tell(name, gone)
+        return bool(found.rewritten) or (bool(found.emptied or found.has_gone) and self.accepts(name))
+
+    def noted(self, name: str, found: Difference) -> None:
+        """Hear that what differed is noted."""
+        for each in found.rewritten:
+            self.log.warning(
+                f"{name}: partition {each} has been rewritten: VACUUM FULL and CLUSTER leave its rows, but if it was emptied "
+                "by a TRUNCATE of its own, start once with --snapshot-again",
+                table=name,
+            )
+        self._accepted.discard(name)
+        self._truncated.discard(name)
+        self._seen.pop(name, None)
+
+    def _tell(self, name: str, emptied: list[str]) -> None:
+        what = f"{', '.join(emptied)} emptied" if emptied else "dropped or detached"
+        trouble = (
+            f"{name}: partitions were {what} at the source, and its log says nothing of the rows that went: the view still shows "
+            "them. Start once with --snapshot-again, or with --keep-dropped-partitions to go on showing them"
+        )
+        if self.troubles.get(name) != trouble:
+            self.troubles[name] = trouble
+            self.log.warning(trouble, table=name)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
-from cdc_producers.postgres.connections import connect, identifier, lsn_number, postgres_errors, rows
+from cdc_producers.log_watcher import EVERY, LogWatcher
+from cdc_producers.postgres.connections import connect, identifier, lsn_number, rows
 from cdc_producers.source import LostError
-from cdc_views.errors import TransientError, UsageError
+from cdc_views.errors import CdcViewsError, TransientError, UsageError
+from cdc_views.landing.targets import ProducerLog
+
+_NEAR_BYTES = 256 << 20
+_WARN_AGAIN_AFTER = 60
+"""Looks between two warnings: five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,74 @@ def exported_snapshot(slot: str, *, is_temporary: bool) -> Iterator[ExportedSnap
 
     Creating one waits for every transaction that runs now: none of them can be half in the snapshot.
     """
-    connection = connect(is_replication=True)
-    try:
+    with closing(connect(is_replication=True)) as connection:
         kind = "TEMPORARY LOGICAL" if is_temporary else "LOGICAL"
         text = f"CREATE_REPLICATION_SLOT {identifier(slot)} {kind} pgoutput EXPORT_SNAPSHOT"
         ((_, lsn, name, _),) = rows(connection, text, doing=f"creating slot {slot}")
         yield ExportedSnapshot(name, lsn_number(lsn))
-    finally:
-        with postgres_errors("closing"):
-            connection.close()
+
+
+@dataclass
+class SlotWatcher(LogWatcher):
+    """What was last seen of a slot; None before the first look. `saw_change` is set once `has_changed` said so.
+
+    `held_bytes_warning` is how much log the server may keep without a warning.
+    """
+
+    slot: str
+    log: ProducerLog
+    held_bytes_warning: int = 1 << 30
+    has_changed: Callable[[Any], bool] = lambda _: False
+    done_to: Callable[[], int] = lambda: 0
+    saw_change: Event = field(default_factory=Event)
+    echo_seconds: float | None = None
+    behind_bytes: int | None = None
+    held_bytes: int | None = None
+    _quiet_looks: int = 0
+
+    def is_over(self) -> bool:
+        return self._stop.is_set() or self.saw_change.is_set()
+
+    def look_until_stopped(self) -> None:
+        looked = -EVERY
+        with closing(connect()) as connection:
+            while not self._stop.is_set():
+                self._echo(connection)
+                if time.monotonic() - looked >= EVERY:
+                    looked = time.monotonic()
+                    slot = find_slot(connection, self.slot)
+                    if slot is not None:
+                        self.look(slot)
+                    if self.has_changed(connection):
+                        self.saw_change.set()
+                        return
+                self._stop.wait(min(self.echo_seconds or EVERY, EVERY))
+
+    def _echo(self, connection: Any) -> None:
+        """Write the time into the log, for the stream to read: lag is known by what went all the way."""
+        if self.echo_seconds is None:
+            return
+        text = "SELECT pg_logical_emit_message(false, %s, %s)"
+        try:
+            rows(connection, text, (self.slot, f"{time.time():.3f}"), doing="writing an echo")
+        except TransientError:
+            raise
+        except CdcViewsError as error:
+            self.echo_seconds = None
+            self.log.warning(f"--echo does not work here: {error}; going on without")
+
+    def look(self, slot: Slot) -> None:
+        """Take note of a slot, and warn where the log kept for it grows beyond what was asked for, or is near its limit."""
+        self.behind_bytes = max(0, slot.written - max(slot.confirmed, self.done_to()))
+        self.held_bytes = slot.held_bytes
+        rest = "; it goes once this producer has landed it and transactions that run are over"
+        if slot.safe_bytes is not None and slot.safe_bytes < _NEAR_BYTES:
+            near = f"{max(0, slot.safe_bytes) >> 20:,} MiB on (max_slot_wal_keep_size)"
+            rest = f", and loses the slot {near}; raise that limit or land faster"
+        elif slot.held_bytes < self.held_bytes_warning:
+            self._quiet_looks = 0
+            return
+        if self._quiet_looks == 0:
+            held = f"the server keeps {slot.held_bytes >> 20:,} MiB of log for slot {self.slot}"
+            self.log.warning(held + rest, slot=self.slot, held_bytes=slot.held_bytes)
+        self._quiet_looks = (self._quiet_looks + 1) % _WARN_AGAIN_AFTER

@@ -1,34 +1,44 @@
-"""Tables into events: whole, from where an earlier snapshot stopped, or only columns that came later."""
+"""Rows read from the tables themselves: whole, from where an earlier snapshot stopped, only columns that came later, or one."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from threading import Event
 from typing import Any
 
+from psycopg import IsolationLevel
+
 from cdc_producers.metrics import Metrics
-from cdc_producers.postgres.catalog import PostgresTable
-from cdc_producers.postgres.connections import lsn_text
-from cdc_producers.postgres.coverage import WHOLE, Covered, Landed, Reading
+from cdc_producers.postgres.catalog import PostgresColumn, PostgresTable
+from cdc_producers.postgres.connections import connect, current_lsn, identifier, literal, lsn_text, postgres_errors, rows
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter
 from cdc_producers.postgres.marks import Marks
-from cdc_producers.postgres.pgoutput import Begin, RelationColumn
-from cdc_producers.postgres.shapes import Shapes
+from cdc_producers.postgres.pgoutput import Begin, Field, Relation
+from cdc_producers.postgres.shapes import Covered, Landed, Reading, Shapes
 from cdc_producers.postgres.slots import ExportedSnapshot
-from cdc_producers.postgres.snapshot import Part, greatest, read_rows, reading
 from cdc_producers.postgres.values import BPCHAR, INT2, INT4, INT8, NUMERIC, TEXT, UUID, VARCHAR, TypeCatalog
+from cdc_producers.row_log import CHUNK_ROWS, WHOLE, emit_rows, in_chunks
 from cdc_producers.source import Emit, Emitted
+from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing import Position, exists
 from cdc_views.landing.raw_table import last_read_keys
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget
 
+_SEEN_WITHIN = 10.0
+"""Seconds; longer than a server takes from writing a commit to its log until others see it."""
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+"""Source: PostgreSQL 17, COPY, "Text Format"."""
+_READING = "reading the snapshot"
 _LAST_ORDER = (1 << 32) - 2
 _SAMPLED_KEYS = 500
-_PROGRESS_ROWS = 1000
-_INTEGERS, _TEXTS = frozenset({INT2, INT4, INT8}), frozenset({TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
+_COMPARABLE = frozenset({INT2, INT4, INT8, TEXT, VARCHAR, BPCHAR, UUID, NUMERIC})
 """Types of keys that a raw table stores in a form PostgreSQL reads as the same value."""
 
 
@@ -61,11 +71,15 @@ class PostgresSnapshots:
             self._emitted[name] = found
         return found
 
-    def cover(self, table: PostgresTable, name: str, *, lsn: int, emit: Emit) -> None:
-        """Take the table as it is for what its whole snapshot covered: one that an earlier version made did not say."""
-        covered = Covered.by(table)
+    def cover(self, table: PostgresTable, name: str, connection: Any, emit: Emit) -> None:
+        """Take the table as it is for what its whole snapshot covered, where an earlier version made that and did not say."""
+        landed = self.landed(name)
+        if landed.is_whole and landed.covered is None:
+            self._cover(name, landed.snapshot, Covered.by(table), lsn=current_lsn(connection), emit=emit)
+
+    def _cover(self, name: str, snapshot: Position | None, covered: Covered, *, lsn: int, emit: Emit) -> None:
         emit(Emitted(name, f"{self.slot}:columns", covered.position(lsn)))
-        self._emitted[name] = Landed(self.landed(name).snapshot, covered)
+        self._emitted[name] = Landed(snapshot, covered)
 
     def read(
         self, table: PostgresTable, name: str, wanted: Reading, *, snapshot: ExportedSnapshot, types: TypeCatalog,
@@ -76,71 +90,37 @@ class PostgresSnapshots:
         `confirmed` is where the slot is: from there on the table's changes come.
         """
         landed, target = self.landed(name), self.targets[name]
-        names = _columns(table, target, wanted)
-        writer = PostgresEventWriter(
-            target.schema, table.namespace, table.name, database, self.slot, _described(table, names), types
-        )
+        lsn, stream = snapshot.lsn, f"{self.slot}:snapshot"
+        columns = _columns(table, target, wanted)
+        names = tuple(column.name for column in columns)
+        writer = PostgresEventWriter(target.schema, table.namespace, table.name, database, self.slot, columns, types)
         why = f", {wanted.why}" if wanted.why else ""
-        about = f"{name}: snapshot at {lsn_text(snapshot.lsn)}, about {table.about_rows:,} rows{why}"
+        about = f"{name}: snapshot at {lsn_text(lsn)}, about {table.about_rows:,} rows{why}"
         self.log.info(about, table=name, rows=table.about_rows)
         if wanted.empties:
-            self._empty(name, writer, snapshot, emit)
+            # what the source lost meanwhile must not stay: just below the snapshot's rows everything goes
+            below = ChangePosition(Begin(lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
+            emit(Emitted(name, stream, Position(lsn, 0), writer.event("t", below)))
         if wanted.empties or landed.snapshot is None:
             emit(self.marks.emitted(name, confirmed))
-            self.shapes.note(name, table, lsn=snapshot.lsn, emit=emit)
-        begun = _begun(table, wanted, landed)
-        emit(Emitted(name, f"{self.slot}:columns", begun.position(snapshot.lsn)))
+            self.shapes.note(name, table, lsn=lsn, emit=emit)
         # where the connection breaks before the end, it goes on from here, whether or not this has landed by then
-        self._emitted[name] = Landed(Position(snapshot.lsn, 0), begun)
+        self._cover(name, Position(lsn, 0), _begun(table, wanted, landed), lsn=lsn, emit=emit)
         with reading(snapshot) as connection:
             after = self._after(connection, table, target, landed) if wanted.resumes else None
             any_set = wanted.columns if wanted.only_set else ()
-            parts = [Part(table, names, after, any_set, partition) for partition in wanted.partitions or ("",)]
-            rows = chain.from_iterable(read_rows(connection, part) for part in parts)
-            count = self._emit_rows(name, rows, writer, about=table.about_rows, lsn=snapshot.lsn, emit=emit, stop=stop)
-        if stop.is_set():
+            read = partial(read_rows, connection, table, names, after=after, any_set=any_set)
+            found = chain.from_iterable(read(partition=partition) for partition in wanted.partitions or ("",))
+            place = ChangePosition(Begin(lsn, time.time_ns() // 1000, 0), 0)
+            events = (writer.event("r", place, after=row) for row in found)
+            items = (Emitted(name, stream, Position(lsn, nth), event) for nth, event in enumerate(events, 1))
+            count = emit_rows(name, items, table.about_rows, self.metrics, self.progress, emit=emit, stop=stop)
+        if count is None:
             return
-        covered = Covered.by(table)
-        emit(Emitted(name, self._stream, Position(snapshot.lsn, WHOLE)))
-        emit(Emitted(name, f"{self.slot}:columns", covered.position(snapshot.lsn)))
-        self._emitted[name] = Landed(Position(snapshot.lsn, WHOLE), covered)
+        emit(Emitted(name, stream, Position(lsn, WHOLE)))
+        self._cover(name, Position(lsn, WHOLE), Covered.by(table), lsn=lsn, emit=emit)
         rest = " that were left" if after is not None else ""
         self.log.info(f"{name}: snapshot: read all {count:,} rows{rest}", table=name, rows=count)
-
-    @property
-    def _stream(self) -> str:
-        return f"{self.slot}:snapshot"
-
-    def _empty(self, name: str, writer: PostgresEventWriter, snapshot: ExportedSnapshot, emit: Emit) -> None:
-        """What the source lost meanwhile must not stay: just below the snapshot's rows everything goes."""
-        place = ChangePosition(Begin(snapshot.lsn - 1, time.time_ns() // 1000, 0), _LAST_ORDER)
-        emit(Emitted(name, self._stream, Position(snapshot.lsn, 0), writer.truncated(place)))
-
-    def _emit_rows(
-        self,
-        name: str,
-        rows: Iterator[Sequence[str | None]],
-        writer: PostgresEventWriter,
-        *,
-        about: int,
-        lsn: int,
-        emit: Emit,
-        stop: Event,
-    ) -> int:
-        micros, count = time.time_ns() // 1000, 0
-        counted = self.metrics.snapshot_rows(name)
-        try:
-            for row in rows:
-                if stop.is_set():
-                    break
-                count += 1
-                emit(Emitted(name, self._stream, Position(lsn, count), writer.read(row, lsn=lsn, micros=micros)))
-                counted.inc()
-                if count % _PROGRESS_ROWS == 0:
-                    self.progress(name, done=count, total=about or None)
-        finally:
-            self.progress(name, done=count, total=about or None, is_over=True)
-        return count
 
     def _after(
         self, connection: Any, table: PostgresTable, target: StreamTarget, landed: Landed
@@ -150,11 +130,14 @@ class PostgresSnapshots:
         Rows landed in the order of the key, so whatever comes before one that landed has landed, too, as it was then;
         what changed since comes from the slot, which began before.
         """
-        raw = target.lander(self._stream).raw
-        if raw is None or landed.snapshot is None or not _can_resume(table, target) or not exists(raw):
+        raw = target.lander(f"{self.slot}:snapshot").raw
+        types = {column.name: column.type_id for column in table.columns}
+        keys = {column.name for column in target.schema.row_key}
+        can_resume = table.primary_key and all(name in keys and types[name] in _COMPARABLE for name in table.primary_key)
+        if raw is None or landed.snapshot is None or not can_resume or not exists(raw):
             return None
-        keys = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
-        return greatest(connection, table, [tuple(map(str, key)) for key in keys])
+        sampled = last_read_keys(raw, position=landed.snapshot.at, names=table.primary_key, most=_SAMPLED_KEYS)
+        return greatest(connection, table, [tuple(map(str, key)) for key in sampled])
 
 
 def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
@@ -164,20 +147,114 @@ def _begun(table: PostgresTable, wanted: Reading, landed: Landed) -> Covered:
     return Covered(table.number, 0)
 
 
-def _can_resume(table: PostgresTable, target: StreamTarget) -> bool:
-    types = {column.name: column.type_id for column in table.columns}
-    keys = {column.name for column in target.schema.row_key}
-    return bool(table.primary_key) and all(name in keys and types[name] in _INTEGERS | _TEXTS for name in table.primary_key)
-
-
-def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> tuple[str, ...]:
+def _columns(table: PostgresTable, target: StreamTarget, wanted: Reading) -> Sequence[PostgresColumn]:
     if not wanted.columns:
-        return tuple(column.name for column in table.columns)
+        return table.columns
     keys = [column.name for column in target.schema.row_key]
-    there = {column.name for column in table.columns}
-    return tuple(name for name in dict.fromkeys([*table.primary_key, *keys, *wanted.columns]) if name in there)
+    there = {column.name: column for column in table.columns}
+    return [there[name] for name in dict.fromkeys([*table.primary_key, *keys, *wanted.columns]) if name in there]
 
 
-def _described(table: PostgresTable, names: Sequence[str]) -> list[RelationColumn]:
-    columns = {column.name: column for column in table.columns}
-    return [RelationColumn(name, columns[name].type_id, columns[name].modifier, is_identity=False) for name in names]
+@contextmanager
+def reading(snapshot: ExportedSnapshot) -> Iterator[Any]:
+    """A connection that sees the database as of the snapshot."""
+    with closing(connect()) as connection:
+        connection.autocommit, connection.read_only = False, True
+        connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        rows(connection, "SET TRANSACTION SNAPSHOT %s", (snapshot.name,), doing="taking the snapshot")
+        yield connection
+
+
+def read_rows(
+    connection: Any, table: PostgresTable, names: Sequence[str], *, after: tuple[str | None, ...] | None = None,
+    any_set: Sequence[str] = (), partition: str = "", chunk_rows: int = CHUNK_ROWS,
+) -> Iterator[tuple[str | None, ...]]:  # fmt: skip
+    """Return each row once, as printed; in the order of the primary key, of a table without one in any order.
+
+    Args:
+        connection: Sees the database as of a snapshot.
+        table: The table.
+        names: Columns, in the order of the rows' values; the primary key is among them.
+        after: The key, in the order of the primary key, that rows come after; None: from the first on.
+        any_set: Only rows where one of these columns is not null; none: all.
+        partition: Only its rows, as SQL writes its name; empty: of all.
+        chunk_rows: How many are asked for at once.
+    """
+    key = table.primary_key
+    text = f"SELECT {_listed(names)} FROM {partition or table.sql_rows}"
+    if any_set:
+        text += f" WHERE ({' OR '.join(f'{identifier(name)} IS NOT NULL' for name in any_set)})"
+    if not key:
+        yield from _printed(connection, text, doing=_READING)
+        return
+    places = [names.index(name) for name in key]
+
+    def behind(last: tuple[str | None, ...] | None) -> Iterator[tuple[str | None, ...]]:
+        from_here = ""
+        if last is not None:
+            from_here = f" {'AND' if any_set else 'WHERE'} ({_listed(key)}) > ({_literals(connection, last)})"
+        return _printed(connection, f"{text}{from_here} ORDER BY {_listed(key)} LIMIT {chunk_rows}", doing=_READING)
+
+    yield from in_chunks(behind, lambda row: tuple(row[i] for i in places), after=after, size=chunk_rows)
+
+
+def greatest(connection: Any, table: PostgresTable, keys: Sequence[tuple[str, ...]]) -> tuple[str | None, ...] | None:
+    """Return the last of these keys, in the order of the primary key, that the table has; None where it has none of them."""
+    if not keys:
+        return None
+    key = _listed(table.primary_key)
+    listed = ", ".join(f"({_literals(connection, one)})" for one in keys)
+    descending = ", ".join(f"{identifier(name)} DESC" for name in table.primary_key)
+    text = f"SELECT {key} FROM {table.sql_rows} WHERE ({key}) IN ({listed}) ORDER BY {descending} LIMIT 1"
+    return next(_printed(connection, text, doing=_READING), None)
+
+
+def reread(
+    connection: Any, relation: Relation, key: Mapping[str, Field], names: Sequence[str], transaction: int
+) -> dict[str, Field]:
+    """Return columns of the row that has this key now, as printed; none where it has gone, or a column or the table has.
+
+    The row may have been written since. That write comes later in the log and so wins, and a row that is gone by now
+    has its deletion there: once the log was read, what is shown is what the source has. A row as it was before the
+    `transaction` that the log tells of would be wrong: that may have been sent before others see it.
+    """
+    _wait_until_seen(connection, transaction)
+    table = f"{identifier(relation.namespace)}.{identifier(relation.name)}"
+    try:
+        with postgres_errors("reading a row again"):
+            where = " AND ".join(f"{identifier(name)} = {literal(connection, value)}" for name, value in key.items())
+            found = [*_printed(connection, f"SELECT {_listed(names)} FROM {table} WHERE {where}", doing="reading a row again")]
+    except TransientError:
+        raise
+    except EngineError:
+        return {}  # the table or a column is another one by now
+    return dict(zip(names, found[0], strict=True)) if found else {}
+
+
+def _wait_until_seen(connection: Any, transaction: int) -> None:
+    """Wait until a transaction holds no lock on its own number: it lets go of that once others see what it did."""
+    text = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND transactionid::text = %s AND granted LIMIT 1"
+    deadline = time.monotonic() + _SEEN_WITHIN
+    while rows(connection, text, (str(transaction),), doing="waiting for a commit") and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(identifier, names))
+
+
+def _literals(connection: Any, values: Sequence[str | None]) -> str:
+    return ", ".join(literal(connection, value) for value in values)
+
+
+def _printed(connection: Any, text: str, *, doing: str) -> Iterator[tuple[str | None, ...]]:
+    """Return the rows of a query, every value as the server prints it; in memory is what libpq has received."""
+    with postgres_errors(doing), connection.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT") as lines:
+        for received in lines:
+            line = bytes(received).decode()
+            found = line[:-1].split("\t")
+            yield tuple(map(_unescaped, found) if "\\" in line else found)
+
+
+def _unescaped(value: str) -> str | None:
+    return None if value == "\\N" else _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value)

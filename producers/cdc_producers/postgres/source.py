@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import Any
 
 from cdc_producers.metrics import Metrics
-from cdc_producers.postgres.catalog import Types
+from cdc_producers.postgres.catalog import type_catalog
 from cdc_producers.postgres.connections import connect, current_lsn, lsn_text, rows
+from cdc_producers.postgres.events import PostgresTransactions
 from cdc_producers.postgres.marks import Marking, Marks, Reached
 from cdc_producers.postgres.options import PostgresOptions
-from cdc_producers.postgres.replication import NoPublicationError
-from cdc_producers.postgres.rereading import reread
 from cdc_producers.postgres.shapes import Shapes
-from cdc_producers.postgres.slot_watcher import SlotWatcher
-from cdc_producers.postgres.slots import Slot, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
-from cdc_producers.postgres.snapshots import PostgresSnapshots
-from cdc_producers.postgres.stream import Progress, SlotStream
+from cdc_producers.postgres.slots import Slot, SlotWatcher, StandbyError, check_alive, check_logical, exported_snapshot, find_slot
+from cdc_producers.postgres.snapshots import PostgresSnapshots, reread
+from cdc_producers.postgres.stream import NoPublicationError, Progress, SlotStream
 from cdc_producers.postgres.tables import Tables
-from cdc_producers.postgres.transactions import PostgresTransactions
-from cdc_producers.source import Emit, LostError, SourceStatus
+from cdc_producers.postgres.values import TypeCatalog
+from cdc_producers.source import Emit, LostError, Source, SourceStatus
 from cdc_views.errors import EngineError, TransientError
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 
@@ -30,8 +30,8 @@ _FREE_WITHIN = 3.0
 
 
 @dataclass
-class PostgresSource:
-    """Snapshots the tables that have none yet, then follows the slot; see `cdc_producers.source.Source`."""
+class PostgresSource(Source):
+    """Snapshots the tables that have none yet, then follows the slot."""
 
     targets: Mapping[str, StreamTarget]
     options: PostgresOptions
@@ -56,18 +56,15 @@ class PostgresSource:
         self._tables = Tables(self.targets, self.options, self.log, self._marks, self._snapshots, shapes)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`; also returns where a table has changed so that something of it is to be read."""
+        """As `Source.run`; also returns where a table has changed so that something of it is to be read."""
         self.close()
-        connection = connect()
-        try:
+        with closing(connect()) as connection:
             self._prepare(connection)
-            types = Types(connection)
+            types = type_catalog(connection)
             self._tables.check_columns(types)
             self._read_tables(emit, stop, types, connection)
             if not stop.is_set():
                 self._follow(emit, stop, types, connection)
-        finally:
-            connection.close()
 
     def _prepare(self, connection: Any) -> None:
         try:
@@ -83,7 +80,7 @@ class PostgresSource:
         ((self._database,),) = rows(connection, "SELECT current_database()", doing="asking its name")
         self._tables.prepare(connection)
 
-    def _read_tables(self, emit: Emit, stop: Event, types: Types, connection: Any) -> None:
+    def _read_tables(self, emit: Emit, stop: Event, types: TypeCatalog, connection: Any) -> None:
         """Make the slot where there is none, then read what is missing of each table.
 
         The slot exists before any snapshot: one that stops half way goes on at a later LSN, and what changed in between
@@ -97,7 +94,7 @@ class PostgresSource:
             self.log.info(f"creating slot {self.options.slot}; this waits for transactions that are running now")
         elif not wanted:
             self._confirmed = slot.confirmed
-            self._cover(connection, emit)
+            self._tables.note(connection, emit)
             return
         name = self.options.slot if slot is None else f"{self.options.slot[:40]}_snapshot_{time.time_ns() % 10**9}"
         with exported_snapshot(name, is_temporary=slot is not None) as snapshot:
@@ -106,26 +103,12 @@ class PostgresSource:
                 if reading.empties:
                     self._tables.begun_again.add(table)
                 self._snapshots.read(
-                    self._tables.found[table],
-                    table,
-                    reading,
-                    snapshot=snapshot,
-                    types=types,
-                    database=self._database,
-                    confirmed=self._confirmed,
-                    emit=emit,
-                    stop=stop,
-                )
+                    self._tables.found[table], table, reading, snapshot=snapshot, types=types, database=self._database,
+                    confirmed=self._confirmed, emit=emit, stop=stop,
+                )  # fmt: skip
                 if stop.is_set():
                     return
-        self._cover(connection, emit)
-
-    def _cover(self, connection: Any, emit: Emit) -> None:
         self._tables.note(connection, emit)
-        for name, table in self._tables.found.items():
-            landed = self._snapshots.landed(name)
-            if landed.is_whole and landed.covered is None:
-                self._snapshots.cover(table, name, lsn=current_lsn(connection), emit=emit)
 
     def _free_slot(self, connection: Any, stop: Event) -> Slot | None:
         """Return the slot, given a moment where the server has not noticed yet that its last reader went."""
@@ -143,7 +126,7 @@ class PostgresSource:
         if slot is not None:
             check_alive(slot, self.options.slot)
             self._check_marks(slot)
-        elif (newest or self._has_whole()) and not self.options.snapshots_again:
+        elif not self.options.snapshots_again and (newest or any(self._snapshots.landed(name).is_whole for name in self.targets)):
             raise LostError(
                 f"slot {self.options.slot} is gone, though tables have landed from it: changes since are missing. Name the "
                 "right slot or database, or start with --snapshot-again"
@@ -162,23 +145,23 @@ class PostgresSource:
                 is_read = landed.snapshot is None and not self.options.skips_snapshot
                 self._marks.check(name, landed, confirmed=0 if is_read else slot.confirmed)
 
-    def _has_whole(self) -> bool:
-        return any(self._snapshots.landed(name).is_whole for name in self.targets)
-
-    def _follow(self, emit: Emit, stop: Event, types: Types, connection: Any) -> None:
-        options = self.options
+    def _follow(self, emit: Emit, stop: Event, types: TypeCatalog, connection: Any) -> None:
+        slot, echo = self.options.slot, self.options.echo_seconds
         stream = SlotStream(
-            options.slot, self._tables.publications, options.heartbeat_seconds, self._progress, options.echo_seconds is not None
+            slot, self._tables.publications, self.options.heartbeat_seconds, self._progress, reads_echoes=echo is not None
         )
-        self._watch = self._watcher(stream)
-        marking = Marking(self._marks, list(self.targets), options.confirm_seconds, emit)
+        watch = self._watch = SlotWatcher(
+            slot, self.log, has_changed=self._tables.has_changed, done_to=lambda: stream.done_to, echo_seconds=echo
+        )
+        marking = Marking(self._marks, list(self.targets), self.options.confirm_seconds, emit)
         transactions = self._transactions(connection, types, marking, emit)
         self._tables.partitions.read_to = lambda: stream.read_to
-        stream.open()
         self._stream, self._has_followed = stream, True
         marking.begin(self._confirmed)
-        self.log.info(f"following slot {options.slot}", slot=options.slot)
-        is_over = self._is_over(stop)
+        self.log.info(f"following slot {slot}", slot=slot)
+
+        def is_over() -> bool:
+            return stop.is_set() or watch.saw_change.is_set()
 
         def all_taken(taken_to: int | None) -> None:
             transactions.hand_on()
@@ -186,56 +169,40 @@ class PostgresSource:
                 marking.idle(taken_to, is_last=is_over())
 
         try:
-            with self._watch.running():
+            with watch.running():
                 stream.follow(is_over, transactions.take, all_taken)
         except NoPublicationError as error:
             raise LostError(
-                f"{error}: it was made after the log that slot {options.slot} stands in, so changes are missing. "
-                f"Drop the slot (SELECT pg_drop_replication_slot('{options.slot}')) and start with --snapshot-again"
+                f"{error}: it was made after the log that slot {slot} stands in, so changes are missing. "
+                f"Drop the slot (SELECT pg_drop_replication_slot('{slot}')) and start with --snapshot-again"
             ) from error
         except EngineError:
-            if (slot := find_slot(connection, options.slot)) is not None and slot.is_lost:
-                check_alive(slot, options.slot)
+            if (found := find_slot(connection, slot)) is not None and found.is_lost:
+                check_alive(found, slot)
             raise
 
-    def _watcher(self, stream: SlotStream) -> SlotWatcher:
-        return SlotWatcher(
-            self.options.slot,
-            self.options.held_bytes_warning,
-            self.log,
-            has_changed=self._tables.has_changed,
-            done_to=lambda: stream.done_to,
-            echo_seconds=self.options.echo_seconds,
-        )
-
-    def _transactions(self, connection: Any, types: Types, marking: Marking, emit: Emit) -> PostgresTransactions:
+    def _transactions(self, connection: Any, types: TypeCatalog, marking: Marking, emit: Emit) -> PostgresTransactions:
         return PostgresTransactions(
             targets={table.full_name: self.targets[name] for name, table in self._tables.found.items()},
             database=self._database,
             stream=self.options.slot,
             types=types,
-            reread=lambda relation, key, names, transaction: reread(connection, relation, key, names, transaction=transaction),
+            reread=partial(reread, connection),
             log=self.log,
             emit=emit,
             ended=marking.ended,
             truncated=self._tables.partitions.truncated,
         )
 
-    def _is_over(self, stop: Event) -> Callable[[], bool]:
-        return lambda: stop.is_set() or (self._watch is not None and self._watch.saw_change.is_set())
-
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`."""
         if self._stream is not None:
-            self._stream.keep_alive()
+            self._stream.confirm()
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`; a token is where transactions end."""
         if isinstance(token, Reached):
             self._progress.land(token)
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
         stream, watch = self._stream, self._watch
         if stream is None or watch is None:
             return SourceStatus()
@@ -243,7 +210,6 @@ class PostgresSource:
         return SourceStatus(lsn_text(stream.read_to), watch.behind_bytes, watch.held_bytes, stream.heard, trouble=trouble)
 
     def close(self) -> None:
-        """See `Source.close`."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()

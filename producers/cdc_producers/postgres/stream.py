@@ -1,20 +1,128 @@
-"""Reading a slot: messages in, positions confirmed only once they have landed."""
+"""Reading a slot: messages in, positions confirmed only once they have landed.
+
+PostgreSQL's streaming replication protocol, on libpq itself. psycopg 2 has it too, but confirms more than it is told:
+after a keepalive it takes for landed what the server has sent, wherever the last message began below what was confirmed.
+The first change of a transaction that overlaps another does.
+
+Source: PostgreSQL 17, "Streaming Replication Protocol"; psycopg 2.9, `pq_read_replication_message`.
+"""
 
 from __future__ import annotations
 
+import select
+import struct
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from cdc_producers.postgres.connections import identifier
+import psycopg
+from psycopg import pq
+
+from cdc_producers.postgres.connections import connect, identifier, refusal
 from cdc_producers.postgres.marks import Reached
 from cdc_producers.postgres.pgoutput import Begin, Commit, LogicalMessage, Message, PgOutputReader
-from cdc_producers.postgres.replication import ReplicationStream
-from cdc_views.errors import EngineError, TransientError
+from cdc_views.errors import CdcViewsError, EngineError, TransientError
 
 _WAIT_SECONDS = 0.2
 _CONFIRM_EVERY = 1.0
+_DATA = struct.Struct(">cQQq")
+_KEEPALIVE = struct.Struct(">cQqB")
+_STATUS = struct.Struct(">cQQQqB")
+_POSTGRES_EPOCH = 946_684_800
+_UNDEFINED_OBJECT = "42704"
+_PASSING = ("08", "53", "55", "57")
+"""Classes of errors that pass: connection, resources, an object in use, an operator's intervention."""
+
+
+class ReplicationStream:
+    """One connection that a slot is streamed over; its thread alone calls it.
+
+    Attributes:
+        sent_to: How far the server has read its log for this slot: what committed before was sent before.
+        heard: When it last said anything, epoch seconds; 0 before.
+    """
+
+    def __init__(self, command: str) -> None:
+        """Connect and send `START_REPLICATION …`; raises `EngineError`, a `TransientError` where it may pass."""
+        self.sent_to, self.heard, self._flushed = 0, 0.0, 0
+        self._owner = connect(is_replication=True)
+        self._connection = self._owner.pgconn
+        with _away("starting to stream"):
+            self._connection.nonblocking = 0
+            result = self._connection.exec_(command.encode())
+        if result.status != pq.ExecStatus.COPY_BOTH:
+            self._owner.close()
+            raise _failed(result)
+
+    def read(self) -> tuple[int, bytes] | None:
+        """Return the next message as (LSN, bytes); None where none is there now."""
+        with _away("streaming"):
+            while (body := self._received()) is not None:
+                self.heard = time.time()
+                if body[:1] == b"w":
+                    _, lsn, _, _ = _DATA.unpack_from(body)
+                    return lsn, body[_DATA.size :]
+                if body[:1] == b"k":
+                    _, sent_to, _, wants_answer = _KEEPALIVE.unpack_from(body)
+                    self.sent_to = max(self.sent_to, sent_to)
+                    if wants_answer:
+                        self.confirm(self._flushed)
+        return None
+
+    def _received(self) -> bytes | None:
+        size, body = self._connection.get_copy_data(1)
+        if size == 0:
+            self._connection.consume_input()
+            size, body = self._connection.get_copy_data(1)
+        if size == -1:
+            result = self._connection.get_result()
+            raise _failed(result) if result is not None else TransientError("PostgreSQL ended the stream")
+        return bytes(body) if size > 0 else None
+
+    def confirm(self, flushed: int, *, asks_answer: bool = False) -> None:
+        """Tell the server that everything that committed below `flushed` has landed; it keeps the rest."""
+        self._flushed = max(self._flushed, flushed)
+        micros = int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
+        with _away("confirming"):
+            self._connection.put_copy_data(_STATUS.pack(b"r", *([self._flushed] * 3), micros, asks_answer))
+            self._connection.flush()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something comes, at most so long."""
+        with _away("streaming"):
+            select.select([self._connection.socket], [], [], seconds)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._owner.close()
+
+
+@contextmanager
+def _away(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.Error, OSError, ValueError) as error:
+        raise TransientError(f"PostgreSQL is away, {doing}: {_said(str(error))}") from error
+
+
+class NoPublicationError(EngineError):
+    """The publication was not there where the log is read; it may be there by now, and that does not help."""
+
+
+def _failed(result: pq.abc.PGresult) -> CdcViewsError:
+    code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    said = _said(result.get_error_message())
+    if (refused := refusal("streaming", said, code)) is not None:
+        return refused
+    if code == _UNDEFINED_OBJECT and "publication" in said:
+        return NoPublicationError(f"PostgreSQL, streaming: {said}")
+    kind = TransientError if code[:2] in _PASSING else EngineError
+    return kind(f"PostgreSQL, streaming: {said}")
+
+
+def _said(message: str) -> str:
+    return " ".join(message.split()) or "the connection is closed"
 
 
 @dataclass
@@ -35,7 +143,7 @@ class Progress:
 
 @dataclass
 class SlotStream:
-    """One connection that reads a slot."""
+    """One connection that reads a slot, from its confirmed position on."""
 
     slot: str
     publications: Sequence[str]
@@ -46,28 +154,24 @@ class SlotStream:
     done_to: int = 0
     """Up to where all that concerns the tables has landed."""
     _echoed: float = 0.0
-    _connection: ReplicationStream | None = None
+    _connection: ReplicationStream = field(init=False)
     _is_inside: bool = False
     _confirmed: int = 0
     _confirmed_at: float = 0.0
     _asked_at: float = 0.0
     _reader: PgOutputReader = field(default_factory=PgOutputReader)
 
-    @property
-    def heard(self) -> float:
-        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
-        connection = self._connection
-        if self._echoed:
-            return self._echoed
-        return 0.0 if connection is None else connection.heard
-
-    def open(self) -> None:
-        """Connect and start at the slot's confirmed position."""
+    def __post_init__(self) -> None:
         names = ",".join(map(identifier, self.publications)).replace("'", "''")
         options = f"proto_version '1', publication_names '{names}'"
         if self.reads_echoes:
             options += ", messages 'true'"
         self._connection = ReplicationStream(f"START_REPLICATION SLOT {identifier(self.slot)} LOGICAL 0/0 ({options})")
+
+    @property
+    def heard(self) -> float:
+        """When the server last said anything, epoch seconds; 0 before. With echoes: when the last that came was written."""
+        return self._echoed or self._connection.heard
 
     def follow(
         self, is_over: Callable[[], bool], take: Callable[[Message], None], all_taken: Callable[[int | None], None]
@@ -77,12 +181,12 @@ class SlotStream:
         `all_taken` is called wherever there are no more of them for now, and at the end: with up to where the log has
         nothing but what was taken, None amid a transaction.
         """
-        stream = self._opened()
+        stream = self._connection
         while not is_over():
             received = stream.read()
             if received is None:
-                all_taken(self._taken_to(stream))
-                self._idle(stream)
+                all_taken(self._taken_to())
+                self._idle()
                 continue
             lsn, payload = received
             self.read_to = max(self.read_to, lsn)
@@ -92,15 +196,10 @@ class SlotStream:
                 take(message)
             if time.monotonic() - self._confirmed_at > _CONFIRM_EVERY:
                 self.confirm()
-        all_taken(self._taken_to(stream))
+        all_taken(self._taken_to())
 
-    def _taken_to(self, stream: ReplicationStream) -> int | None:
-        return None if self._is_inside else max(self.progress.read, stream.sent_to)
-
-    def _opened(self) -> ReplicationStream:
-        if self._connection is None:
-            raise TransientError(f"slot {self.slot} is not being streamed")
-        return self._connection
+    def _taken_to(self) -> int | None:
+        return None if self._is_inside else max(self.progress.read, self._connection.sent_to)
 
     def _note(self, message: Message) -> None:
         if isinstance(message, Begin):
@@ -112,8 +211,9 @@ class SlotStream:
             with suppress(ValueError):
                 self._echoed = float(message.content)
 
-    def _idle(self, stream: ReplicationStream) -> None:
+    def _idle(self) -> None:
         """Nothing came: confirm, ask the server for a sign of life now and then, wait."""
+        stream = self._connection
         self.read_to = max(self.read_to, stream.sent_to)
         has_landed = not self._is_inside and self.progress.landed >= self.progress.read
         self.done_to = max(self.done_to, stream.sent_to if has_landed else self.progress.landed)
@@ -128,19 +228,12 @@ class SlotStream:
         done = max(self.progress.marked, self._confirmed)
         # while it is busy it says so in any case: the server drops who is silent
         if done > self._confirmed or not is_idle:
-            self._opened().confirm(done)
+            self._connection.confirm(done)
             self._confirmed = done
         self._confirmed_at = time.monotonic()
 
-    def keep_alive(self) -> None:
-        """Tell the server that this end lives, while nothing is read."""
-        self.confirm()
-
     def close(self) -> None:
         """Confirm and disconnect."""
-        if self._connection is None:
-            return
         with suppress(EngineError):  # what is not confirmed comes again, and is skipped
             self.confirm()
         self._connection.close()
-        self._connection = None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdc_producers.postgres.catalog import LeftOutError, MissingTableError, PostgresTable, check_key, read_table
 from cdc_producers.postgres.connections import current_lsn
-from cdc_producers.postgres.coverage import Reading, needed
 from cdc_producers.postgres.marks import Marks
 from cdc_producers.postgres.options import PostgresOptions
-from cdc_producers.postgres.partitions import Partitions
 from cdc_producers.postgres.publications import check_publications, ensure_publications
-from cdc_producers.postgres.shapes import Difference, Shapes
+from cdc_producers.postgres.shapes import Difference, Partitions, Reading, Shapes, needed
 from cdc_producers.postgres.snapshots import PostgresSnapshots
 from cdc_producers.postgres.values import TypeCatalog, has_bytes
 from cdc_producers.source import Emit, LostError
@@ -36,18 +34,14 @@ class Tables:
     publications: list[str] = field(default_factory=list)
     begun_again: set[str] = field(default_factory=set)
     """Those that `--snapshot-again` has been heeded for."""
+    partitions: Partitions = field(init=False)
+    """What is known of partitions that went."""
     _gone: set[str] = field(default_factory=set)
-    _partitions: Partitions = field(init=False)
     _told_heirs: set[str] = field(default_factory=set)
     _told_lacking: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
-
-    @property
-    def partitions(self) -> Partitions:
-        """What is known of partitions that went."""
-        return self._partitions
+        self.partitions = Partitions(self.options.keeps_dropped_partitions, self.log)
 
     def prepare(self, connection: Any) -> None:
         """Read and publish them.
@@ -69,17 +63,15 @@ class Tables:
 
     def _refuse(self, error: LeftOutError, connection: Any) -> None:
         """Keep that changes are missing where tables have landed, for to mend the cause brings none of them back."""
-        landed = [name for name in self._named(error.tables) if self._has_landed(name)]
+        # a name in the project file may have the database before it
+        named = [name for name in self.targets if ".".join(name.split(".")[-2:]) in error.tables]
+        landed = [name for name in named if self._has_landed(name)]
         if not landed:
             raise error
         self.marks.note_missing(landed, lsn=current_lsn(connection))
         raise LostError(
             f"{error}; then start once with --snapshot-again, for changes of {', '.join(landed)} are missing"
         ) from error
-
-    def _named(self, full_names: Collection[str]) -> list[str]:
-        """The names in the project file, which may have the database before them."""
-        return [name for name in self.targets if ".".join(name.split(".")[-2:]) in full_names]
 
     def _has_landed(self, name: str) -> bool:
         return self.snapshots.landed(name).snapshot is not None and not self.is_read_again(name)
@@ -90,18 +82,14 @@ class Tables:
 
     def _published(self) -> set[str]:
         """The names of those that have landed as they are now."""
-        numbers = {name: self.snapshots.landed(name).covered for name in self.found if self._has_landed(name)}
-        return {
-            table.full_name
-            for name, table in self.found.items()
-            if (covered := numbers.get(name)) is not None and covered.table == table.number
-        }
+        landed = {name: self.snapshots.landed(name).covered for name in self.found if self._has_landed(name)}
+        found = [(self.found[name], covered) for name, covered in landed.items()]
+        return {table.full_name for table, covered in found if covered is not None and covered.table == table.number}
 
     def check_columns(self, types: TypeCatalog) -> None:
         """Compare the columns with those of the schema files.
 
-        Raises:
-            UsageError: A column of bytes is of a type that is printed as text; every row of the table would go to quarantine.
+        Raises `UsageError` where bytes are wanted of a type that is printed as text: every row would go to quarantine.
         """
         for name, table in self.found.items():
             schema = {column.name: column.type for column in self.targets[name].schema.columns}
@@ -131,15 +119,15 @@ class Tables:
             )
 
     def wanted(self) -> dict[str, Reading]:
-        """What is to be read of each table; tables of which nothing is are not there."""
-        if self.options.skips_snapshot:
-            return {}
+        """Return what is to be read, by table; a table without anything to be read is left out."""
         again = Reading("asked for by --snapshot-again; what was shown goes", empties=True)
         found = {name: again if self.is_read_again(name) else self._needed(name, table) for name, table in self.found.items()}
         return {name: reading for name, reading in found.items() if reading is not None}
 
     def _needed(self, name: str, table: PostgresTable) -> Reading | None:
         """Return what is to be read: by what has landed, and by what differs of the table without a trace in its log."""
+        if self.options.skips_snapshot:
+            return None
         landed, known = self.snapshots.landed(name), {column.name for column in self.targets[name].schema.columns}
         reading = needed(table, landed, known)
         if not landed.is_whole or (reading is not None and not reading.columns):
@@ -166,11 +154,13 @@ class Tables:
             known = {column.name for column in self.targets[name].schema.columns}
             unread = Difference(
                 columns=() if set(found.columns) <= known else found.columns,
-                emptied=() if self._partitions.accepts(name) else found.emptied,
+                emptied=() if self.partitions.accepts(name) else found.emptied,
                 has_gone=found.has_gone and not self.options.keeps_dropped_partitions,
             )
             self.shapes.note(name, table, lsn=current_lsn(connection), unread=unread, emit=emit)
-            self._partitions.noted(name, found)
+            self.partitions.noted(name, found)
+        for name, table in self.found.items():
+            self.snapshots.cover(table, name, connection, emit)
 
     def has_changed(self, connection: Any) -> bool:
         """Whether something is to be read of a table as it is by now, or it cannot be followed any more; called by the watch."""
@@ -184,19 +174,16 @@ class Tables:
                 self._tell_gone(name)
             except UsageError:
                 return True  # whoever prepares the tables again says why
-        if any(table.number != self.found[name].number or self._is_to_be_read(name, table) for name, table in now.items()):
+        if any(table.number != self.found[name].number or self._needed(name, table) for name, table in now.items()):
             return True
         differences = {name: self.shapes.difference(name, table) for name, table in now.items()}
-        if any(self._partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
+        if any(self.partitions.is_to_be_noted(name, found, connection) for name, found in differences.items()):
             return True
         try:
             check_publications(connection, self.options.publication, list(now.values()))
         except UsageError:
             return True
         return False
-
-    def _is_to_be_read(self, name: str, table: PostgresTable) -> bool:
-        return not self.options.skips_snapshot and self._needed(name, table) is not None
 
     def _tell_gone(self, name: str) -> None:
         if name not in self._gone:

@@ -21,12 +21,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 from typing import Any
 
-from cdc_producers.postgres.arrays import parse_array
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
 
 Encode = Callable[[str], str]
@@ -43,7 +42,8 @@ class TypeFacts:
     delimiter: str
 
 
-TypeCatalog = Mapping[int, TypeFacts]
+TypeCatalog = Callable[[int], TypeFacts | None]
+"""Returns what is known of the type of that number."""
 
 BOOL, BYTEA, INT8, INT2, INT4, OID, POINT = 16, 17, 20, 21, 23, 26, 600
 TEXT, BPCHAR, VARCHAR, UUID = 25, 1042, 1043, 2950
@@ -52,7 +52,7 @@ FLOAT4, FLOAT8, TIMETZ, INTERVAL, BIT, VARBIT, NUMERIC = 700, 701, 1266, 1186, 1
 
 def encoder(type_id: int, modifier: int, *, catalog: TypeCatalog, wanted: LogicalType | None) -> Encode:
     """Return how values of a column are written; `wanted` is the column's type in the table's schema, None: unknown."""
-    facts = catalog.get(type_id)
+    facts = catalog(type_id)
     if facts is not None and facts.kind == "d":
         # a domain over a number is a text column where the DDL names the domain
         is_text = wanted == Scalar(Kind.TEXT)
@@ -62,13 +62,13 @@ def encoder(type_id: int, modifier: int, *, catalog: TypeCatalog, wanted: Logica
     if type_id == INTERVAL:
         return quoted if wanted == Scalar(Kind.DURATION) else interval_micros
     if type_id == BIT and modifier == 1:
-        return _boolean_bit
+        return _boolean
     return _ENCODERS.get(type_id, quoted)
 
 
 def has_bytes(type_id: int, catalog: TypeCatalog) -> bool:
     """Whether values of a type are written as bytes, so that a column of bytes takes them."""
-    facts = catalog.get(type_id)
+    facts = catalog(type_id)
     if facts is not None and facts.kind == "d":
         return has_bytes(facts.base, catalog)
     return type_id in (BYTEA, BIT, VARBIT, POINT)
@@ -92,20 +92,12 @@ def _array(facts: TypeFacts, modifier: int, catalog: TypeCatalog, wanted: Logica
     return lambda text: written(parse_array(text, facts.delimiter), is_inner=False)
 
 
-def _plain(text: str) -> str:
-    return text
-
-
 def _number(text: str) -> str:
     return quoted(text) if text in ("NaN", "Infinity", "-Infinity") else "-0.0" if text == "-0" else text
 
 
 def _boolean(text: str) -> str:
-    return "true" if text == "t" else "false"
-
-
-def _boolean_bit(text: str) -> str:
-    return "true" if text == "1" else "false"
+    return "true" if text in ("t", "1") else "false"
 
 
 def _hex(text: str) -> str:
@@ -157,10 +149,47 @@ def interval_micros(text: str) -> str:
     return str((years * 12 + months) * _MONTH_MICROS + clock)
 
 
+_TOKENS = {mark: re.compile(rf'"((?:[^"\\]|\\.)*)"|([{{}}])|([^"{{}}{mark}]+)|{mark}', re.DOTALL) for mark in ",;"}
+"""By the delimiter of the element's type: a comma, but for `box`."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MOST_NESTED = 6
+
+
+def parse_array(text: str, delimiter: str = ",") -> list[Any]:
+    r"""Return the elements, each its printed text or None, inner arrays as lists; raises ValueError.
+
+    >>> parse_array('{1,NULL,"a \\"b\\"","NULL"}')
+    ['1', None, 'a "b"', 'NULL']
+    >>> parse_array("[0:1]={{1,2},{3,4}}")
+    [['1', '2'], ['3', '4']]
+    """
+    body = text.partition("=")[2] if text.startswith("[") else text
+    open_lists: list[list[Any]] = [[]]
+    token, at = _TOKENS[delimiter], 0
+    while at < len(body) and (found := token.match(body, at)) is not None:
+        in_quotes, brace, plain = found.groups()
+        if brace == "{":
+            open_lists[-1].append([])
+            open_lists.append(open_lists[-1][-1])
+        elif brace:
+            open_lists.pop()
+        elif in_quotes is not None:
+            open_lists[-1].append(_ESCAPED.sub(r"\1", in_quotes))
+        elif plain is not None:
+            open_lists[-1].append(None if plain == "NULL" else plain)
+        if not 0 < len(open_lists) <= _MOST_NESTED + 1:
+            break
+        at = found.end()
+    match open_lists:
+        case [[list() as items]] if at == len(body):
+            return items
+    raise ValueError(f"{text[:40]!r} is no array")
+
+
 _ENCODERS: dict[int, Encode] = {
     BOOL: _boolean,
     BYTEA: _hex,
-    **dict.fromkeys((INT8, INT2, INT4, OID), _plain),
+    **dict.fromkeys((INT8, INT2, INT4, OID), str),
     **dict.fromkeys((FLOAT4, FLOAT8, NUMERIC), _number),
     POINT: _point,
     TIMETZ: _time_in_utc,
