@@ -19,9 +19,9 @@ from cdc_views.sql.dialects.base import Sql, function, identifier
 from cdc_views.sql.dialects.bigquery import BigQuery
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
+from cdc_views_bigquery.limits import CLUSTERED
 from cdc_views_bigquery.merging.arrays import may_hold_null
-from cdc_views_bigquery.merging.limits import CLUSTERED
-from cdc_views_bigquery.merging.types import CLUSTERABLE, refuse_lists_in_lists, scalar_type
+from cdc_views_bigquery.types import CLUSTERABLE, field_of, quoted
 
 PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
 """Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
@@ -39,7 +39,19 @@ class Column:
     @property
     def quoted(self) -> str:
         """The name in backquotes."""
-        return identifier(self.name).sql(dialect="bigquery")
+        return quoted(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedColumn(Column):
+    """A column, and a literal of what is said of it."""
+
+    description: str = "''"
+
+
+def literal(text: str) -> str:
+    """Return a string literal in single quotes."""
+    return exp.Literal.string(text).sql(dialect="bigquery")
 
 
 def raw_columns(relation: Relation) -> tuple[Column, ...]:
@@ -93,18 +105,6 @@ def shown_names(schema: TableSchema) -> dict[str, str]:
         return mine if is_own else physical_name(name)
 
     return {column.name: shown(column.name) for column in schema.columns}
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedColumn(Column):
-    """A column, and a literal of what is said of it."""
-
-    description: str = "''"
-
-
-def watermark_columns() -> tuple[DescribedColumn, ...]:
-    """Return the columns of the table whose one row says how far a state is."""
-    return tuple(DescribedColumn(name, kind, exp.Literal.string(said).sql(dialect="bigquery")) for name, kind, said in _WATERMARK)
 
 
 def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
@@ -161,27 +161,22 @@ def _columns(wanted: Iterable[str]) -> list[Sql]:
 
 
 def _type(kind: pa.DataType, column: str) -> str:
-    if pa.types.is_map(kind):
-        return f"ARRAY<STRUCT<`key` {_type(kind.key_type, column)}, `value` {_type(kind.item_type, column)}>>"
-    if pa.types.is_list(kind):
-        if pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type):
-            raise refuse_lists_in_lists(f"column {column!r}")
-        return f"ARRAY<{_type(kind.value_type, column)}>"
-    if pa.types.is_struct(kind):
-        fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
-        return f"STRUCT<{', '.join(fields)}>"
-    return scalar_type(kind)
+    return field_of(column, kind, where=f"column {column!r}").text
 
 
-_WATERMARK = (
-    ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
-    ("landed", "TIMESTAMP", "newest landing time that was merged"),
-    ("clock", "INT64", "epoch second that the served rows are as of"),
-    ("setting", "STRING", "digest of the schema that the served rows show"),
-    ("facts_read", "INT64", "facts that the last run merged"),
-    ("facts_late", "INT64", "facts that the last run found late"),
-    ("unsettled", "INT64", "facts merged since the state was written anew"),
-    ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
-    ("runs", "INT64", "runs that were committed"),
-    ("ran_at", "TIMESTAMP", "when the last one was"),
+WATERMARK = tuple(
+    DescribedColumn(name, kind, literal(said))
+    for name, kind, said in (
+        ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
+        ("landed", "TIMESTAMP", "newest landing time that was merged"),
+        ("clock", "INT64", "epoch second that the served rows are as of"),
+        ("setting", "STRING", "digest of the schema that the served rows show"),
+        ("facts_read", "INT64", "facts that the last run merged"),
+        ("facts_late", "INT64", "facts that the last run found late"),
+        ("unsettled", "INT64", "facts merged since the state was written anew"),
+        ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
+        ("runs", "INT64", "runs that were committed"),
+        ("ran_at", "TIMESTAMP", "when the last one was"),
+    )
 )
+"""The columns of the table whose one row says how far a state is."""

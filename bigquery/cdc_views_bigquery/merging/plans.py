@@ -43,8 +43,6 @@ TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
 """Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
 CLOCK, HORIZON = "_clock", "_horizon"
 """Variables of a script, seconds since the epoch."""
-
-
 _OF_EVENTS = ("_origin", names.LANDED)
 """Columns of the raw layout that a state leaves null: a winner may have landed many times."""
 
@@ -76,20 +74,20 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
     return exp.select(*columns, exp.alias_(bucket, identifier(PART))).from_(known, copy=False)
 
 
-def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
-    """Return the query of the facts of `facts`, compacted; `_part` means nothing yet.
-
-    `is_base`: they are all there are, so that deletions are applied.
-    """
-    part = part_of(relation, prefix="", digits=0)
-    plan = compact(relation, part=part, into=Part.BASE if is_base else Part.RUN, purge=purge)
-    tables = {Source.ALL: facts, Source.PURGED: facts}
-    return _rendered(plan, relation, merging, tables, clock=HORIZON)
+def state_query(relation: Relation, merging: Merging) -> str:
+    """Return the query of the facts of `_facts`, compacted; `_part` means nothing yet."""
+    return _compacted(relation, merging, facts=FACTS, into=Part.RUN)
 
 
-def purge_of(merging: Merging) -> Purge | None:
-    """Return what leaves a state that is written anew; the horizon is the script's variable."""
-    return Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
+def settled_query(relation: Relation, merging: Merging) -> str:
+    """Return the query of all of the state, with deletions applied; what ended before the script's horizon leaves it."""
+    purge = Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
+    return _compacted(relation, merging, facts=merging.state, into=Part.BASE, purge=purge)
+
+
+def _compacted(relation: Relation, merging: Merging, *, facts: str, into: Part, purge: Purge | None = None) -> str:
+    plan = compact(relation, part=part_of(relation, prefix="", digits=0), into=into, purge=purge)
+    return _rendered(plan, relation, merging, {Source.ALL: facts, Source.PURGED: facts}, clock=HORIZON)
 
 
 def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
@@ -144,7 +142,7 @@ def _lowered(plan: Node) -> Node:
 
 def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
     some = next(iter(tables.values()))
-    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=some, tables=tables)
     return _text(renderer.query(_lowered(plan)), merging)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +17,8 @@ from cdc_producers.kafka.options import KafkaOptions, KeyFormat
 from cdc_producers.kafka.positions import Positions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
-from cdc_producers.kafka.statistics import ConsumerStatistics
 from cdc_producers.kafka.topics import Topic, describe, matched
-from cdc_producers.source import Emit, Emitted, SourceStatus
+from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -38,15 +38,14 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 
 
 @dataclass
-class KafkaSource:
-    """Follows topics; see `cdc_producers.source.Source`. `topics`: the table of each topic that somebody named."""
+class KafkaSource(Source):
+    """Follows topics; `topics`: the table of each topic that somebody named."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions
     topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
-    _statistics: ConsumerStatistics = field(default_factory=ConsumerStatistics)
     _consumer: Any = None
     _admin: Any = None
     _positions: Positions = field(init=False)
@@ -60,6 +59,8 @@ class KafkaSource:
     _at_once: int = _LEAST_AT_ONCE
     _trouble: Exception | None = None
     _looked: float = 0.0
+    _heard: float = 0.0
+    _behind: int | None = None
     _missing: set[str] = field(default_factory=set)
     _subscribed: list[str] = field(default_factory=list)
     _is_paused: bool = False
@@ -72,7 +73,6 @@ class KafkaSource:
         self._positions = Positions(self.targets, self.options, self.log)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         self.close()
         self._connect()
         said = time.monotonic()
@@ -104,7 +104,7 @@ class KafkaSource:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "queued.max.messages.kbytes": 32 << 10,
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
-                "stats_cb": self._statistics.note,
+                "stats_cb": self._note_statistics,
                 "error_cb": self._note_error,
                 "on_commit": self._note_commit,
             },
@@ -245,6 +245,15 @@ class KafkaSource:
             self._positions.next_offset(topic, partition, self._tables[topic], self._consumer)
         raise error_of(error, doing=f"reading {topic or 'topics'}")
 
+    def _note_statistics(self, text: str) -> None:
+        """Take what the client says of itself. Source: librdkafka 2.16, `STATISTICS.md`."""
+        found = json.loads(text)
+        if any(broker.get("state") == "UP" for broker in found.get("brokers", {}).values()):
+            self._heard = time.time()
+        parts = [part for topic in found.get("topics", {}).values() for part in topic.get("partitions", {}).values()]
+        lags = [part["consumer_lag"] for part in parts if part.get("consumer_lag", -1) >= 0]
+        self._behind = sum(lags) if lags else None
+
     def _note_error(self, error: KafkaError) -> None:
         """Hear of trouble with the connection; raised by the thread that reads."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
@@ -305,7 +314,7 @@ class KafkaSource:
             self._confirmed.pop(place, None)
 
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`: stay in the group while nothing more fits into the queue."""
+        """Stay in the group while nothing more fits into the queue."""
         if self._consumer is None:
             return
         with kafka_errors("waiting"):
@@ -317,14 +326,14 @@ class KafkaSource:
         self._confirm()
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`; a token is the next offset of each partition."""
+        """A token is the next offset of each partition."""
         if isinstance(token, dict):
             self._landed = token
 
     def _confirm(self, *, waits: bool = False) -> None:
         """Tell the group how far has landed, so that its tools show the lag; nothing is read from there."""
-        landed = {place: offset for place, offset in self._landed.items() if place in self._writers}
-        fresh = {place: offset for place, offset in landed.items() if self._confirmed.get(place) != offset}
+        mine = {place: offset for place, offset in self._landed.items() if place in self._writers}
+        fresh = dict(mine.items() - self._confirmed.items())
         if not fresh:
             return
         try:
@@ -341,11 +350,11 @@ class KafkaSource:
                 self._confirmed.pop((part.topic, part.partition), None)
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
-        return self._statistics.status(dict(self._read))
+        """The position is the next offset of each partition."""
+        position = ", ".join(f"{topic}/{part}:{offset}" for (topic, part), offset in sorted(dict(self._read).items()))
+        return SourceStatus(position, behind_events=self._behind, heard=self._heard)
 
     def close(self) -> None:
-        """See `Source.close`."""
         consumer = self._consumer
         if consumer is None:
             return

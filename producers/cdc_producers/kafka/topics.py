@@ -1,31 +1,16 @@
-"""Which topic is which table's, and whether it still is the topic that has landed.
-
-A topic that was deleted and made again has the same name and other offsets. Its id tells it apart (Kafka 2.8), so a
-table keeps, for each topic, the id that it lands from and how many there have been before: the *epoch*.
-
-======================================  =================================================================
-stream                                  position
-======================================  =================================================================
-`kafka:<topic>`                         the epoch, and 63 bits of the topic's id
-`kafka:<topic>/<partition>`             the offset, in epoch 0
-`kafka:<topic>#<epoch>/<partition>`     the offset, in a later one
-======================================  =================================================================
-"""
+"""Which topic is which table's, and what the brokers say of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of
-from cdc_producers.source import LostError
-from cdc_views.errors import TransientError, UsageError, did_you_mean
-from cdc_views.landing import Position
+from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import StreamTarget
 
 _BITS_63 = (1 << 63) - 1
@@ -33,7 +18,7 @@ _BITS_63 = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it stands: its id and how many partitions it has."""
+    """A topic as it is: 63 bits of its id, and how many partitions it has."""
 
     name: str
     id: int
@@ -99,47 +84,3 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
         mixed = identity.get_most_significant_bits() ^ identity.get_least_significant_bits()
         found[name] = Topic(name, mixed & _BITS_63, len(description.partitions))
     return found
-
-
-def topic_stream(topic: str) -> str:
-    """The stream of a topic's own identity."""
-    return f"kafka:{topic}"
-
-
-def partition_stream(topic: str, partition: int, *, epoch: int) -> str:
-    """The stream of a partition's offsets."""
-    return f"kafka:{topic}{f'#{epoch}' if epoch else ''}/{partition}"
-
-
-def known_epoch(topic: Topic, target: StreamTarget) -> int | None:
-    """Return the epoch of a topic that has landed before; None where nothing of it has.
-
-    Raises:
-        LostError: It was made anew since.
-    """
-    known = target.lander(topic_stream(topic.name)).position()
-    if known is None:
-        return None
-    if known.nth != topic.id:
-        raise LostError(
-            f"topic {topic.name} was deleted and made anew since {target.name} landed from it: what had not landed is gone. "
-            "Start once with --accept-gap to go on with the new one; keys that it does not have stay as they are"
-        )
-    return known.at
-
-
-def begin_epoch(topic: Topic, target: StreamTarget) -> int:
-    """Note that the table lands from this topic from now on; returns its epoch.
-
-    Raises:
-        TransientError: Another process noted another one meanwhile.
-    """
-    lander = target.lander(topic_stream(topic.name))
-    known = lander.position()
-    if known is not None and known.nth == topic.id:
-        return known.at
-    wanted = Position(0 if known is None else known.at + 1, topic.id)
-    lander.land([], through=wanted, now=datetime.now(timezone.utc))
-    if lander.position() != wanted:
-        raise TransientError(f"{target.name}: another producer has begun with topic {topic.name}, too; looking again")
-    return wanted.at
