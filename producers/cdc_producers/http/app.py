@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cdc_producers.http.answers import RefusedError, refused, try_later
+from cdc_producers.http.answers import RefusedError, try_later
 from cdc_producers.http.limits import Rate
 from cdc_producers.http.options import LOOPBACK
 from cdc_producers.http.receiver import Receiver
+from cdc_producers.http.splitting import elements
 from cdc_producers.http.table_queue import RequestRoom
 from cdc_producers.http.tokens import Tokens
 
@@ -56,30 +57,10 @@ class RequestGuard:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Answers requests; a handler a route."""
+    """Answers requests."""
 
     receiver: Receiver
     guard: RequestGuard
-
-    async def authenticate(self, request: Request) -> Response:
-        """`POST /auth/authenticate`."""
-        return await self._sign_in(request, Tokens.authenticate)
-
-    async def refresh(self, request: Request) -> Response:
-        """`POST /auth/refreshToken`."""
-        return await self._sign_in(request, Tokens.refresh)
-
-    async def events(self, request: Request) -> Response:
-        """`POST /events`: one event, as Debezium Server posts it."""
-        return await self._take(request, self.receiver.event)
-
-    async def single(self, request: Request) -> Response:
-        """`POST /station/{name}/produce/single`."""
-        return await self._take(request, partial(self.receiver.single, request.path_params["name"]))
-
-    async def batch(self, request: Request) -> Response:
-        """`POST /station/{name}/produce/batch`: an array of events, landed in one commit a table."""
-        return await self._take(request, partial(self.receiver.batch, request.path_params["name"]))
 
     async def health(self, _: Request) -> Response:
         """`GET /healthz`: 503 while a table cannot be landed into."""
@@ -90,7 +71,8 @@ class Routes:
         """`GET /metrics`, in Prometheus' text format."""
         return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def _take(self, request: Request, take: Callable[..., Awaitable[Response]]) -> Response:
+    async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
+        """Take in what was posted, `split` into events, of the station in the address or of whatever tables they say."""
         user = _NOBODY
         if self.guard.tokens is not None:
             user = self.guard.tokens.check_header(request.headers.get("authorization"))
@@ -101,9 +83,11 @@ class Routes:
         _check_type(request)
         with self.guard.room.taken(_declared(request, self.guard.longest)):
             content = await _body(request, longest=self.guard.longest, patience=self.guard.patience)
-            return await take(content, path=request.url.path, headers=request.headers)
+            station = request.path_params.get("name")
+            return await self.receiver.take(split(content), station=station, path=request.url.path, headers=request.headers)
 
-    async def _sign_in(self, request: Request, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
+    async def sign_in(self, request: Request, *, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
+        """Answer with tokens; a sign-in that fails is counted."""
         tokens = self.guard.tokens
         if tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
@@ -142,22 +126,23 @@ def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
             try:
                 response = await handler(request)
             except RefusedError as error:
-                response = refused(request, error)
+                response = error.answer()
             counted.labels(path, response.status_code).inc()
             return response
 
         return Route(path, answer, methods=[method])
 
+    single = partial(routes.take, split=_whole)
     produce = [
         route(f"/{stations}/{{name}}/produce/{how}", handler)
         for stations in ("station", "stations")
-        for how, handler in (("single", routes.single), ("batch", routes.batch))
+        for how, handler in (("single", single), ("batch", partial(routes.take, split=_elements)))
     ]
     app = Starlette(
         routes=[
-            route("/auth/authenticate", routes.authenticate),
-            route("/auth/refreshToken", routes.refresh),
-            route("/events", routes.events),
+            route("/auth/authenticate", partial(routes.sign_in, ask=Tokens.authenticate)),
+            route("/auth/refreshToken", partial(routes.sign_in, ask=Tokens.refresh)),
+            route("/events", single),
             *produce,
             route("/healthz", routes.health, method="GET"),
             route("/metrics", routes.metrics, method="GET"),
@@ -168,6 +153,16 @@ def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
     # a redirect would answer before anybody has shown a token
     app.router.redirect_slashes = False
     return app
+
+
+def _whole(content: bytes) -> list[bytes]:
+    return [content]
+
+
+def _elements(content: bytes) -> list[bytes]:
+    """The events of an array; what is no array is one event, and goes to quarantine whole."""
+    found = elements(content)
+    return [content] if found is None else found
 
 
 def _running(receiver: Receiver) -> Callable[[Starlette], Any]:
@@ -195,20 +190,24 @@ async def _broken(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": message}, 500)
 
 
+def _type_of(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _check_is_no_web_page(request: Request) -> None:
     """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
 
     A browser asks before it posts JSON to another origin, and is told no; an origin of a name that was made to lead
     here is another host's.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPES[0]:
+    if _type_of(request) != _TYPES[0]:
         raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")
     if (request.url.hostname or "") not in LOOPBACK:
         raise RefusedError(403, f"without authentication only posts to {', '.join(LOOPBACK)} are taken")
 
 
 def _check_type(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _type_of(request)
     if kind not in _TYPES:
         hint = "set debezium.format.value=json" if kind in ("avro/bytes", "application/cloudevents+json") else "send JSON"
         raise RefusedError(415, f"content type {kind[:80]!r} is not taken; {hint}")

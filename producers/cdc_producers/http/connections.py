@@ -41,7 +41,6 @@ class StrictConnection(h11.Connection):
     _is_ambiguous = False
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes in; of those of a head, look at how its lines end."""
         if self.their_state is h11.IDLE and len(self._head) < _LONGEST_HEAD:
             self._head = (self._head + data).lstrip(b"\r\n")
             head, _, _ = self._head.partition(_HEAD_ENDS)
@@ -84,7 +83,6 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room, and begin to wait."""
         self.since = self.loop.time()
         super().connection_made(transport)
         if len(self.connections) > self.most:
@@ -93,18 +91,15 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self.since = self.loop.time()
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
         self._phase = None
         self._cancel()
         super().connection_lost(exc)

@@ -10,7 +10,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 
 import uvicorn
 
@@ -58,11 +57,11 @@ def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[in
 
 def _receiver(options: HttpOptions, order: ProducerOrder, reports: Reports) -> tuple[Receiver, RequestGuard]:
     """Return the receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
-    tokens = None if options.no_auth else Tokens(Credentials.read(os.environ), time.time)
+    tokens = None if options.no_auth else Tokens(Credentials.read(os.environ))
     metrics = HttpMetrics()
     queues: dict[str, TableQueue] = {}
     for table in order.targets:
-        writer = TableWriter(table, f"http:{options.name}", _now)
+        writer = TableWriter(table, f"http:{options.name}")
         writer.open()
         linger = options.linger_ms / 1000
         queues[table.name] = TableQueue(writer, metrics, order.log, linger=linger, hold=options.hold_seconds, reports=reports)
@@ -71,15 +70,11 @@ def _receiver(options: HttpOptions, order: ProducerOrder, reports: Reports) -> t
         raise UsageError("the warehouse is not a local folder, where dead letters could be kept; name a local one")
     letters = DeadLetters(order.project.warehouse / "http" / options.name / "dead_letters.jsonl")
     keeps_unknown = options.unknown_table is UnknownTable.KEEP
-    receiver = Receiver(queues, router, letters, metrics, order.log, _now, keeps_unknown=keeps_unknown)
+    receiver = Receiver(queues, router, letters, metrics, order.log, keeps_unknown=keeps_unknown)
     rate = Rate(options.rate, options.rate, time.monotonic) if options.rate else None
     failures = Rate(_FAILURES_PER_SECOND, _FAILURES_BURST, time.monotonic)
     room = RequestRoom(options.waiting, options.waiting_bytes, metrics)
     return receiver, RequestGuard(tokens, rate, failures, room, options.max_bytes)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
 
 
 class _Server(uvicorn.Server):

@@ -64,15 +64,9 @@ class RequestRoom:
 
 @dataclass(slots=True, eq=False)
 class TableQueue:
-    """One table's requests, in the order they came.
+    """One table's requests, in the order they came; `writer` lands them, in a thread.
 
-    Attributes:
-        writer: What lands them, in a thread.
-        metrics: What is counted.
-        log: Where it says what it does.
-        linger: Seconds to wait for more before a batch is landed.
-        hold: Seconds after which a request that could not be landed is given back.
-        reports: Where failures are reported.
+    `linger`: seconds to wait for more before a batch is landed; `hold`: after which what could not land is given back.
     """
 
     writer: TableWriter

@@ -8,9 +8,9 @@ own orders by it. An event that is posted twice, as after an answer that was los
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 
 from cdc_producers.table_landing import TableLanding
 from cdc_views.errors import TransientError
@@ -38,7 +38,6 @@ class TableWriter:
 
     table: StreamTarget
     stream: str
-    clock: Callable[[], datetime]
     _landing: TableLanding = field(init=False)
     _lander: StreamLander | None = None
     _last: int = 0
@@ -67,7 +66,7 @@ class TableWriter:
         for _ in range(_ATTEMPTS):
             index_of = {event.number: index for index, event in pending.items()}
             sent = [StreamEvent(Position(event.number, event.number), event.content) for event in pending.values()]
-            report = lander.land(sent, through=sent[-1].position, now=self.clock())
+            report = lander.land(sent, through=sent[-1].position, now=datetime.now(timezone.utc))
             reasons |= {index_of[rejection.line]: rejection.reason for rejection in report.rejections}
             # a receiver of the same name has landed others under later numbers: what was skipped gets new ones
             pending = dict(list(pending.items())[: report.skipped])
@@ -88,6 +87,6 @@ class TableWriter:
         return lander
 
     def _number(self, events: Iterable[Arrival]) -> None:
-        now = micros(self.clock())
+        now = micros(datetime.now(timezone.utc))
         for event in events:
             self._last = event.number = max(self._last + 1, now)

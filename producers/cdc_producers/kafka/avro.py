@@ -47,15 +47,28 @@ _CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Reads one schema's values; `declared` is the Connect schema in JSON, empty where it would say nothing."""
+    """Reads one schema's values.
 
-    read: Callable[[bytes], Any]
+    Attributes:
+        parsed: The schema as fastavro takes it.
+        write: Writes a value as JSON.
+        declared: The Connect schema in JSON, empty where it would say nothing.
+    """
+
+    parsed: Any
     write: Write
     declared: str
 
     def text(self, data: bytes) -> str:
         """Return a value as JSON, in an envelope where there is something to declare; raises `MalformedEventError`."""
-        payload = self.write(self.read(data))
+        stream = BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(stream, self.parsed, None)
+        except Exception as error:
+            raise MalformedEventError(f"its bytes are no value of its schema: {type(error).__name__}: {error}") from error
+        if rest := len(data) - stream.tell():
+            raise MalformedEventError(f"its bytes are no value of its schema: {rest} bytes are left over")
+        payload = self.write(value)
         return f'{{"schema":{self.declared},"payload":{payload}}}' if self.declared else payload
 
 
@@ -66,21 +79,7 @@ def codec(schema: Json) -> Codec:
         parsed = fastavro.parse_schema(physical(schema))
     except Exception as error:
         raise UnsupportedError(f"an Avro schema that cannot be read: {error}", remedy="register a valid one") from error
-    return Codec(_reader(parsed), write, json.dumps(connect, separators=(",", ":")) if connect else "")
-
-
-def _reader(parsed: Any) -> Callable[[bytes], Any]:
-    def read(data: bytes) -> Any:
-        stream = BytesIO(data)
-        try:
-            value = fastavro.schemaless_reader(stream, parsed, None)
-        except Exception as error:
-            raise MalformedEventError(f"its bytes are no value of its schema: {type(error).__name__}: {error}") from error
-        if rest := len(data) - stream.tell():
-            raise MalformedEventError(f"its bytes are no value of its schema: {rest} bytes are left over")
-        return value
-
-    return read
+    return Codec(parsed, write, json.dumps(connect, separators=(",", ":")) if connect else "")
 
 
 def physical(schema: Json) -> Json:
@@ -176,7 +175,7 @@ class _Compiler:
             return (lambda value: "null" if value is None else written(value)), described
         by_type: dict[type, Write] = {}
         for branch, (written, _) in zip(rest, compiled, strict=True):
-            kind = _python_type(branch)
+            kind = _PYTHON.get(branch.get("type") if isinstance(branch, dict) else branch, dict)
             if kind in by_type:
                 raise UnsupportedError(
                     f"a union of {len(rest)} types whose values cannot be told apart", remedy="make it one type, or null and one"
@@ -185,13 +184,11 @@ class _Compiler:
         return (lambda value: "null" if value is None else by_type[type(value)](value)), None
 
 
-def _python_type(branch: Json) -> type:
-    kind = branch.get("type") if isinstance(branch, dict) else branch
-    kinds: Mapping[Any, type] = {
-        "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
-        "string": str, "enum": str, "array": list,
-    }  # fmt: skip
-    return kinds.get(kind, dict)
+_PYTHON: Mapping[Any, type] = {
+    "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
+    "string": str, "enum": str, "array": list,
+}  # fmt: skip
+"""What fastavro makes of a type; of every other one a dict."""
 
 
 def _full_name(schema: Json, namespace: str) -> str:
@@ -224,10 +221,6 @@ def real_text(value: float) -> str:
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
 
 
-def _bytes(value: bytes) -> str:
-    return f'"{b64encode(value).decode()}"'
-
-
 def _duration(value: bytes) -> str:
     """Avro's `duration` of months, days and milliseconds as ISO 8601."""
     months, days, millis = (int.from_bytes(value[at : at + 4], "little") for at in (0, 4, 8))
@@ -237,11 +230,8 @@ def _duration(value: bytes) -> str:
 _WRITERS: dict[str, Write] = {
     "null": lambda value: "null",
     "boolean": lambda value: "true" if value else "false",
-    "int": str,
-    "long": str,
-    "float": real_text,
-    "double": real_text,
-    "bytes": _bytes,
-    "fixed": _bytes,
+    **dict.fromkeys(("int", "long"), str),
+    **dict.fromkeys(("float", "double"), real_text),
+    **dict.fromkeys(("bytes", "fixed"), lambda value: f'"{b64encode(value).decode()}"'),
     "string": quoted,
 }

@@ -18,11 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 
 from cdc_producers.kafka.options import Beginning, KafkaOptions
-from cdc_producers.kafka.settings import ANSWERS_WITHIN, kafka_errors
-from cdc_producers.kafka.topics import Topic
+from cdc_producers.kafka.topics import Topic, watermarks
 from cdc_producers.source import LostError
 from cdc_views.errors import TransientError
 from cdc_views.landing import Position
@@ -64,7 +63,7 @@ class Positions:
 
     def _note_ends(self, topic: Topic, target: StreamTarget, consumer: Consumer) -> None:
         for number in range(topic.partitions):
-            _, end = self._watermarks(consumer, topic.name, number)
+            _, end = watermarks(consumer, topic.name, number)
             if end:
                 lander = target.lander(_stream(topic.name, number, epoch=0))
                 lander.land([], through=Position(end - 1), now=datetime.now(timezone.utc))
@@ -80,12 +79,12 @@ class Positions:
             LostError: The broker no longer has it, or never had it, and no gap is accepted.
         """
         landed = self.targets[table].lander(self.stream(topic, partition)).position()
-        first, end = self._watermarks(consumer, topic, partition)
+        first, end = watermarks(consumer, topic, partition)
         if landed is None:
             return first
         wanted = landed.at + 1
         if first <= wanted <= end:
-            return wanted.at
+            return wanted
         place = f"topic {topic}, partition {partition}"
         if wanted > end:
             raise LostError(
@@ -100,12 +99,6 @@ class Positions:
             )
         self.log.warning(f"{trouble}; --accept-gap: going on at {first:,}", topic=topic, partition=partition)
         return first
-
-    @staticmethod
-    def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-        with kafka_errors(f"asking where topic {topic} begins and ends"):
-            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
-        return int(first), int(end)
 
 
 def _stream(topic: str, partition: int, *, epoch: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of
+from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of, kafka_errors
 from cdc_views.errors import UsageError, did_you_mean
 from cdc_views.landing.targets import StreamTarget
 
@@ -84,3 +84,10 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
         mixed = identity.get_most_significant_bits() ^ identity.get_least_significant_bits()
         found[name] = Topic(name, mixed & _BITS_63, len(description.partitions))
     return found
+
+
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """Return the first offset that a partition still has, and the one that its next message gets."""
+    with kafka_errors(f"asking where topic {topic} begins and ends"):
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
+    return int(first), int(end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, kafka_errors
+from cdc_producers.kafka.topics import watermarks
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
@@ -112,14 +113,8 @@ class Publisher:
     def _connected(self) -> Any:
         if self._producer is None:
             self.create(self.offsets_topic, cleanup_policy="compact")
-            settings = {
-                "linger.ms": 20,
-                "compression.type": "lz4",
-                **self.settings,
-                "transactional.id": self.identity,
-                "enable.idempotence": True,
-            }
-            producer = client(Producer, settings)
+            ours = {"transactional.id": self.identity, "enable.idempotence": True}
+            producer = client(Producer, {"linger.ms": 20, "compression.type": "lz4", **self.settings, **ours})
             with kafka_errors("beginning to publish"):
                 producer.init_transactions(_BEGINS_WITHIN)
             self._positions = self._read_back()
@@ -137,38 +132,27 @@ class Publisher:
 
         Another producer's open transaction hides what was committed behind it, so its end is waited for.
         """
-        reading = {"group.id": self.identity, "enable.auto.commit": False, "enable.partition.eof": True}
-        end = self._end()
-        reader = client(Consumer, {**self.settings, **reading, "isolation.level": "read_committed", "auto.offset.reset": "error"})
+        settings = {**self.settings, "group.id": self.identity}
+        with closing(client(Consumer, {**settings, "isolation.level": "read_uncommitted"})) as asking:
+            _, end = watermarks(asking, self.offsets_topic, 0)
+        settings |= {"enable.auto.commit": False, "enable.partition.eof": True}
+        settings |= {"isolation.level": "read_committed", "auto.offset.reset": "error"}
         found: dict[str, Position] = {}
         deadline = time.monotonic() + _READS_WITHIN
-        try:
-            with kafka_errors("reading back what has been published"):
-                first, _ = reader.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
-                reader.assign([TopicPartition(self.offsets_topic, 0, first)])
-                reached = first
-                while reached < end:
-                    if time.monotonic() > deadline:
-                        raise TransientError(_HANGS.format(topic=self.offsets_topic))
-                    message = reader.poll(1.0)
-                    if message is None:
-                        continue
-                    reached = message.offset() + (0 if message.error() else 1)
-                    if message.error() is None and message.value() is not None:
-                        kept = json.loads(message.value())
-                        found[message.key().decode()] = Position(kept["at"], kept["nth"])
-        finally:
-            reader.close()
+        with closing(client(Consumer, settings)) as reader, kafka_errors("reading back what has been published"):
+            reached, _ = watermarks(reader, self.offsets_topic, 0)
+            reader.assign([TopicPartition(self.offsets_topic, 0, reached)])
+            while reached < end:
+                if time.monotonic() > deadline:
+                    raise TransientError(_HANGS.format(topic=self.offsets_topic))
+                message = reader.poll(1.0)
+                if message is None:
+                    continue
+                reached = message.offset() + (0 if message.error() else 1)
+                if message.error() is None and message.value() is not None:
+                    kept = json.loads(message.value())
+                    found[message.key().decode()] = Position(kept["at"], kept["nth"])
         return found
-
-    def _end(self) -> int:
-        asking = client(Consumer, {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"})
-        try:
-            with kafka_errors("asking where the offsets end"):
-                _, end = asking.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
-            return int(end)
-        finally:
-            asking.close()
 
 
 def _produce(producer: Any, message: Outgoing) -> None:
@@ -183,5 +167,4 @@ def _produce(producer: Any, message: Outgoing) -> None:
 
 def _is_fenced(error: BaseException) -> bool:
     cause = error.__cause__
-    fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
-    return isinstance(cause, KafkaException) and cause.args[0].code() in fenced
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
