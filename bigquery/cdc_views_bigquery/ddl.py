@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -73,7 +73,6 @@ class Target:
     strategy: str = "auto"
     source: str = ""
     facts: str = ""
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def function(self) -> str:
@@ -217,7 +216,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         grain=one_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION,
-        notes=[choose(target.strategy).why, *target.notes],
+        notes=[choose(target.strategy).why],
         view=quoted(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),

@@ -89,14 +89,14 @@ class Incoming:
     def prepare(self, *, takes: bool = False) -> None:
         """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
         self.make()
-        if self.connection.deployed(self.name + MARKS) is None:
+        if not self._has(self.name + MARKS):
             described = f"how far sources of {self.name} are read; the row without a name counts commits (cdc-views)"
             made = f"CREATE TABLE IF NOT EXISTS {quoted(self.name + MARKS)} (\n  name STRING,\n  value STRING\n)"
             options = f"OPTIONS (description = {text_literal(described)})"
             self._make(f"{made}\n{options}\nAS SELECT '', '0';", self.name + MARKS)
-        if self.connection.deployed(self.name + QUARANTINE) is None:
+        if not self._has(self.name + QUARANTINE):
             self._make(_table(self.name + QUARANTINE, COLUMNS, what=f"events of {self.name} that do not decode"), "quarantine")
-        if takes and self.connection.deployed(self.name + TAKEN) is None:
+        if takes and not self._has(self.name + TAKEN):
             self._make(_table(self.name + TAKEN, _DIGESTS, what=f"digests of the rows that {self.name} was made of"), "digests")
 
     def marks(self, prefix: str) -> Marks:
@@ -119,8 +119,9 @@ class Incoming:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
         replaced = [quoted(self.name + suffix) for suffix in ("", QUARANTINE, TAKEN)] if commit.replaces else []
-        has_state = commit.replaces and self.connection.deployed(bare(self.state.watermark)) is not None
-        replaced += self._of_state() if has_state else []
+        has_state = commit.replaces and self._has(self.state.watermark)
+        # of the state all but its watermark and its serving table, which the next run makes anew
+        replaced += filter(self._has, (self.state.state, self.state.seen, self.state.late) if has_state else ())
         expected = [f"name = {text_literal(n)} AND value = {text_literal(v)}" for n, v in commit.known.items() if v]
         sql = envelope(
             "bigquery_incoming.sql.j2",
@@ -144,10 +145,8 @@ class Incoming:
         )
         self.connection.script(sql, what=f"landing into {self.name}")
 
-    def _of_state(self) -> list[str]:
-        """The tables of the state, but for its watermark and its serving table, which the next run makes anew."""
-        names = (self.state.state, self.state.seen, self.state.late)
-        return [name for name in names if self.connection.deployed(bare(name)) is not None]
+    def _has(self, table: str) -> bool:
+        return self.connection.deployed(bare(table)) is not None
 
     def _part(self, into: str, rows: pa.Table, run: str, what: str, *, condition: str = "") -> dict[str, str]:
         """Load rows into a table of their own; returns what the script does with that."""

@@ -20,7 +20,7 @@ from cdc_views.sql.dialects.bigquery import BigQuery
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
 from cdc_views_bigquery.limits import CLUSTERED
-from cdc_views_bigquery.merging.arrays import may_hold_null
+from cdc_views_bigquery.merging.arrays import stored
 from cdc_views_bigquery.types import CLUSTERABLE, field_of, quoted
 
 PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
@@ -92,7 +92,7 @@ def serving_columns(relation: Relation) -> tuple[Column, ...]:
 
 def leaves_out(relation: Relation) -> bool:
     """Whether a row's array may have elements that BigQuery cannot store."""
-    return any(may_hold_null(column.type) for column in relation.schema.columns)
+    return any(stored(exp.column("_"), column.type)[1] for column in relation.schema.columns)
 
 
 def shown_names(schema: TableSchema) -> dict[str, str]:

@@ -22,7 +22,7 @@ from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
-from cdc_views_bigquery.merging.arrays import left_out, without_nulls
+from cdc_views_bigquery.merging.arrays import stored, total
 from cdc_views_bigquery.merging.columns import (
     FACT,
     LEFT_OUT,
@@ -115,12 +115,14 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
     outputs, casts = dict(output_names(ask)), casts_of(relation)
     shown: list[Sql] = []
+    left_out: dict[str, list[Sql]] = {}
     for name, column in shown_columns(relation):
-        value = without_nulls(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
+        value, nulls = stored(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
+        left_out[name] = nulls
         shown.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(column.name)))
     ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
     if leaves_out(relation):
-        ours[LEFT_OUT] = left_out([(exp.column(identifier(outputs[c.name])), c.type) for c in relation.schema.columns])
+        ours[LEFT_OUT] = total([one for column in relation.schema.columns for one in left_out[column.name]])
     shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
     known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
     return _text(_bucketed(known, merging), merging)

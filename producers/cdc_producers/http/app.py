@@ -26,6 +26,8 @@ from cdc_producers.http.table_queue import RequestRoom
 from cdc_producers.http.tokens import Tokens
 
 _LONGEST_SIGN_IN = 16 << 10
+_PATIENCE_SECONDS = 30.0
+"""For a body to come."""
 _DRAINED = 8
 """A body that is too large is read up to so many times the limit, so that its sender reads the answer."""
 _TYPES = ("application/json", "text/json", "text/plain", "application/x-www-form-urlencoded", "")
@@ -35,32 +37,24 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class RequestGuard:
-    """Who and what is let in.
+class Routes:
+    """Answers requests: who and what is let in.
 
     Attributes:
+        receiver: What takes events in.
         tokens: None: whoever can reach the port may post.
-        rate: Events a second and user; None for no limit.
+        rate: Requests a second and user; None for no limit.
         failures: Failed sign-ins a second and address.
         room: Requests and bytes taken in at once.
         longest: Bytes of a request.
-        patience: Seconds that a body may take to come.
     """
 
+    receiver: Receiver
     tokens: Tokens | None
     rate: Rate | None
     failures: Rate
     room: RequestRoom
     longest: int
-    patience: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """Answers requests."""
-
-    receiver: Receiver
-    guard: RequestGuard
 
     async def health(self, _: Request) -> Response:
         """`GET /healthz`: 503 while a table cannot be landed into."""
@@ -73,32 +67,29 @@ class Routes:
 
     async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
         """Take in what was posted, `split` into events, of the station in the address or of whatever tables they say."""
-        user = _NOBODY
-        if self.guard.tokens is not None:
-            user = self.guard.tokens.check_header(request.headers.get("authorization"))
-        else:
+        if self.tokens is None:
             _check_is_no_web_page(request)
-        if self.guard.rate is not None and (wait := self.guard.rate.wait(user)):
-            raise try_later(429, f"more than {self.guard.rate.per_second:g} requests a second; send it again later", seconds=wait)
+        user = _NOBODY if self.tokens is None else self.tokens.check_header(request.headers.get("authorization"))
+        if self.rate is not None and (wait := self.rate.wait(user)):
+            raise try_later(429, f"more than {self.rate.per_second:g} requests a second; send it again later", seconds=wait)
         _check_type(request)
-        with self.guard.room.taken(_declared(request, self.guard.longest)):
-            content = await _body(request, longest=self.guard.longest, patience=self.guard.patience)
+        with self.room.taken(_declared(request, self.longest)):
+            content = await _body(request, longest=self.longest)
             station = request.path_params.get("name")
             return await self.receiver.take(split(content), station=station, path=request.url.path, headers=request.headers)
 
     async def sign_in(self, request: Request, *, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
         """Answer with tokens; a sign-in that fails is counted."""
-        tokens = self.guard.tokens
-        if tokens is None:
+        if self.tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
         try:
-            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.guard.patience))
+            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN))
         except (ValueError, RecursionError):
             raise RefusedError(400, "JSON was expected") from None
         if not isinstance(asked, dict):
             raise RefusedError(400, "a JSON object was expected")
         try:
-            return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
+            return JSONResponse(ask(self.tokens, asked), headers={"Cache-Control": "no-store"})
         except RefusedError as error:
             if error.status == 401:
                 self._count_failure(request)
@@ -109,17 +100,16 @@ class Routes:
 
         Only those that fail: many clients may have one address, and one of them must not lock the others out.
         """
-        address, failures = request.client.host if request.client else _NOBODY, self.guard.failures
-        if wait := failures.is_empty(address):
+        address = request.client.host if request.client else _NOBODY
+        if wait := self.failures.is_empty(address):
             raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
-        failures.take(address)
+        self.failures.take(address)
         self.receiver.log.warning(f"a sign-in from {address} failed")
 
 
-def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
+def make_app(routes: Routes) -> Starlette:
     """Return the ASGI application; its lifespan runs the receiver."""
-    routes = Routes(receiver, guard)
-    counted = receiver.metrics.requests
+    counted = routes.receiver.metrics.requests
 
     def route(path: str, handler: _Handler, *, method: str = "POST") -> Route:
         async def answer(request: Request) -> Response:
@@ -148,7 +138,7 @@ def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
             route("/metrics", routes.metrics, method="GET"),
         ],
         exception_handlers={HTTPException: _no_route, Exception: _broken},
-        lifespan=_running(receiver),
+        lifespan=_running(routes.receiver),
     )
     # a redirect would answer before anybody has shown a token
     app.router.redirect_slashes = False
@@ -221,7 +211,7 @@ def _declared(request: Request, longest: int) -> int:
     return min(int(length), longest) if length.isdecimal() else longest
 
 
-async def _body(request: Request, *, longest: int, patience: float) -> bytes:
+async def _body(request: Request, *, longest: int) -> bytes:
     chunks, size = bytearray(), 0
 
     async def read() -> None:
@@ -234,7 +224,7 @@ async def _body(request: Request, *, longest: int, patience: float) -> bytes:
                 return
 
     try:
-        await asyncio.wait_for(read(), patience)
+        await asyncio.wait_for(read(), _PATIENCE_SECONDS)
     except asyncio.TimeoutError:
         raise RefusedError(408, "the request took too long to come; send it again", headers={"Connection": "close"}) from None
     if size > longest:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from cdc_producers.http.app import RequestGuard, make_app
+from cdc_producers.http.app import Routes, make_app
 from cdc_producers.http.connections import BoundedProtocol
 from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.limits import Rate
@@ -43,20 +43,20 @@ def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[in
         EngineError: The address cannot be listened on.
     """
     with reporting("http", os.environ) as reports:
-        receiver, guard = _receiver(options, order, reports)
+        routes = _routes(options, order, reports)
         with _listening(options.host, options.port) as listener:
-            server = _server(receiver, guard, options, order)
+            server = _server(routes, options, order)
             address, port = listener.getsockname()[:2]
             shown = f"[{address}]" if ":" in address else address
             order.log.info(f"listening on {'https' if options.tls_cert else 'http'}://{shown}:{port}", port=port)
-            if guard.tokens and not options.tls_cert and not address.startswith(("127.", "::1")):
+            if routes.tokens and not options.tls_cert and not address.startswith(("127.", "::1")):
                 order.log.warning("passwords and events cross the network unencrypted; give --tls-cert and --tls-key")
             listens(port)
             asyncio.run(server.serve(sockets=[listener]))
 
 
-def _receiver(options: HttpOptions, order: ProducerOrder, reports: Reports) -> tuple[Receiver, RequestGuard]:
-    """Return the receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
+def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Routes:
+    """The receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
     tokens = None if options.no_auth else Tokens(Credentials.read(os.environ))
     metrics = HttpMetrics()
     queues: dict[str, TableQueue] = {}
@@ -74,11 +74,11 @@ def _receiver(options: HttpOptions, order: ProducerOrder, reports: Reports) -> t
     rate = Rate(options.rate, options.rate, time.monotonic) if options.rate else None
     failures = Rate(_FAILURES_PER_SECOND, _FAILURES_BURST, time.monotonic)
     room = RequestRoom(options.waiting, options.waiting_bytes, metrics)
-    return receiver, RequestGuard(tokens, rate, failures, room, options.max_bytes)
+    return Routes(receiver, tokens, rate, failures, room, options.max_bytes)
 
 
 class _Server(uvicorn.Server):
-    """A server that answers the requests at hand, and ends, once it is told to stop."""
+    """Answers the requests at hand, and ends, once the order is to stop."""
 
     def __init__(self, config: uvicorn.Config, receiver: Receiver, order: ProducerOrder) -> None:
         super().__init__(config)
@@ -86,26 +86,22 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: signals are the command line's."""
-        yield
+        yield  # takes none: signals are the command line's
 
     async def on_tick(self, counter: int) -> bool:
-        """Look, ten times a second, whether to stop."""
+        """Called ten times a second."""
         if self._order.stop.is_set() and not self.should_exit:
             self.should_exit = True
             self._receiver.stop()
         return await super().on_tick(counter)
 
 
-def _server(receiver: Receiver, guard: RequestGuard, options: HttpOptions, order: ProducerOrder) -> _Server:
-    """Return the server; raises `ConfigError` where certificate and key are no pair.
-
-    HTTP/1.1 only: Java's client offers an upgrade to h2c with every request, which is passed over.
-    """
+def _server(routes: Routes, options: HttpOptions, order: ProducerOrder) -> _Server:
+    """HTTP/1.1 only: Java's client offers an upgrade to h2c with every request, which is passed over."""
     _check_certificate(options.tls_cert, options.tls_key)
     _log_failures_of_uvicorn(order.log)
     config = uvicorn.Config(
-        make_app(receiver, guard),
+        make_app(routes),
         http=BoundedProtocol,
         ws="none",
         lifespan="on",
@@ -119,7 +115,7 @@ def _server(receiver: Receiver, guard: RequestGuard, options: HttpOptions, order
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    return _Server(config, receiver, order)
+    return _Server(config, routes.receiver, order)
 
 
 def _log_failures_of_uvicorn(log: ProducerLog) -> None:
