@@ -117,11 +117,11 @@ class TableQueue:
                 continue
             events = [event for posted in batch for event in posted.events]
             try:
-                reasons = await asyncio.to_thread(self.writer.land, events)
+                await asyncio.to_thread(self.writer.land, events)
             except Exception as error:  # whatever it is, the sender still has the events
                 await self._failed(batch, error)
             else:
-                self._landed(batch, reasons)
+                self._landed(batch)
 
     def stop(self) -> None:
         """Give back what waits for a target that fails: nobody should wait for it now."""
@@ -141,18 +141,19 @@ class TableQueue:
             self._has_some.clear()
         return batch
 
-    def _landed(self, batch: Sequence[_Posted], reasons: dict[int, str]) -> None:
+    def _landed(self, batch: Sequence[_Posted]) -> None:
         if self.failure:
             self.log.info(f"{self.name}: lands again", table=self.name)
             self.failure, self._pause, self._pauses = "", _FIRST_PAUSE, pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
-        start, now = 0, time.monotonic()
+        events = quarantined = 0
         for posted in batch:
-            mine = {index - start: why for index, why in reasons.items() if start <= index < start + len(posted.events)}
-            start += len(posted.events)
-            self.metrics.waited.observe(now - posted.since)
+            reasons = {index: event.reason for index, event in enumerate(posted.events) if event.reason}
+            events += len(posted.events) - len(reasons)
+            quarantined += len(reasons)
+            self.metrics.waited.observe(time.monotonic() - posted.since)
             if not posted.answer.done():
-                posted.answer.set_result(mine)
-        self.metrics.landed(self.name, events=start - len(reasons), quarantined=len(reasons))
+                posted.answer.set_result(reasons)
+        self.metrics.landed(self.name, events=events, quarantined=quarantined)
 
     async def _failed(self, batch: Sequence[_Posted], error: Exception) -> None:
         if not self.failure:

@@ -26,10 +26,11 @@ _ATTEMPTS = 20
 
 @dataclass(slots=True, eq=False)
 class Arrival:
-    """One event on its way; `number` is 0 until it is first tried."""
+    """One event on its way; `number` is 0 until it is first tried, `reason` says why it went to quarantine."""
 
     content: bytes
     number: int = 0
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -54,26 +55,26 @@ class TableWriter:
         if self.table.raw is not None and exists(self.table.raw):
             self._opened()
 
-    def land(self, events: Sequence[Arrival]) -> dict[int, str]:
-        """Land events in this order; returns why some went to quarantine, by index.
+    def land(self, events: Sequence[Arrival]) -> None:
+        """Land events in this order, or put them into quarantine for a reason.
 
         Raises:
             EngineError: Nothing is promised to have landed: the target failed, or other writers kept committing first.
         """
-        lander, pending = self._opened(), dict(enumerate(events))
-        reasons: dict[int, str] = {}
-        self._number([event for event in events if not event.number])
+        lander, pending = self._opened(), events
+        self._number(event for event in events if not event.number)
         for _ in range(_ATTEMPTS):
-            index_of = {event.number: index for index, event in pending.items()}
-            sent = [StreamEvent(Position(event.number, event.number), event.content) for event in pending.values()]
-            report = lander.land(sent, through=sent[-1].position, now=datetime.now(timezone.utc))
-            reasons |= {index_of[rejection.line]: rejection.reason for rejection in report.rejections}
+            sent = {event.number: event for event in pending}
+            content = [StreamEvent(Position(number, number), event.content) for number, event in sent.items()]
+            report = lander.land(content, through=content[-1].position, now=datetime.now(timezone.utc))
+            for rejection in report.rejections:
+                sent[rejection.line].reason = rejection.reason
             # a receiver of the same name has landed others under later numbers: what was skipped gets new ones
-            pending = dict(list(pending.items())[: report.skipped])
+            pending = pending[: report.skipped]
             if not pending:
-                return reasons
+                return
             self._last = max(self._last, (lander.position() or Position(0)).at)
-            self._number(pending.values())
+            self._number(pending)
         raise TransientError(f"{self.table.name}: other receivers named as this one keep landing first; give each its own --name")
 
     def _opened(self) -> StreamLander:
