@@ -63,15 +63,13 @@ class Statement:
 class Target:
     """One table's places: full names of its raw table and view, and how it is read.
 
-    `source` is what stands after FROM, where that is not all of the raw table; `facts` is what does in the view alone: a
-    state and what landed since, in the raw layout.
+    `facts` is what the view reads in place of the raw table, as it is after FROM: a state and what landed since.
     """
 
     relation: Relation
     raw: str
     view: str
     strategy: str = "auto"
-    source: str = ""
     facts: str = ""
 
     @property
@@ -80,20 +78,15 @@ class Target:
         return f"{self.view}_landed"
 
     @property
-    def events(self) -> str:
-        """What stands after FROM to read every fact that landed, with its landing time."""
-        return self.source or quoted(self.raw)
-
-    @property
     def shown(self) -> str:
-        """What stands after FROM in the view."""
-        return self.facts or self.events
+        """What the view reads, as it is after FROM."""
+        return self.facts or quoted(self.raw)
 
 
 def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
     """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
-    shown = quoted(facts) if facts else ""
-    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value, facts=shown)
+    name = f"{view.schema}.{view.name}"
+    return Target(view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "")
 
 
 def full_name(raw: RawTable) -> str:
@@ -172,10 +165,9 @@ def view_queries(target: Target) -> list[tuple[str, str]]:
     query = rows_query(target)
     if len(query) <= LONGEST_VIEW:
         return [(target.view, query)]
-    table = target.shown
     parts = parts_of(target.relation)
     views = [f"{target.view}__part{number}" for number in range(1, len(parts) + 1)]
-    queries = [part_query(part, table=table, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
+    queries = [part_query(part, table=target.shown, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
     return [*zip(views, queries, strict=True), (target.view, whole_query(target.relation, parts, views))]
 
 
@@ -195,11 +187,6 @@ def views(target: Target, config: BigQueryConfig) -> list[Statement]:
         limits.check_view(query, what=f"{what}, of {columns:,} columns,", remedy=remedy)
         limits.check_count(columns, what=what)
     return [*(_part(target, *part) for part in queries[:-1]), _view(target, queries[-1][1], config)]
-
-
-def view(target: Target, config: BigQueryConfig) -> Statement:
-    """Return the statement that makes the view itself."""
-    return views(target, config)[-1]
 
 
 def _part(target: Target, name: str, query: str) -> Statement:
@@ -231,7 +218,7 @@ def function(target: Target) -> Statement:
     """Return the statement that makes the table function: the view over what landed in a span of time."""
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
-    source = f"(SELECT * FROM {target.events} WHERE {span})"
+    source = f"(SELECT * FROM {quoted(target.raw)} WHERE {span})"
     query = rows_query(target, source=source, most=limits.QUERY_BYTES // 2)
     sql = envelope(
         "bigquery_function.sql.j2",
@@ -246,9 +233,8 @@ def function(target: Target) -> Statement:
 
 def described(column: Column) -> str:
     """Return what is said of a column of the view: its type at the source and its role."""
-    roles = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static, of the partition"}
-    role = roles.get(column.role)
-    text = one_line(f"{column.type}, {role}" if role else str(column.type))
+    roles = {Role.PARTITION: ", partition key", Role.CLUSTERING: ", clustering key", Role.STATIC: ", static, of the partition"}
+    text = one_line(f"{column.type}{roles.get(column.role, '')}")
     return limits.shortened(text, most=limits.COLUMN_DESCRIPTION)
 
 

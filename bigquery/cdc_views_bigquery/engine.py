@@ -64,7 +64,7 @@ class BigQueryEngine(WarehouseEngine):
         self.close()
 
     def read(self, read: Read) -> pa.Table:
-        return _arrays_or_null(self.connection.rows(self.sql(read), what=f"reading {read.raw.relation.schema.full_name}"))
+        return self._rows(self.sql(read), read.raw, what="reading")
 
     def sql(self, read: Read) -> str:
         return self._sql(read, table=quoted(full_name(read.raw if read.sources is None else read.sources.raw)))
@@ -82,7 +82,18 @@ class BigQueryEngine(WarehouseEngine):
         renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
         text = renderer.sql(prune(lower(plan, strategy="aggregate")))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
-        return _arrays_or_null(self.connection.rows(text, what=f"reading {sources.raw.relation.schema.full_name}"))
+        return self._rows(text, sources.raw, what="reading")
+
+    def _rows(self, text: str, raw: RawTable, *, what: str) -> pa.Table:
+        """The rows of a query, whose multi-cell collections are null where they are empty, as in exact form."""
+        rows = self.connection.rows(text, what=f"{what} {raw.relation.schema.full_name}")
+        for index, column in enumerate(rows.schema):
+            if pa.types.is_list(column.type):
+                values = rows.column(index)
+                is_filled = pc.greater(pc.list_value_length(values), 0)
+                shown = pc.if_else(is_filled, values, pa.scalar(None, column.type))
+                rows = rows.set_column(index, column, shown)
+        return rows
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; makes datasets and the raw table where they are not there, and lets the view read it."""
@@ -152,8 +163,7 @@ class BigQueryEngine(WarehouseEngine):
         if asked is not None:
             money = price(asked.reads, self.config)
             estimate = Estimate(asked.reads, money, self.config.currency, self.config.byte_limit)
-        rows, size = (raw.rows, raw.bytes) if raw is not None else (0, 0)
-        return ViewChange(change, diff, tuple(lines), rows, size, estimate)
+        return ViewChange(change, diff, tuple(lines), raw.rows if raw else 0, raw.bytes if raw else 0, estimate)
 
     def standing(self, view: ViewDefinition) -> Standing:
         target, kept = self._target(view)
@@ -179,8 +189,8 @@ class BigQueryEngine(WarehouseEngine):
         if not partitions:
             return Sampled(0, relation.arrow_schema().empty_table(), None)
         text = self._sql(read, table=sampling.of_state(partitions))
-        shown = self.connection.rows(text, what=f"reading partitions of {relation.schema.full_name}")
-        return Sampled(len(partitions), sampling.landed(partitions), _arrays_or_null(shown))
+        shown = self._rows(text, read.raw, what="reading partitions of")
+        return Sampled(len(partitions), sampling.landed(partitions), shown)
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         relation, tables = state.raw.relation, self._tables(state)
@@ -218,7 +228,6 @@ class BigQueryEngine(WarehouseEngine):
         return found["events"], found["reason"] or ""
 
     def _incoming(self, raw: RawTable) -> Incoming:
-        """Where commits to a raw table go."""
         target = Target(raw.relation, full_name(raw), "")
 
         def make() -> None:
@@ -266,7 +275,6 @@ def _raw_lines(target: Target, raw: Deployed | None) -> list[str]:
 
 
 def _view_lines(target: Target, view: Deployed, shown: Fields) -> list[str]:
-    """How the columns of the planned view differ from those of the deployed one."""
     additions, conflicts = differences(view.fields, shown)
     gone, _ = differences(shown, view.fields)
     lines = [f"{line[0]} {target.view}:{line[1:]}" for line in additions + conflicts]
@@ -281,14 +289,3 @@ def _check_layout(found: Deployed, relation: Relation) -> None:
         raise UnsupportedError(
             f"raw table {found.name} has layout {number}, and this version knows {LAYOUT_VERSION}", remedy="upgrade cdc-views"
         )
-
-
-def _arrays_or_null(rows: pa.Table) -> pa.Table:
-    """Multi-cell collections of exact form, which are null when empty; BigQuery's results hold empty arrays for null."""
-    for index, column in enumerate(rows.schema):
-        if pa.types.is_list(column.type):
-            values = rows.column(index)
-            is_filled = pc.greater(pc.list_value_length(values), 0)
-            shown = pc.if_else(is_filled, values, pa.scalar(None, column.type))
-            rows = rows.set_column(index, column, shown)
-    return rows

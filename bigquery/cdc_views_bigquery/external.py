@@ -82,14 +82,12 @@ class Adapting:
         return Adaptation(1, batch.landed, rows.num_rows, quarantined, is_rebuilt=is_full)
 
     def _has_gone(self) -> bool:
-        """Whether a row that was taken in is not there any more."""
         digests = f"SELECT {_OF_ROW} FROM {quoted(self.name)} AS _row"
         text = f"SELECT COUNT(*) AS gone FROM {quoted(self.incoming.name + TAKEN)} WHERE digest NOT IN ({digests})"
         (counted,) = self.incoming.connection.rows(text, what=f"looking for rows that are gone from {self.name}").to_pylist()
         return bool(counted["gone"])
 
     def _fresh(self, *, is_full: bool) -> pa.Table:
-        """The rows that were not taken in yet, each with its digest."""
         known = "" if is_full else f" WHERE {_OF_ROW} NOT IN (SELECT digest FROM {quoted(self.incoming.name + TAKEN)})"
         text = f"SELECT _row.*, {_OF_ROW} AS {_DIGEST} FROM {quoted(self.name)} AS _row{known}"
         return self.incoming.connection.rows(text, what=f"reading {self.name}")

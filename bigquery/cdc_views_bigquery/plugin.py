@@ -54,7 +54,7 @@ class BigQueryPlugin(WarehousePlugin):
             return None
         from cdc_views_bigquery import ddl
 
-        return ddl.view(ddl.target_of(view), options_of(config)).sql
+        return ddl.views(ddl.target_of(view), options_of(config))[-1].sql
 
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         from cdc_views_bigquery.costs import costs

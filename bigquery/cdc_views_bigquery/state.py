@@ -204,7 +204,6 @@ class StateTables:
         return lines
 
     def _wanted(self) -> dict[str, tuple[Column, ...]]:
-        """The tables by full name, and their columns."""
         of = {
             self.merging.state: state_columns(self.relation),
             self.merging.watermark: WATERMARK,

@@ -98,15 +98,13 @@ class TopicTarget(StreamTarget):
         """Return how an event becomes records, by the schema as it is; makes the topic, and registers its schemas."""
         if self._write is None or self._version != self.version():
             self._version = self.version()
-            policy = "delete" if self.format.name == MUTATION else "compact"
-            self.publisher.create(self.topic, cleanup_policy=policy)
-            self._write = writer(self.format, self.schema, self._encoder())
+            is_rows, schema = self.format.name != MUTATION, self.schema
+            self.publisher.create(self.topic, cleanup_policy="compact" if is_rows else "delete")
+            encoder: Encoder = JsonEncoder(schema)
+            if is_rows and self.registry is not None:
+                encoder = AvroEncoder(schema, self.topic, self.registry)
+            self._write = writer(self.format, schema, encoder)
         return self._write
-
-    def _encoder(self) -> Encoder:
-        if self.registry is None or self.format.name == MUTATION:
-            return JsonEncoder(self.schema)
-        return AvroEncoder(self.schema, self.topic, self.registry)
 
 
 @dataclass

@@ -64,22 +64,23 @@ class Publisher:
             self._connected()
             return self._positions.get(name)
 
-    def create(self, topic: str, **config: str) -> None:
-        """Make a topic where there is none."""
+    def create(self, topic: str, *, cleanup_policy: str = "") -> None:
+        """Make a topic where there is none; its clean-up policy is the broker's where none is given."""
         with self._one_at_a_time:
             if topic in self._topics:
                 return
             admin = client(AdminClient, self.settings)
             with kafka_errors(f"making topic {topic}"):
                 if topic not in admin.list_topics(timeout=ANSWERS_WITHIN).topics:
-                    self._create(admin, topic, config)
+                    self._create(admin, topic, cleanup_policy)
             self._topics.add(topic)
 
-    def _create(self, admin: AdminClient, topic: str, config: dict[str, str]) -> None:
+    def _create(self, admin: AdminClient, topic: str, policy: str) -> None:
         count = 1 if topic == self.offsets_topic else -1
-        given = {name.replace("_", "."): value for name, value in config.items()}
         try:
-            admin.create_topics([NewTopic(topic, count, -1, config=given)])[topic].result(ANSWERS_WITHIN + 5)
+            admin.create_topics([NewTopic(topic, count, -1, config={"cleanup.policy": policy} if policy else {})])[topic].result(
+                ANSWERS_WITHIN + 5
+            )
             self.log.info(f"made topic {topic}", topic=topic)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
