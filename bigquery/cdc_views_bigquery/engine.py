@@ -42,7 +42,6 @@ from cdc_views_bigquery.external import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import BigQueryLanding
 from cdc_views_bigquery.limits import check_statement
-from cdc_views_bigquery.sampling import Sampling
 from cdc_views_bigquery.state import StateTables, merging_of
 from cdc_views_bigquery.types import Fields, bare, differences, merged, quoted
 
@@ -184,13 +183,13 @@ class BigQueryEngine(WarehouseEngine):
 
     def sample(self, name: str, read: Read, *, size: int, seed: int | None) -> Sampled:
         relation = read.raw.relation
-        sampling = Sampling(self._tables(StateDefinition(name, read.raw)))
-        partitions = sampling.draw(size=size, seed=seed) if size else []
+        state = self._tables(StateDefinition(name, read.raw))
+        partitions = state.draw(size=size, seed=seed) if size else []
         if not partitions:
             return Sampled(0, relation.arrow_schema().empty_table(), None)
-        text = self._sql(read, table=sampling.of_state(partitions))
+        text = self._sql(read, table=state.chosen(partitions))
         shown = self._rows(text, read.raw, what="reading partitions of")
-        return Sampled(len(partitions), sampling.landed(partitions), shown)
+        return Sampled(len(partitions), state.landed(partitions), shown)
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
         relation, tables = state.raw.relation, self._tables(state)

@@ -6,7 +6,7 @@ at once BigQuery cancels one, which is then tried again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from cdc_views.engines.warehouses import StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.plan import names
 from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.storage.conflicts import retried
@@ -101,6 +102,43 @@ class StateTables:
         late = self.connection.rows(f"SELECT {columns} FROM {self.merging.late}", what=what)
         purged = f"SELECT {columns} FROM {self.merging.state} WHERE _kind = '{PURGED_KIND}'"
         return late, self.connection.rows(purged, what=what)
+
+    def draw(self, *, size: int, seed: int | None) -> list[str]:
+        """Return digests of at most `size` partitions of the state and of raw, so that what only one of them has is noticed.
+
+        They are the same for equal seeds and facts; `seed` None: others after each run of the state. None of them purged
+        anything (M2). Reads the columns of the key alone.
+        """
+        drawn = (self.mark() or {}).get("ran_at") if seed is None else seed
+        of_row = f"`_kind` NOT IN ('table', '{PURGED_KIND}')"
+        sides = (f"SELECT {self._digest} AS p FROM {table} WHERE {of_row}" for table in (self.merging.facts, self.merging.raw))
+        purged = f"SELECT {self._digest} FROM {self.merging.state} WHERE `_kind` = '{PURGED_KIND}'"
+        text = (
+            f"SELECT p FROM ({' UNION DISTINCT '.join(sides)}) WHERE p NOT IN ({purged}) "
+            f"ORDER BY TO_HEX(MD5(CONCAT(p, '{drawn}'))) LIMIT {size:d}"
+        )
+        found = self.connection.rows(text, what=f"drawing partitions of {self.table}")
+        return [str(digest) for digest in found["p"].to_pylist()]
+
+    def landed(self, partitions: Sequence[str]) -> pa.Table:
+        """Return all facts that raw has of partitions, and truncates, in the raw layout."""
+        columns = ", ".join(column.quoted for column in raw_columns(self.relation))
+        text = f"SELECT {columns} FROM {self._chosen(self.merging.raw, partitions)}"
+        return self.connection.rows(text, what=f"reading partitions of {self.table} in raw")
+
+    def chosen(self, partitions: Sequence[str]) -> str:
+        """Return what a query reads, as it is after FROM, to read these partitions of state and tail alone."""
+        return self._chosen(self.merging.facts, partitions)
+
+    def _chosen(self, table: str, partitions: Sequence[str]) -> str:
+        listed = ", ".join(f"'{digest}'" for digest in partitions)
+        return f"(SELECT * FROM {table} WHERE `_kind` = 'table' OR {self._digest} IN ({listed}))"
+
+    @property
+    def _digest(self) -> str:
+        """Of what tells a partition's key apart (rule K1), so that no value of a key is in a statement."""
+        keys = ", ".join(quoted(names.identity(column)) for column in self.relation.schema.partition)
+        return f"TO_HEX(MD5(TO_JSON_STRING(STRUCT({keys}))))"
 
     def run(self, *, full: bool) -> StateRun:
         """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
@@ -257,8 +295,8 @@ class StateTables:
 
     @property
     def _anew(self) -> str:
-        names = ", ".join([*self._wanted(), bare(self.merging.seen), bare(self.merging.facts)])
-        return f"to begin anew from raw drop {names}, and run `cdc-views materialize` again"
+        listed = ", ".join([*self._wanted(), bare(self.merging.seen), bare(self.merging.facts)])
+        return f"to begin anew from raw drop {listed}, and run `cdc-views materialize` again"
 
     def _is_shown_anew(self) -> bool:
         shown = (self.mark() or {}).get("setting")

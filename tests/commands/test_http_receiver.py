@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_producers.http.writing import TableWriter
+from cdc_producers.http.table_queue import TableWriter
 from deltalake import DeltaTable
 from helpers.debezium_rows import FULL_NINE, ONE, RETOASTED, THREE, UPDATED, Row, shown
 from helpers.http_receiver import DATA, ENVIRONMENT, Client, in_process, in_thread, recorded, replay, wait_for

@@ -18,11 +18,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cdc_producers.http.answers import RefusedError, try_later
-from cdc_producers.http.limits import Rate
+from cdc_producers.http.limits import Rate, RequestRoom
 from cdc_producers.http.options import LOOPBACK
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.http.splitting import elements
-from cdc_producers.http.table_queue import RequestRoom
 from cdc_producers.http.tokens import Tokens
 
 _LONGEST_SIGN_IN = 16 << 10

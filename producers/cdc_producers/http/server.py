@@ -16,14 +16,13 @@ import uvicorn
 from cdc_producers.http.app import Routes, make_app
 from cdc_producers.http.connections import BoundedProtocol
 from cdc_producers.http.dead_letters import DeadLetters
-from cdc_producers.http.limits import Rate
+from cdc_producers.http.limits import Rate, RequestRoom
 from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.options import HttpOptions, UnknownTable
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.http.routing import Router
-from cdc_producers.http.table_queue import RequestRoom, TableQueue
+from cdc_producers.http.table_queue import TableQueue, TableWriter
 from cdc_producers.http.tokens import Credentials, Tokens
-from cdc_producers.http.writing import TableWriter
 from cdc_producers.reports import Reports, reporting
 from cdc_views.errors import ConfigError, EngineError, UsageError
 from cdc_views.landing.targets import ProducerLog, ProducerOrder
