@@ -46,7 +46,6 @@ class Deployed:
     labels: Mapping[str, str]
     rows: int
     bytes: int
-    descriptions: Mapping[str, str]
 
 
 class Connection:
@@ -153,8 +152,7 @@ class Connection:
                 dict(table.labels or {}),
                 int(table.num_rows or 0),
                 int(table.num_bytes or 0),
-                {field.name: field.description or "" for field in table.schema},
-            )
+                )
         )
 
     def extend(self, name: str, fields: Fields) -> None:

@@ -19,7 +19,6 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import limits
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig
-from cdc_views_bigquery.limits import check_statement
 from cdc_views_bigquery.merging.columns import check_shown, clustered_by, raw_columns
 from cdc_views_bigquery.types import Fields, fields_of, one_line, quoted, text_literal
 from cdc_views_bigquery.wide import part_query, parts_of, whole_query
@@ -127,8 +126,7 @@ def raw_table(target: Target, config: BigQueryConfig) -> Statement:
         ),
         labels=_labels(config),
     )
-    check_statement(sql, what=f"the statement that makes the raw table of {relation.schema.full_name}")
-    return Statement(Kind.RAW, target.raw, sql.rstrip())
+    return _checked(Kind.RAW, target.raw, sql, target)
 
 
 def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHARACTERS) -> str:
@@ -210,8 +208,7 @@ def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
         labels=_labels(config),
         query=query,
     )
-    check_statement(sql, what=f"the statement that makes the view of {schema.full_name}")
-    return Statement(Kind.VIEW, target.view, sql.rstrip())
+    return _checked(Kind.VIEW, target.view, sql, target)
 
 
 def function(target: Target) -> Statement:
@@ -227,8 +224,12 @@ def function(target: Target) -> Statement:
         description=text_literal(f"{schema.full_name} from what landed in a span of time (cdc-views)"),
         query=query,
     )
-    check_statement(sql, what=f"the statement that makes the table function of {schema.full_name}")
-    return Statement(Kind.FUNCTION, target.function, sql.rstrip())
+    return _checked(Kind.FUNCTION, target.function, sql, target)
+
+
+def _checked(kind: Kind, name: str, sql: str, target: Target) -> Statement:
+    limits.check_statement(sql, what=f"the statement that makes the {kind.value} of {target.relation.schema.full_name}")
+    return Statement(kind, name, sql.rstrip())
 
 
 def described(column: Column) -> str:

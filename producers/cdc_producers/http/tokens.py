@@ -28,11 +28,8 @@ USER, PASSWORD, SECRET = (f"CDC_VIEWS_HTTP_{name}" for name in ("USER", "PASSWOR
 _ALGORITHM = "HS256"
 _ISSUER = "cdc-views http receiver"
 _SHORTEST_SECRET = 32
-_ACCESS_MINUTES, _REFRESH_MINUTES = 15, 5 * 60
-_LONGEST_ACCESS, _LONGEST_REFRESH = 24 * 60, 366 * 24 * 60
 _BEARER = re.compile(r"bearer:? +(?P<token>\S+) *\Z", re.IGNORECASE)
 """Debezium Server writes `Bearer: <jwt>`, RFC 6750 says `Bearer <jwt>`."""
-_MILLIS = 60_000
 
 
 class TokenKind(str, Enum):
@@ -68,8 +65,7 @@ class Credentials:
 
     def match(self, user: str, password: str) -> bool:
         """Whether both are right, in a time that does not depend on where they differ."""
-        same_user, same_password = _equal(user, self.user), _equal(password, self.password)
-        return same_user & same_password
+        return _equal(user, self.user) & _equal(password, self.password)
 
 
 def _equal(given: str, expected: str) -> bool:
@@ -132,13 +128,13 @@ class Tokens:
         return str(claims["sub"])
 
     def _pair(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        access = _minutes(asked, "token_expiry_in_minutes", default=_ACCESS_MINUTES, longest=_LONGEST_ACCESS)
-        refresh = _minutes(asked, "refresh_token_expiry_in_minutes", default=_REFRESH_MINUTES, longest=_LONGEST_REFRESH)
+        access = _minutes(asked, "token_expiry_in_minutes", default=15, longest=24 * 60)
+        refresh = _minutes(asked, "refresh_token_expiry_in_minutes", default=5 * 60, longest=366 * 24 * 60)
         return {
             "jwt": self._signed(TokenKind.ACCESS, minutes=access),
-            "expires_in": access * _MILLIS,
+            "expires_in": access * 60_000,
             "jwt_refresh_token": self._signed(TokenKind.REFRESH, minutes=refresh),
-            "refresh_token_expires_in": refresh * _MILLIS,
+            "refresh_token_expires_in": refresh * 60_000,
         }
 
     def _signed(self, kind: TokenKind, *, minutes: int) -> str:
