@@ -152,7 +152,7 @@ class Connection:
                 dict(table.labels or {}),
                 int(table.num_rows or 0),
                 int(table.num_bytes or 0),
-                )
+            )
         )
 
     def extend(self, name: str, fields: Fields) -> None:

@@ -63,7 +63,7 @@ class BigQueryEngine(WarehouseEngine):
         self.close()
 
     def read(self, read: Read) -> pa.Table:
-        return self._rows(self.sql(read), read.raw, what="reading")
+        return self._rows(self.sql(read), read.raw)
 
     def sql(self, read: Read) -> str:
         return self._sql(read, table=quoted(full_name(read.raw if read.sources is None else read.sources.raw)))
@@ -81,9 +81,9 @@ class BigQueryEngine(WarehouseEngine):
         renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
         text = renderer.sql(prune(lower(plan, strategy="aggregate")))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
-        return self._rows(text, sources.raw, what="reading")
+        return self._rows(text, sources.raw)
 
-    def _rows(self, text: str, raw: RawTable, *, what: str) -> pa.Table:
+    def _rows(self, text: str, raw: RawTable, *, what: str = "reading") -> pa.Table:
         """The rows of a query, whose multi-cell collections are null where they are empty, as in exact form."""
         rows = self.connection.rows(text, what=f"{what} {raw.relation.schema.full_name}")
         for index, column in enumerate(rows.schema):

@@ -100,9 +100,8 @@ class Routes:
         Only those that fail: many clients may have one address, and one of them must not lock the others out.
         """
         address = request.client.host if request.client else _NOBODY
-        if wait := self.failures.is_empty(address):
+        if wait := self.failures.wait(address):
             raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
-        self.failures.take(address)
         self.receiver.log.warning(f"a sign-in from {address} failed")
 
 
@@ -121,7 +120,7 @@ def make_app(routes: Routes) -> Starlette:
 
         return Route(path, answer, methods=[method])
 
-    single = partial(routes.take, split=_whole)
+    single = partial(routes.take, split=lambda content: [content])
     produce = [
         route(f"/{stations}/{{name}}/produce/{how}", handler)
         for stations in ("station", "stations")
@@ -142,10 +141,6 @@ def make_app(routes: Routes) -> Starlette:
     # a redirect would answer before anybody has shown a token
     app.router.redirect_slashes = False
     return app
-
-
-def _whole(content: bytes) -> list[bytes]:
-    return [content]
 
 
 def _elements(content: bytes) -> list[bytes]:
@@ -186,8 +181,8 @@ def _type_of(request: Request) -> str:
 def _check_is_no_web_page(request: Request) -> None:
     """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
 
-    A browser asks before it posts JSON to another origin, and is told no; an origin of a name that was made to lead
-    here is another host's.
+    A browser asks before it posts JSON to another origin, and the answer is no; a name that was made to lead here is
+    another host's origin.
     """
     if _type_of(request) != _TYPES[0]:
         raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")

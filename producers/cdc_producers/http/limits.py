@@ -30,27 +30,16 @@ class Rate:
 
         More than the burst is let through once the bucket is full, and owed for afterwards.
         """
-        level = self._level(name)
-        needed = min(count, self.burst)
+        now, needed = self.clock(), min(count, self.burst)
+        level, since = self._levels.get(name, (self.burst, now))
+        level = min(self.burst, level + (now - since) * self.per_second)
         if level < needed:
             return (needed - level) / self.per_second
-        self.take(name, count=count)
-        return 0.0
-
-    def is_empty(self, name: str) -> float:
-        """Return 0 where at least one is left, else in how many seconds there is; takes nothing."""
-        return max(0.0, (1 - self._level(name)) / self.per_second)
-
-    def take(self, name: str, *, count: float = 1) -> None:
-        """Take `count`, whatever there is."""
-        self._levels[name] = (self._level(name) - count, self.clock())
+        self._levels[name] = (level - count, now)
         self._levels.move_to_end(name)
         if len(self._levels) > _MOST_BUCKETS:
             self._levels.popitem(last=False)
-
-    def _level(self, name: str) -> float:
-        level, since = self._levels.get(name, (self.burst, self.clock()))
-        return min(self.burst, level + (self.clock() - since) * self.per_second)
+        return 0.0
 
 
 @dataclass(slots=True)
