@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cdc_views.engines.warehouses import Lands
 from cdc_views.formats.base import RawFormat
-from cdc_views.landing.batches import BATCH_ROWS, FileBatch
+from cdc_views.landing.batches import FileBatch
 from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.files import FileTarget, LandedFile, land_into
@@ -35,13 +35,12 @@ _REPLAYS = "replays"
 
 @dataclass(slots=True)
 class BigQueryLanding(FileTarget, Lands):
-    """Lands into one raw table; `batch_rows`: facts that a commit holds."""
+    """Lands into one raw table."""
 
     incoming: Incoming
     format: RawFormat
     now: datetime
     forgotten: Denylist | None = None
-    batch_rows: int = BATCH_ROWS
     attempts: int = ATTEMPTS
 
     @property
@@ -51,7 +50,7 @@ class BigQueryLanding(FileTarget, Lands):
     def land(self, files: Iterable[str | Path], *, progress: Progress | None = None) -> LandingReport:
         with opened(files) as found:
             self.incoming.prepare()
-            return land_into(self, self._decoder, found, batch_rows=self.batch_rows, progress=progress)
+            return land_into(self, self._decoder, found, progress=progress)
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         # no reader of forms: nulls that BigQuery cannot keep are looked for event by event

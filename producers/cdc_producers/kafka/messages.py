@@ -24,8 +24,6 @@ _MAGIC = 0
 _WHOLE_ID = 5
 Text = str
 """JSON text."""
-
-
 Registered = Callable[[bytes], Text]
 """What a schema registry makes of a message's part; raises `MalformedEventError`."""
 

@@ -133,13 +133,10 @@ class Publisher:
 
         Another producer's open transaction hides what was committed behind it, so its end is waited for.
         """
-        settings = {**self.settings, "group.id": self.identity}
-        with closing(client(Consumer, {**settings, "isolation.level": "read_uncommitted"})) as asking:
-            _, end = watermarks(asking, self.offsets_topic, 0)
-        settings |= {"enable.auto.commit": False, "enable.partition.eof": True}
-        settings |= {"isolation.level": "read_committed", "auto.offset.reset": "error"}
+        reading = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
+        settings = {**self.settings, **reading, "group.id": self.identity, "isolation.level": "read_committed"}
         found: dict[str, Position] = {}
-        deadline = time.monotonic() + _READS_WITHIN
+        end, deadline = self._end(), time.monotonic() + _READS_WITHIN
         with closing(client(Consumer, settings)) as reader, kafka_errors("reading back what has been published"):
             reached, _ = watermarks(reader, self.offsets_topic, 0)
             reader.assign([TopicPartition(self.offsets_topic, 0, reached)])
@@ -154,6 +151,11 @@ class Publisher:
                     kept = json.loads(message.value())
                     found[message.key().decode()] = Position(kept["at"], kept["nth"])
         return found
+
+    def _end(self) -> int:
+        settings = {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"}
+        with closing(client(Consumer, settings)) as asking:
+            return watermarks(asking, self.offsets_topic, 0)[1]
 
 
 def _produce(producer: Any, message: Outgoing) -> None:
