@@ -74,7 +74,7 @@ class Connection:
             )
 
     def rows(self, sql: str, *, what: str) -> pa.Table:
-        """Run a query and return its rows; BigQuery's results tell no null array from an empty one: both are empty."""
+        """Run a query and return its rows; a null array is empty in BigQuery's results."""
         return self._answer(self._job(sql, what=what), what=what)
 
     def run(self, sql: str, *, what: str) -> str:

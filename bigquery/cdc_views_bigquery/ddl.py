@@ -62,7 +62,7 @@ class Statement:
 class Target:
     """One table's places: full names of its raw table and view, and how it is read.
 
-    `facts` is what the view reads in place of the raw table, as it is after FROM: a state and what landed since.
+    `facts`: what the view's FROM takes in place of the raw table, a state and what landed since.
     """
 
     relation: Relation
@@ -78,7 +78,7 @@ class Target:
 
     @property
     def shown(self) -> str:
-        """What the view reads, as it is after FROM."""
+        """What the view's FROM takes."""
         return self.facts or quoted(self.raw)
 
 

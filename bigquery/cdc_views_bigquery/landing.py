@@ -1,7 +1,7 @@
 """`land` and `replay` into a raw table in BigQuery: each event once, bad ones into a quarantine table.
 
 A file is known by its content, as in `cdc_views.landing.files`: the digest of its first line, and of the prefix that
-landed. Both stand in the marks, which the transaction writes that adds the rows.
+landed. The transaction that adds the rows writes both into the marks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What BigQuery refuses for its size, checked before anything is sent: the only place that has these numbers.
 
-Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas); the section and
-the name of the limit stand with each.
+Source of every number: Google Cloud, BigQuery, "Quotas and limits" (cloud.google.com/bigquery/quotas). Each is followed
+by its section and the limit's name.
 """
 
 from __future__ import annotations

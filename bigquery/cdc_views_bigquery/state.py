@@ -127,7 +127,7 @@ class StateTables:
         return self.connection.rows(text, what=f"reading partitions of {self.table} in raw")
 
     def chosen(self, partitions: Sequence[str]) -> str:
-        """Return what a query reads, as it is after FROM, to read these partitions of state and tail alone."""
+        """Return what FROM takes to read these partitions of state and tail alone."""
         return self._chosen(self.merging.facts, partitions)
 
     def _chosen(self, table: str, partitions: Sequence[str]) -> str:
@@ -136,7 +136,7 @@ class StateTables:
 
     @property
     def _digest(self) -> str:
-        """Of what tells a partition's key apart (rule K1), so that no value of a key is in a statement."""
+        """Of what identifies a partition (rule K1): no value of a key goes into a statement."""
         keys = ", ".join(quoted(names.identity(column)) for column in self.relation.schema.partition)
         return f"TO_HEX(MD5(TO_JSON_STRING(STRUCT({keys}))))"
 

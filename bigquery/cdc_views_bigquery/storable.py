@@ -28,7 +28,7 @@ def check_storable(rows: pa.Table, *, table: str) -> None:
 
 
 def rows_with_null(rows: pa.Table) -> dict[str, set[int]]:
-    """Return, by column, the numbers of the rows of which some array holds null; no column where none does."""
+    """Return, by column, the numbers of rows that hold an array with a null; columns without such rows are left out."""
     numbers = pa.array(range(rows.num_rows), pa.int64())
     found = {name: set(_with_null(rows.column(name).combine_chunks(), numbers)) for name in rows.column_names}
     return {name: held for name, held in found.items() if held}

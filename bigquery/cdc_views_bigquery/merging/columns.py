@@ -119,7 +119,7 @@ def owner_of(relation: Relation) -> Sql:
 
 
 def fact_of(relation: Relation) -> Sql:
-    """Return the digest of what tells facts of a state apart: kind, keys, and a range's bounds.
+    """Return the digest of what identifies a fact of a state: kind, keys, and a range's bounds.
 
     Without clustering columns a partition is its row, so both kinds are about one.
     """
@@ -134,12 +134,12 @@ def fact_of(relation: Relation) -> Sql:
 
 
 def row_of(relation: Relation) -> Sql:
-    """Return the digest of what tells rows of a view apart: keys, and whether only static columns show (W3)."""
+    """Return the digest of what identifies a row of a view: keys, and whether only static columns show (W3)."""
     return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
 
 
 def digest(parts: Iterable[Sql]) -> Sql:
-    """Return the MD5 of values as JSON, in which null, order and names tell them apart."""
+    """Return the MD5 of values as JSON, which keeps names, order and nulls."""
     return function("MD5", function("TO_JSON_STRING", function("STRUCT", *parts)))
 
 

@@ -50,7 +50,7 @@ _OF_EVENTS = ("_origin", names.LANDED)
 def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
     """Return the facts of `source`, and columns of it that we `also` want, with what a state knows facts by.
 
-    `source` stands after FROM. Where it `is_reduced`, what only events have is null, of its type.
+    `source` is what FROM takes. Where it `is_reduced`, columns that only events have are null.
     """
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]

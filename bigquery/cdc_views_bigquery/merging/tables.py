@@ -18,7 +18,7 @@ class Merging:
     """One table's materialization.
 
     Attributes:
-        raw: The raw table in the canonical layout, as it stands after FROM.
+        raw: The raw table in the canonical layout, as a query's FROM takes it.
         dataset: Where state and serving tables are, `project.dataset` or `dataset`.
         name: What their names begin with; the serving table's name, where none is given.
         serving: Name of the serving table; empty for none.
@@ -51,7 +51,7 @@ class Merging:
             raise ConfigError("overlap and lateness are spans of time; none was expected to be below 0")
 
     def table(self, suffix: str) -> str:
-        """Return the table of that suffix as it stands after FROM."""
+        """Return the table of that suffix, as a query's FROM takes it."""
         return quoted(f"{self.dataset}.{self.name}{suffix}")
 
     @property

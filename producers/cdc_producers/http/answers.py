@@ -1,6 +1,6 @@
 """What the receiver answers: always JSON, and where something was not done `{"error": …}` says what to do.
 
-A status tells who has the event now:
+The status says who has the event now:
 
 ======  ============================================================================================
 200     it has landed

@@ -65,7 +65,7 @@ class Routes:
         return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
-        """Take in what was posted, `split` into events, of the station in the address or of whatever tables they say."""
+        """Take in what was posted: `split` makes events of it, of the address's station or of the tables that they name."""
         if self.tokens is None:
             _check_is_no_web_page(request)
         user = _NOBODY if self.tokens is None else self.tokens.check_header(request.headers.get("authorization"))
@@ -144,7 +144,7 @@ def make_app(routes: Routes) -> Starlette:
 
 
 def _elements(content: bytes) -> list[bytes]:
-    """The events of an array; what is no array is one event, and goes to quarantine whole."""
+    """The events of an array; anything else is one event, and goes to quarantine whole."""
     found = elements(content)
     return [content] if found is None else found
 

@@ -1,6 +1,6 @@
 """Connections of the receiver: each has a time by which its request is there, and there are no more than fit.
 
-Whoever connects and says nothing costs an open file, and there are few: once they are taken nobody is answered.
+A connection costs an open file, even one that sends nothing. Once all files are open, nobody is answered.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class BoundedProtocol(H11Protocol):
 
     def end(self) -> None:
         """Close it, whatever it was about to say."""
-        self.connections.discard(self)  # at once: several may come before it is told that it is lost
+        self.connections.discard(self)  # at once: others may come before `connection_lost` is called
         self.transport.abort()
 
     def _watch(self) -> None:

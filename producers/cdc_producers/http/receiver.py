@@ -38,7 +38,7 @@ class Receiver:
     keeps_unknown: bool
 
     async def take(self, contents: Sequence[bytes], *, station: str | None, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in events of a station; None: of whatever tables they say themselves.
+        """Take in events of a station; None: of the tables that they name.
 
         Those of a table land at once, all tables beside each other.
         """

@@ -167,7 +167,7 @@ class _Compiler:
         return write, {"type": "map", "values": described} if described else None
 
     def _union(self, branches: list[Json], namespace: str) -> Compiled:
-        """Of null and one more: that one. Of several: whichever the value's own type tells."""
+        """Of null and one other type: the other's. Of several: the value's Python type decides."""
         rest = [branch for branch in branches if branch not in ("null", {"type": "null"})]
         compiled = [self.compile(branch, namespace=namespace) for branch in rest]
         if len(compiled) == 1:

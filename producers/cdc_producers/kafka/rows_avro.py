@@ -62,7 +62,7 @@ class _Framed:
         self._head = b"\0" + registry.register(subject, schema).to_bytes(4, "big")
 
     def framed(self, values: dict[str, Any], *, absent: Mapping[str, Any] | None = None) -> bytes:
-        """Return a record's bytes; `absent`: what stands for columns that have no value, as Avro's values."""
+        """Return a record's bytes; `absent`: Avro's values of columns without a value."""
         record = {**(absent or {}), **{name: _or_null(self._converts[name], value) for name, value in values.items()}}
         stream = BytesIO(self._head)
         stream.seek(len(self._head))

@@ -124,7 +124,7 @@ class KafkaSource(Source):
         try:
             self._look_again()
         except TransientError:
-            # why brokers do not answer (a wrong password, a certificate) is told by callbacks only
+            # only callbacks say why brokers do not answer: a wrong password, a certificate
             self._consumer.poll(0)
             if self._trouble is not None and not isinstance(self._trouble, TransientError):
                 raise self._trouble from None
