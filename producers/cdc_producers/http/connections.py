@@ -41,6 +41,7 @@ class StrictConnection(h11.Connection):
     _is_ambiguous = False
 
     def receive_data(self, data: bytes) -> None:
+        """Take bytes in; of those of a head, look at how its lines end."""
         if self.their_state is h11.IDLE and len(self._head) < _LONGEST_HEAD:
             self._head = (self._head + data).lstrip(b"\r\n")
             head, _, _ = self._head.partition(_HEAD_ENDS)
