@@ -24,11 +24,13 @@ from cdc_views.engines.warehouses import (
 )
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.formats.base import RawFormat
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
+from cdc_views.rules.instants import micros
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
@@ -203,7 +205,7 @@ class BigQueryEngine(WarehouseEngine):
         return tables.run(full=full)
 
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> BigQueryLanding:
-        return BigQueryLanding(self._incoming(raw), format, now, forgotten)
+        return BigQueryLanding(self._incoming(raw), Decoder(raw, format, micros(now), forgotten))
 
     def adapt(
         self,
@@ -216,7 +218,8 @@ class BigQueryEngine(WarehouseEngine):
         now: datetime,
         forgotten: Denylist | None,
     ) -> Adaptation:
-        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now, forgotten).run()
+        decoder = Decoder(derived, format, micros(now), forgotten)
+        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), decoder, setting, names).run()
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
         name = full_name(raw) + QUARANTINE

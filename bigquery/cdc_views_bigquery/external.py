@@ -11,20 +11,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import pyarrow as pa
 
 from cdc_views.errors import UsageError
-from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.shapes import Reading, plain_columns
 from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
-from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
@@ -40,11 +36,9 @@ class Adapting:
 
     incoming: Incoming
     name: str
-    format: RawFormat
+    decoder: Decoder
     setting: str
     names: SinkColumns
-    now: datetime
-    forgotten: Denylist | None = None
 
     def run(self) -> Adaptation:
         """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
@@ -62,7 +56,7 @@ class Adapting:
         if not (fresh.num_rows or is_full):
             return Adaptation()
         digests = fresh.column(_DIGEST).to_pylist()
-        decoder = Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
+        decoder = self.decoder.reread()
         batch = self._batch(decoder, fresh.drop_columns([_DIGEST]), digests)
         rows = batch.rows()
         # a row goes to quarantine once, however often it is there
@@ -96,8 +90,8 @@ class Adapting:
         """The rows as events, each known by its digest, as rows have no numbers."""
         schema = decoder.raw.relation.schema
         check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
-        rows = arranged(fresh, format_name=self.format.name, schema=schema, names=self.names)
-        reading = Reading.of(self.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
+        rows = arranged(fresh, format_name=decoder.format.name, schema=schema, names=self.names)
+        reading = Reading.of(decoder.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
         read = reading.reader(rows.schema, where=self.name)
         batch = Batch(decoder, fit=rows_that_fit)
         for digest, row in zip(digests, rows.cast(plain_columns(rows.schema)).to_pylist(), strict=True):

@@ -9,22 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 
 from cdc_views.engines.warehouses import Lands
-from cdc_views.formats.base import RawFormat
 from cdc_views.landing.batches import FileBatch
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.files import FileTarget, LandedFile, land_into
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, is_start
 from cdc_views.landing.report import SHOWN_REJECTIONS, LandingReport, Progress, ReplayReport
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
-from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
@@ -38,19 +34,13 @@ class BigQueryLanding(FileTarget, Lands):
     """Lands into one raw table."""
 
     incoming: Incoming
-    format: RawFormat
-    now: datetime
-    forgotten: Denylist | None = None
+    decoder: Decoder
     attempts: int = ATTEMPTS
-
-    @property
-    def _decoder(self) -> Decoder:
-        return Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
 
     def land(self, files: Iterable[str | Path], *, progress: Progress | None = None) -> LandingReport:
         with opened(files) as found:
             self.incoming.prepare()
-            return land_into(self, self._decoder, found, progress=progress)
+            return land_into(self, self.decoder, found, progress=progress)
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
         # no reader of forms: nulls that BigQuery cannot keep are looked for event by event
@@ -77,7 +67,7 @@ class BigQueryLanding(FileTarget, Lands):
         known = self.incoming.marks(_REPLAYS).get(_REPLAYS, "")
         columns = "event_id, source, line, `offset`, event"
         text = f"SELECT {columns} FROM {quoted(self.incoming.name + QUARANTINE)} WHERE replay IS NULL ORDER BY source, `offset`"
-        batch = Batch(self._decoder, fit=rows_that_fit)
+        batch = Batch(self.decoder.reread(), fit=rows_that_fit)
         for row in self.incoming.connection.rows(text, what="reading quarantine").to_pylist():
             batch.add(RawEvent(row["source"], row["event_id"], row["event"], row["line"], row["offset"]))
         rows, landing = batch.rows(), [event.event_id for event in batch.decoded]

@@ -43,7 +43,7 @@ def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[in
     """
     with reporting("http", os.environ) as reports:
         routes = _routes(options, order, reports)
-        with _listening(options.host, options.port) as listener:
+        with _listener(options.host, options.port) as listener:
             server = _server(routes, options, order)
             address, port = listener.getsockname()[:2]
             shown = f"[{address}]" if ":" in address else address
@@ -62,8 +62,7 @@ def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Rou
     for table in order.targets:
         writer = TableWriter(table, f"http:{options.name}")
         writer.open()
-        linger = options.linger_ms / 1000
-        queues[table.name] = TableQueue(writer, metrics, order.log, linger=linger, hold=options.hold_seconds, reports=reports)
+        queues[table.name] = TableQueue(writer, metrics, order.log, reports, options)
     router = Router(tuple(queues), options.stations(tuple(queues)))
     if order.project.warehouse is None:
         raise UsageError("the warehouse is not a local folder, where dead letters could be kept; name a local one")
@@ -144,14 +143,10 @@ def _no_password() -> str:
     raise ValueError("the key has a password")
 
 
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens; raises `EngineError` where the address is taken or not this machine's."""
+def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise EngineError(f"{host}:{port}: cannot listen there: {reason}; give another --host or --port") from error
-    with listener:
-        yield listener

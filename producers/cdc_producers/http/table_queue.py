@@ -1,7 +1,7 @@
 """Requests wait here until their events have landed: those that wait together are landed together.
 
 A commit costs about the same for one event as for hundreds, so while one is made, the next collects.
-Where the target fails, requests are held and tried again, and answered 503 once they have waited `hold` seconds:
+Where the target fails, requests are held and tried again, and answered 503 once they have waited `--hold-seconds`:
 Debezium Server sends an event five times within as many seconds and then ends, but waits 60 seconds for an answer.
 
 A client that posts has no position, so the receiver counts: an event's number is the clock in µs, and above every
@@ -22,6 +22,7 @@ from datetime import datetime, timezone
 
 from cdc_producers.http.answers import try_later
 from cdc_producers.http.metrics import HttpMetrics
+from cdc_producers.http.options import HttpOptions
 from cdc_producers.reports import Reports
 from cdc_producers.retrying import pauses
 from cdc_producers.table_landing import TableLanding
@@ -118,17 +119,13 @@ class _Posted:
 
 @dataclass(slots=True, eq=False)
 class TableQueue:
-    """One table's requests, in the order they came; `writer` lands them, in a thread.
-
-    `linger`: seconds to wait for more before a batch is landed; `hold`: after which what could not land is given back.
-    """
+    """One table's requests, in the order they came; `writer` lands them, in a thread."""
 
     writer: TableWriter
     metrics: HttpMetrics
     log: ProducerLog
-    linger: float
-    hold: float
     reports: Reports
+    options: HttpOptions
     failure: str = ""
     _posted: deque[_Posted] = field(default_factory=deque)
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)
@@ -145,7 +142,7 @@ class TableQueue:
         """Return once the events have landed: why some went to quarantine, by index.
 
         Raises:
-            RefusedError: 503, after `hold` seconds, or at once where the receiver stops. They may have landed.
+            RefusedError: 503, after the option's seconds, or at once where the receiver stops. They may have landed.
         """
         answer: asyncio.Future[dict[int, str]] = asyncio.get_running_loop().create_future()
         posted = _Posted([Arrival(content) for content in contents], answer, time.monotonic(), sum(map(len, contents)))
@@ -154,7 +151,7 @@ class TableQueue:
         if self._is_stopping and self.failure:
             self._give_back()
         try:
-            return await asyncio.wait_for(asyncio.shield(answer), self.hold)
+            return await asyncio.wait_for(asyncio.shield(answer), self.options.hold_seconds)
         except asyncio.TimeoutError:
             with suppress(ValueError):  # it is being tried at the moment
                 self._posted.remove(posted)
@@ -165,7 +162,7 @@ class TableQueue:
         while True:
             await self._has_some.wait()
             if len(self._posted) < _BATCH_EVENTS:
-                await asyncio.sleep(self.linger)
+                await asyncio.sleep(self.options.linger_ms / 1000)
             batch = self._taken()
             if not batch:
                 continue
@@ -215,7 +212,7 @@ class TableQueue:
         self.failure = type(error).__name__
         self.reports.error(error, part=self.name)
         self.metrics.failed(self.name)
-        waiting = [posted for posted in batch if time.monotonic() - posted.since < self.hold]
+        waiting = [posted for posted in batch if time.monotonic() - posted.since < self.options.hold_seconds]
         self._posted.extendleft(reversed(waiting))
         if self._posted:
             self._has_some.set()
