@@ -190,7 +190,6 @@ class KafkaSource(Source):
         self._missing = waiting
 
     def _note_growth(self, known: Topic, topic: Topic) -> None:
-        self._topics[topic.name] = topic
         said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
         if self.targets[topic.table].format.is_positioned:
             self.log.info(said, topic=topic.name)
