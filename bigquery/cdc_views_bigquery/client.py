@@ -5,7 +5,7 @@ Every job has a limit of bytes, labels, a location and a time; every error names
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,6 @@ class Deployed:
     labels: Mapping[str, str]
     rows: int
     bytes: int
-    descriptions: Mapping[str, str]
 
 
 class Connection:
@@ -75,43 +74,35 @@ class Connection:
             )
 
     def rows(self, sql: str, *, what: str) -> pa.Table:
-        """Run a query and return its rows; BigQuery's results tell no null array from an empty one: both are empty."""
-        job = self._job(sql, what=what)
-        with told(what, job=job):
-            answer = job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
-            return answer.to_arrow(create_bqstorage_client=False)
+        """Run a query and return its rows; a null array is empty in BigQuery's results."""
+        return self._answer(self._job(sql, what=what), what=what)
 
     def run(self, sql: str, *, what: str) -> str:
         """Run a statement that reads no rows, as DDL, and return the job's id."""
         job = self._job(sql, what=what, reads_rows=False)
         with told(what, job=job, is_analysis=True):
-            job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
+            job.result(**self._patience, job_retry=None)
         return str(job.job_id)
 
     def script(self, sql: str, *, what: str) -> pa.Table:
         """Run statements as one job, each within the limit of bytes, and return the rows of the last."""
-        job = self._job(sql, what=what, is_script=True)
+        return self._answer(self._job(sql, what=what, is_script=True), what=what)
+
+    def _answer(self, job: bigquery.QueryJob, *, what: str) -> pa.Table:
         with told(what, job=job):
-            answer = job.result(retry=self._retry, timeout=self._timeout, job_retry=None)
-            return answer.to_arrow(create_bqstorage_client=False)
+            return job.result(**self._patience, job_retry=None).to_arrow(create_bqstorage_client=False)
 
     def listed(self, name: str) -> list[dict[str, Any]]:
         """Return the rows of a small table, without a job; none where there is no such table."""
-        from google.api_core.exceptions import NotFound
-
         with told(f"reading {name}"):
-            try:
-                table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
-                rows = self.client.list_rows(table, retry=self._retry, timeout=self._timeout)
-                return [dict(row.items()) for row in rows]
-            except NotFound:
-                return []
+            table = self._found(self.client.get_table, name)
+            rows = self.client.list_rows(table, **self._patience) if table is not None else ()
+            return [dict(row.items()) for row in rows]
 
     def dry_run(self, sql: str, *, what: str) -> DryRun:
         """Ask what a statement would do; costs nothing and reads no rows."""
         job = self._job(sql, what=what, dry_run=True)
-        schema = job.schema or ()
-        return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, schema)))
+        return DryRun(int(job.total_bytes_processed or 0), tuple(map(_field, job.schema or ())))
 
     def load(self, rows: pa.Table, table: str, *, what: str) -> str:
         """Append rows to a table by one load job, which bills nothing and lands all of them or none; returns its id.
@@ -136,72 +127,68 @@ class Connection:
         )
         file = BytesIO()
         pq.write_table(rows, file)
-        file.seek(0)
+        size, timeout = file.tell(), self._patience["timeout"]
         with told(what):
-            size = file.getbuffer().nbytes
             job = self.client.load_table_from_file(
-                file, table, size=size, job_id_prefix=_PREFIX, job_config=config, timeout=self._timeout
+                file, table, rewind=True, size=size, job_id_prefix=_PREFIX, job_config=config, timeout=timeout
             )
         self.jobs.append(str(job.job_id))
         with told(what, job=job):
-            job.result(retry=self._retry, timeout=self._timeout)
+            job.result(**self._patience)
         return str(job.job_id)
 
     def deployed(self, name: str) -> Deployed | None:
         """Return a table or view as it is; None where there is none."""
-        from google.api_core.exceptions import NotFound
-
         with told(f"reading what {name} is"):
-            try:
-                table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
-            except NotFound:
-                return None
-        return Deployed(
-            name,
-            tuple(map(_field, table.schema)),
-            table.view_query or "",
-            table.description or "",
-            dict(table.labels or {}),
-            int(table.num_rows or 0),
-            int(table.num_bytes or 0),
-            {field.name: field.description or "" for field in table.schema},
+            table = self._found(self.client.get_table, name)
+        return (
+            None
+            if table is None
+            else Deployed(
+                name,
+                tuple(map(_field, table.schema)),
+                table.view_query or "",
+                table.description or "",
+                dict(table.labels or {}),
+                int(table.num_rows or 0),
+                int(table.num_bytes or 0),
+            )
         )
 
     def extend(self, name: str, fields: Fields) -> None:
         """Give a table these columns; they hold all that it has."""
         with told(f"adding columns to {name}"):
-            table = self.client.get_table(name, retry=self._retry, timeout=self._timeout)
+            table = self.client.get_table(name, **self._patience)
             had = {field.name: field.description for field in table.schema}
             table.schema = [_api_field(field, description=had.get(field.name)) for field in fields]
-            self.client.update_table(table, ["schema"], retry=self._retry, timeout=self._timeout)
+            self.client.update_table(table, ["schema"], **self._patience)
 
-    def authorize(self, view: str, *, reads: str) -> bool:
-        """Let a view read a dataset for everybody who may read the view; returns whether that is new."""
+    def authorize(self, view: str, *, reads: str) -> None:
+        """Let a view read a dataset for everybody who may read the view."""
         from google.cloud import bigquery
 
         with told(f"authorizing {view} to read {reads}"):
-            dataset = self.client.get_dataset(reads, retry=self._retry, timeout=self._timeout)
+            dataset = self.client.get_dataset(reads, **self._patience)
             source = bigquery.TableReference.from_string(view, default_project=self.project).to_api_repr()
-            known = [entry.entity_id for entry in dataset.access_entries if entry.entity_type == "view"]
-            if source in known:
-                return False
+            if any(entry.entity_type == "view" and entry.entity_id == source for entry in dataset.access_entries):
+                return
             resources = [entry for entry in dataset.access_entries if entry.entity_type in ("view", "dataset", "routine")]
             check_authorized(len(resources), dataset=reads)
-            entry = bigquery.AccessEntry(None, "view", source)
-            dataset.access_entries = [*dataset.access_entries, entry]
-            self.client.update_dataset(dataset, ["access_entries"], retry=self._retry, timeout=self._timeout)
-        return True
+            dataset.access_entries = [*dataset.access_entries, bigquery.AccessEntry(None, "view", source)]
+            self.client.update_dataset(dataset, ["access_entries"], **self._patience)
 
     def has_dataset(self, name: str) -> bool:
         """Whether there is a dataset."""
+        with told(f"looking for dataset {name}"):
+            return self._found(self.client.get_dataset, name) is not None
+
+    def _found(self, get: Callable[..., Any], name: str) -> Any:
         from google.api_core.exceptions import NotFound
 
-        with told(f"looking for dataset {name}"):
-            try:
-                self.client.get_dataset(name, retry=self._retry, timeout=self._timeout)
-            except NotFound:
-                return False
-        return True
+        try:
+            return get(name, **self._patience)
+        except NotFound:
+            return None
 
     def close(self) -> None:
         """Close the client's connections, if any were opened."""
@@ -213,14 +200,13 @@ class Connection:
         return {**_OURS, **self.config.labels}
 
     @property
-    def _timeout(self) -> float:
-        return float(span_seconds(self.config.timeout, option="timeout", example="10m", digits=6))
-
-    @property
-    def _retry(self) -> Any:
+    def _patience(self) -> dict[str, Any]:
+        """How long a call may take, and how long one that fails for a moment is repeated."""
         from google.cloud.bigquery.retry import DEFAULT_RETRY
 
-        return DEFAULT_RETRY.with_timeout(float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6)))
+        timeout = float(span_seconds(self.config.timeout, option="timeout", example="10m", digits=6))
+        repeated = float(span_seconds(self.config.retry_for, option="retry_for", example="2m", digits=6))
+        return {"timeout": timeout, "retry": DEFAULT_RETRY.with_timeout(repeated)}
 
     def _job(
         self, sql: str, *, what: str, dry_run: bool = False, reads_rows: bool = True, is_script: bool = False
@@ -236,9 +222,7 @@ class Connection:
         if dry_run:
             config.use_query_cache = False
         with told(what, is_analysis=dry_run or not reads_rows):
-            job = self.client.query(
-                sql, job_config=config, job_id_prefix=_PREFIX, retry=self._retry, timeout=self._timeout, job_retry=None
-            )
+            job = self.client.query(sql, job_config=config, job_id_prefix=_PREFIX, job_retry=None, **self._patience)
         if not dry_run:
             self.jobs.append(str(job.job_id))
         return job
@@ -253,7 +237,5 @@ def _api_field(field: Field, *, description: str | None = None) -> Any:
     from google.cloud import bigquery
 
     mode = "REPEATED" if field.repeats else "NULLABLE"
-    fields = tuple(map(_api_field, field.fields))
-    if not description:
-        return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields)
-    return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=fields, description=description)
+    described: dict[str, Any] = {"description": description} if description else {}
+    return bigquery.SchemaField(field.name, field.kind, mode=mode, fields=tuple(map(_api_field, field.fields)), **described)

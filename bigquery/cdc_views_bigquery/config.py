@@ -13,12 +13,7 @@ from pydantic import AfterValidator, Field, StrictBool
 from cdc_views.model.config_part import ConfigPart, Name
 
 _PLACE = re.compile(r"(?P<project>[a-z][a-z0-9.:-]*)\.(?P<dataset>\w+)\Z")
-_DATASET = re.compile(r"\w+\Z", re.ASCII)
 _SIZE = re.compile(r"(?P<count>[1-9]\d*) ?(?P<unit>[KMGTP]iB|[KMGTP]B|B)\Z")
-_SPAN = re.compile(r"\d{1,6}[smhd]\Z")
-_LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}\Z")
-_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}\Z")
-UNLIMITED = "unlimited"
 SCHEME = "bigquery://"
 """What the location of a raw table in BigQuery starts with; its full name follows."""
 _UNITS: dict[str, int] = {"B": 1}
@@ -32,7 +27,7 @@ def bytes_of(size: str) -> int | None:
     >>> bytes_of("10 GiB"), bytes_of("unlimited")
     (10737418240, None)
     """
-    if size == UNLIMITED:
+    if size == "unlimited":
         return None
     found = _SIZE.match(size)
     if found is None:
@@ -60,28 +55,15 @@ def _size(value: str) -> str:
     return value
 
 
-def _span(value: str) -> str:
-    if not _SPAN.match(value):
-        raise ValueError("a whole number and a unit was expected: s, m, h or d, as in 10m")
-    return value
+def _text(pattern: str, expected: str) -> AfterValidator:
+    """A check that a text is of a pattern, as a whole; its error says what was expected."""
 
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise ValueError(expected)
+        return value
 
-def _dataset(value: str) -> str:
-    if not _DATASET.match(value):
-        raise ValueError("a dataset's name was expected: letters, digits and `_`")
-    return value
-
-
-def _label(value: str) -> str:
-    if not _LABEL.match(value):
-        raise ValueError("a label was expected: lowercase letters, digits, `_` and `-`, a letter first, at most 63")
-    return value
-
-
-def _label_value(value: str) -> str:
-    if not _LABEL_VALUE.match(value):
-        raise ValueError("a label's value was expected: lowercase letters, digits, `_` and `-`, at most 63")
-    return value
+    return AfterValidator(check)
 
 
 def _endpoint(value: str) -> str:
@@ -104,10 +86,18 @@ class Granularity(str, Enum):
     YEAR = "year"
 
 
-Dataset = Annotated[Name, AfterValidator(_dataset)]
+Dataset = Annotated[Name, _text(r"(?a:\w+)", "a dataset's name was expected: letters, digits and `_`")]
 Size = Annotated[Name, AfterValidator(_size)]
-Label = Annotated[Name, AfterValidator(_label)]
-LabelValue = Annotated[str, Field(strict=True), AfterValidator(_label_value)]
+Span = Annotated[Name, _text(r"\d{1,6}[smhd]", "a whole number and a unit was expected: s, m, h or d, as in 10m")]
+Label = Annotated[
+    Name,
+    _text(r"[a-z][a-z0-9_-]{0,62}", "a label was expected: lowercase letters, digits, `_` and `-`, a letter first, at most 63"),
+]
+LabelValue = Annotated[
+    str,
+    Field(strict=True),
+    _text(r"[a-z0-9_-]{0,63}", "a label's value was expected: lowercase letters, digits, `_` and `-`, at most 63"),
+]
 
 
 class BigQueryConfig(ConfigPart):
@@ -135,11 +125,9 @@ class BigQueryConfig(ConfigPart):
     authorize_views: StrictBool = Field(
         default=True, description="Let the views read the raw dataset for those who may only read the views' dataset."
     )
-    timeout: Annotated[Name, AfterValidator(_span)] = Field(default="10m", description="How long a job may take: <int>(s|m|h|d).")
-    retry_for: Annotated[Name, AfterValidator(_span)] = Field(
-        default="2m", description="How long a call that fails for a moment is repeated."
-    )
-    overlap: Annotated[Name, AfterValidator(_span)] = Field(
+    timeout: Span = Field(default="10m", description="How long a job may take: <int>(s|m|h|d).")
+    retry_for: Span = Field(default="2m", description="How long a call that fails for a moment is repeated.")
+    overlap: Span = Field(
         default="1h", description="How far behind the newest landing time a run of a state looks for what became visible late."
     )
     buckets: Annotated[int, Field(ge=1, le=4000)] = Field(

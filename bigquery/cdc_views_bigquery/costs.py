@@ -15,17 +15,31 @@ from cdc_views.model.naming import physical_name
 from cdc_views.storage.relation import Relation
 from cdc_views_bigquery.config import BigQueryConfig
 from cdc_views_bigquery.ddl import raw_fields
-from cdc_views_bigquery.money import LEAST_BILLED, TIB, storage
 from cdc_views_bigquery.types import Field
 
 DAYS = 30
+TIB, GIB = 1024**4, 1024**3
+LEAST_BILLED = 10 * 1024**2
+"""A query bills at least 10 MB for each table it reads. Source: BigQuery pricing, On-demand compute."""
 _WIDTHS = {"INT64": 8, "FLOAT64": 8, "BOOL": 1, "TIMESTAMP": 8, "BIGNUMERIC": 32}
 """Logical bytes of a value. Source: BigQuery pricing, Data size calculation."""
 
 
+def price(reads: int, config: BigQueryConfig) -> float:
+    """Return what a query costs on demand; `reads` is of one table."""
+    return max(reads, LEAST_BILLED) / TIB * config.price_per_tib if reads else 0.0
+
+
 def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Measured | None) -> Sequence[Cost]:
     """Return the costs of `view`, `state` and `serving`, in that order."""
-    fact, row = fact_bytes(relation, load, measured), row_bytes(relation, load)
+    fields = raw_fields(relation)
+    # the mean bytes of a fact: as measured, or of one that sets every column
+    fact = float(sum(_width(field, load.text_bytes) for field in fields))
+    if measured is not None and measured.facts:
+        fact = measured.bytes / measured.facts
+    # the bytes of a row of plain columns, every one set: of each cell its value alone
+    named = {physical_name(column.name) for column in relation.schema.columns}
+    row = float(sum(_value_width(field, load.text_bytes) for field in fields if field.name in named))
     facts = load.facts if load.facts is not None else measured.facts if measured is not None else 0
     share = load.share * (measured.reads / measured.bytes if measured is not None and measured.bytes else 1.0)
     rows = load.rows if load.rows is not None else facts
@@ -45,27 +59,11 @@ def costs(relation: Relation, config: BigQueryConfig, load: Load, measured: Meas
 def _cost(
     way: str, config: BigQueryConfig, *, reads: tuple[int, list[float]], runs: tuple[int, list[float]], kept: float
 ) -> Cost:
-    queried, ran = (count * sum(_billed(size) for size in parts) for count, parts in (reads, runs))
+    # a read of a table without anything bills nothing
+    queried, ran = (count * sum(max(round(size), LEAST_BILLED) for size in parts if size > 0) for count, parts in (reads, runs))
     paid, paid_runs = (size / TIB * config.price_per_tib for size in (queried, ran))
-    return Cost(way, queried, ran, round(kept), paid, paid_runs, storage(round(kept), config), config.currency)
-
-
-def _billed(size: float) -> int:
-    """Bytes that a read of one table bills; a table without anything bills nothing."""
-    return max(round(size), LEAST_BILLED) if size > 0 else 0
-
-
-def fact_bytes(relation: Relation, load: Load, measured: Measured | None) -> float:
-    """Return the mean bytes of a fact: as measured, or one that sets every column."""
-    if measured is not None and measured.facts:
-        return measured.bytes / measured.facts
-    return float(sum(_width(field, load.text_bytes) for field in raw_fields(relation)))
-
-
-def row_bytes(relation: Relation, load: Load) -> float:
-    """Return the bytes of a row of plain columns, every one set: of each cell its value alone."""
-    named = {physical_name(column.name) for column in relation.schema.columns}
-    return float(sum(_value_width(field, load.text_bytes) for field in raw_fields(relation) if field.name in named))
+    stored = round(kept) / GIB * config.storage_price_per_gib
+    return Cost(way, queried, ran, round(kept), paid, paid_runs, stored, config.currency)
 
 
 def _width(field: Field, text: int) -> int:

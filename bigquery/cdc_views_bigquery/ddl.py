@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
@@ -17,12 +17,10 @@ from cdc_views.plan.rewrites import choose
 from cdc_views.sql import check_names, rows_sql
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets, Granularity
-from cdc_views_bigquery.limits import check_columns, check_statement, check_view
-from cdc_views_bigquery.merging import limits
-from cdc_views_bigquery.merging.columns import check_shown
-from cdc_views_bigquery.merging.types import CLUSTERABLE
-from cdc_views_bigquery.types import Fields, fields_of, quoted, text_literal
+from cdc_views_bigquery import limits
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig
+from cdc_views_bigquery.merging.columns import check_shown, clustered_by, raw_columns
+from cdc_views_bigquery.types import Fields, fields_of, one_line, quoted, text_literal
 from cdc_views_bigquery.wide import part_query, parts_of, whole_query
 
 DIALECT = "bigquery"
@@ -64,17 +62,14 @@ class Statement:
 class Target:
     """One table's places: full names of its raw table and view, and how it is read.
 
-    `source` is what stands after FROM, where that is not all of the raw table; `facts` is what does in the view alone: a
-    state and what landed since, in the raw layout.
+    `facts`: what the view's FROM takes in place of the raw table, a state and what landed since.
     """
 
     relation: Relation
     raw: str
     view: str
     strategy: str = "auto"
-    source: str = ""
     facts: str = ""
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def function(self) -> str:
@@ -82,29 +77,15 @@ class Target:
         return f"{self.view}_landed"
 
     @property
-    def events(self) -> str:
-        """What stands after FROM to read every fact that landed, with its landing time."""
-        return self.source or reference(self.raw)
-
-    @property
     def shown(self) -> str:
-        """What stands after FROM in the view."""
-        return self.facts or self.events
-
-
-def reference(name: str) -> str:
-    """Return a full name as SQL takes it, in one pair of backquotes.
-
-    >>> reference("my-project.shop.orders")
-    '`my-project.shop.orders`'
-    """
-    return quoted(name)
+        """What the view's FROM takes."""
+        return self.facts or quoted(self.raw)
 
 
 def target_of(view: ViewDefinition, *, facts: str = "") -> Target:
     """Return the places of a view and its raw table; `facts`: what it reads in place of that, a full name."""
-    shown = reference(facts) if facts else ""
-    return Target(view.raw.relation, full_name(view.raw), f"{view.schema}.{view.name}", view.strategy.value, facts=shown)
+    name = f"{view.schema}.{view.name}"
+    return Target(view.raw.relation, full_name(view.raw), name, view.strategy.value, quoted(facts) if facts else "")
 
 
 def full_name(raw: RawTable) -> str:
@@ -115,13 +96,8 @@ def full_name(raw: RawTable) -> str:
 def dataset(name: str, config: BigQueryConfig) -> Statement:
     """Return the statement that makes a dataset."""
     location = text_literal(config.location) if config.location else ""
-    sql = envelope("bigquery_dataset.sql.j2", name=reference(name), location=location, labels=labels(config.labels))
+    sql = envelope("bigquery_dataset.sql.j2", name=quoted(name), location=location, labels=_labels(config))
     return Statement(Kind.DATASET, name, sql.rstrip())
-
-
-def datasets(place: Datasets, config: BigQueryConfig) -> list[Statement]:
-    """Return the statements that make the datasets that views and raw tables need."""
-    return [dataset(place.dataset(name), config) for name in dict.fromkeys((place.views, place.raw))]
 
 
 def raw_fields(relation: Relation) -> Fields:
@@ -133,44 +109,24 @@ def raw_table(target: Target, config: BigQueryConfig) -> Statement:
     """Return the statement that makes the raw table: partitioned by landing time, clustered by the key."""
     relation = target.relation
     found = raw_fields(relation)
-    check_columns(found, what=f"the raw table of {relation.schema.full_name}")
-    described = raw_descriptions(relation)
+    limits.check_columns(found, what=f"the raw table of {relation.schema.full_name}")
+    users = {physical_name(column.name): described(column) for column in relation.schema.columns}
+    said = {f.name: users.get(f.name) or _OURS.get(f.name) or "of the key: its order, or its bytes" for f in found}
     sql = envelope(
         "bigquery_table.sql.j2",
-        table=_line(relation.schema.full_name),
+        table=one_line(relation.schema.full_name),
         layout=LAYOUT_VERSION,
-        name=reference(target.raw),
-        columns=[{"name": quoted(f.name), "type": f.text, "description": text_literal(described[f.name])} for f in found],
-        partition=partition_of(config.partition_by),
-        cluster=[quoted(name) for name in cluster_of(relation, found)],
-        description=text_literal(raw_description(relation)),
-        labels=labels(config.labels),
+        name=quoted(target.raw),
+        columns=[{"name": quoted(f.name), "type": f.text, "description": text_literal(said[f.name])} for f in found],
+        partition=f"TIMESTAMP_TRUNC(`_landed_at`, {config.partition_by.value.upper()})",
+        cluster=clustered_by(raw_columns(relation), [physical_name(column.name) for column in relation.schema.row_key]),
+        # the layout's version is read back from here
+        description=text_literal(
+            f"raw events of {relation.schema.full_name}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"
+        ),
+        labels=_labels(config),
     )
-    check_statement(sql, what=f"the statement that makes the raw table of {relation.schema.full_name}")
-    return Statement(Kind.RAW, target.raw, sql.rstrip())
-
-
-def raw_description(relation: Relation) -> str:
-    """Return what is said of a raw table; its layout version is read back from here."""
-    return f"raw events of {relation.schema.full_name}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"
-
-
-def raw_descriptions(relation: Relation) -> dict[str, str]:
-    """Return what is said of each column of a raw table."""
-    users = {physical_name(column.name): described(column) for column in relation.schema.columns}
-    return {f.name: users.get(f.name) or _OURS.get(f.name) or "of the key: its order, or its bytes" for f in raw_fields(relation)}
-
-
-def partition_of(granularity: Granularity) -> str:
-    """Return what raw tables are partitioned by."""
-    return f"TIMESTAMP_TRUNC(`_landed_at`, {granularity.value.upper()})"
-
-
-def cluster_of(relation: Relation, found: Fields) -> list[str]:
-    """Return the columns that a raw table is clustered by: the key's, as far as BigQuery can."""
-    kinds = {f.name: f for f in found}
-    keys = [physical_name(column.name) for column in relation.schema.row_key]
-    return [key for key in keys if kinds[key].kind in CLUSTERABLE and not kinds[key].repeats][: limits.CLUSTERED]
+    return _checked(Kind.RAW, target.raw, sql, target)
 
 
 def rows_query(target: Target, *, source: str = "", most: int = limits.VIEW_CHARACTERS) -> str:
@@ -207,10 +163,9 @@ def view_queries(target: Target) -> list[tuple[str, str]]:
     query = rows_query(target)
     if len(query) <= LONGEST_VIEW:
         return [(target.view, query)]
-    table = target.shown
     parts = parts_of(target.relation)
     views = [f"{target.view}__part{number}" for number in range(1, len(parts) + 1)]
-    queries = [part_query(part, table=table, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
+    queries = [part_query(part, table=target.shown, dialect_name=DIALECT, strategy=target.strategy) for part in parts]
     return [*zip(views, queries, strict=True), (target.view, whole_query(target.relation, parts, views))]
 
 
@@ -223,71 +178,66 @@ def views(target: Target, config: BigQueryConfig) -> list[Statement]:
     check_names(target.relation, DIALECT, others=tuple(target.view.split(".")[-2:]))
     check_shown(target.relation)
     queries = view_queries(target)
+    columns = len(schema.columns)
+    remedy = "materialize the table and read its serving table, or split it: views of fewer columns at the schema file"
     for name, query in queries:
-        check_view(query, columns=len(schema.columns), what=f"view {name} of {schema.full_name}")
+        what = f"view {name} of {schema.full_name}"
+        limits.check_view(query, what=f"{what}, of {columns:,} columns,", remedy=remedy)
+        limits.check_count(columns, what=what)
     return [*(_part(target, *part) for part in queries[:-1]), _view(target, queries[-1][1], config)]
 
 
-def view(target: Target, config: BigQueryConfig) -> Statement:
-    """Return the statement that makes the view itself."""
-    return views(target, config)[-1]
-
-
 def _part(target: Target, name: str, query: str) -> Statement:
-    whole = _line(f"{target.relation.schema.full_name}: some of its columns, for view {target.view} (cdc-views)")
+    whole = one_line(f"{target.relation.schema.full_name}: some of its columns, for view {target.view} (cdc-views)")
     described = f"OPTIONS (description = {text_literal(whole)})"
-    return Statement(Kind.PART, name, f"-- {whole}\nCREATE OR REPLACE VIEW {reference(name)}\n{described} AS\n{query}")
+    return Statement(Kind.PART, name, f"-- {whole}\nCREATE OR REPLACE VIEW {quoted(name)}\n{described} AS\n{query}")
 
 
 def _view(target: Target, query: str, config: BigQueryConfig) -> Statement:
     schema = target.relation.schema
     sql = envelope(
         "bigquery_view.sql.j2",
-        table=_line(schema.full_name),
-        grain=_line(", ".join(column.name for column in schema.row_key)),
+        table=one_line(schema.full_name),
+        grain=one_line(", ".join(column.name for column in schema.row_key)),
         has_statics=bool(schema.statics),
         layout=LAYOUT_VERSION,
-        notes=[choose(target.strategy).why, *target.notes],
-        view=reference(target.view),
+        notes=[choose(target.strategy).why],
+        view=quoted(target.view),
         columns=[{"name": quoted(c.name), "description": text_literal(described(c))} for c in schema.columns],
         description=text_literal(f"{schema.full_name}: the latest cell of every column of every key (cdc-views)"),
-        labels=labels(config.labels),
+        labels=_labels(config),
         query=query,
     )
-    check_statement(sql, what=f"the statement that makes the view of {schema.full_name}")
-    return Statement(Kind.VIEW, target.view, sql.rstrip())
+    return _checked(Kind.VIEW, target.view, sql, target)
 
 
 def function(target: Target) -> Statement:
     """Return the statement that makes the table function: the view over what landed in a span of time."""
     schema = target.relation.schema
     span = "`_landed_at` >= landed_from AND `_landed_at` <= landed_until"
-    source = f"(SELECT * FROM {target.events} WHERE {span})"
+    source = f"(SELECT * FROM {quoted(target.raw)} WHERE {span})"
     query = rows_query(target, source=source, most=limits.QUERY_BYTES // 2)
     sql = envelope(
         "bigquery_function.sql.j2",
-        table=_line(schema.full_name),
-        function=reference(target.function),
+        table=one_line(schema.full_name),
+        function=quoted(target.function),
         description=text_literal(f"{schema.full_name} from what landed in a span of time (cdc-views)"),
         query=query,
     )
-    check_statement(sql, what=f"the statement that makes the table function of {schema.full_name}")
-    return Statement(Kind.FUNCTION, target.function, sql.rstrip())
+    return _checked(Kind.FUNCTION, target.function, sql, target)
+
+
+def _checked(kind: Kind, name: str, sql: str, target: Target) -> Statement:
+    limits.check_statement(sql, what=f"the statement that makes the {kind.value} of {target.relation.schema.full_name}")
+    return Statement(kind, name, sql.rstrip())
 
 
 def described(column: Column) -> str:
     """Return what is said of a column of the view: its type at the source and its role."""
-    roles = {Role.PARTITION: "partition key", Role.CLUSTERING: "clustering key", Role.STATIC: "static, of the partition"}
-    role = roles.get(column.role)
-    text = _line(f"{column.type}, {role}" if role else str(column.type))
+    roles = {Role.PARTITION: ", partition key", Role.CLUSTERING: ", clustering key", Role.STATIC: ", static, of the partition"}
+    text = one_line(f"{column.type}{roles.get(column.role, '')}")
     return limits.shortened(text, most=limits.COLUMN_DESCRIPTION)
 
 
-def labels(given: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return labels as literals, in order."""
-    return [(text_literal(key), text_literal(value)) for key, value in sorted(given.items())]
-
-
-def _line(text: str) -> str:
-    """Text that cannot end a line comment early."""
-    return " ".join(text.split())
+def _labels(config: BigQueryConfig) -> list[tuple[str, str]]:
+    return [(text_literal(key), text_literal(value)) for key, value in sorted(config.labels.items())]

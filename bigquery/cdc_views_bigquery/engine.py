@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from datetime import datetime
 from types import TracebackType
-from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,14 +12,25 @@ import pyarrow.compute as pc
 from cdc_views.engines.ask_of_read import ask_of
 from cdc_views.engines.base import Read, Sources, StateWrite, ViewDefinition
 from cdc_views.engines.serving import ServingWrite
-from cdc_views.engines.warehouses import Estimate, Sampled, Standing, StateDefinition, StateRun, StateStanding, ViewChange
+from cdc_views.engines.warehouses import (
+    Estimate,
+    Sampled,
+    Standing,
+    StateDefinition,
+    StateRun,
+    StateStanding,
+    ViewChange,
+    WarehouseEngine,
+)
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
 from cdc_views.formats.base import RawFormat
+from cdc_views.landing.decoding import Decoder
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.plan.nodes import Node
 from cdc_views.plan.rewrites import lower, prune
+from cdc_views.rules.instants import micros
 from cdc_views.sql import query_sql
 from cdc_views.sql.dialects import dialect
 from cdc_views.sql.render import Renderer
@@ -28,18 +38,17 @@ from cdc_views.storage.relation import LAYOUT_VERSION, RawTable, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.client import Connection, Deployed
 from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
-from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, full_name, not_too_deep, reference, target_of
+from cdc_views_bigquery.costs import price
+from cdc_views_bigquery.ddl import DIALECT, MOST_ALIGNED, Statement, Target, full_name, not_too_deep, target_of
 from cdc_views_bigquery.external import Adapting
 from cdc_views_bigquery.incoming import QUARANTINE, Incoming
 from cdc_views_bigquery.landing import BigQueryLanding
 from cdc_views_bigquery.limits import check_statement
-from cdc_views_bigquery.money import price
-from cdc_views_bigquery.sampling import Sampling
-from cdc_views_bigquery.state import StateTables, facts_of, merging_of
-from cdc_views_bigquery.types import Fields, differences, merged
+from cdc_views_bigquery.state import StateTables, merging_of
+from cdc_views_bigquery.types import Fields, bare, differences, merged, quoted
 
 
-class BigQueryEngine:
+class BigQueryEngine(WarehouseEngine):
     """Runs plans as query jobs; makes datasets, raw tables, views and table functions. Nothing is sent before its use."""
 
     name = DIALECT
@@ -56,12 +65,10 @@ class BigQueryEngine:
         self.close()
 
     def read(self, read: Read) -> pa.Table:
-        """See `Engine.read`."""
-        return _arrays_or_null(self.connection.rows(self.sql(read), what=f"reading {read.raw.relation.schema.full_name}"))
+        return self._rows(self.sql(read), read.raw)
 
     def sql(self, read: Read) -> str:
-        """See `Engine.sql`."""
-        return self._sql(read, table=reference(full_name(read.raw if read.sources is None else read.sources.raw)))
+        return self._sql(read, table=quoted(full_name(read.raw if read.sources is None else read.sources.raw)))
 
     def _sql(self, read: Read, *, table: str) -> str:
         target = Target(read.raw.relation, full_name(read.raw), "", read.strategy.value)
@@ -73,14 +80,25 @@ class BigQueryEngine:
 
     def rows(self, plan: Node, sources: Sources) -> pa.Table:
         """See `Engine.rows`; `sources` is all of a raw table."""
-        renderer = Renderer(dialect(DIALECT), table=reference(full_name(sources.raw)))
+        renderer = Renderer(dialect(DIALECT), table=quoted(full_name(sources.raw)))
         text = renderer.sql(prune(lower(plan, strategy="aggregate")))
         check_statement(text, what=f"a query of {sources.raw.relation.schema.full_name}")
-        return _arrays_or_null(self.connection.rows(text, what=f"reading {sources.raw.relation.schema.full_name}"))
+        return self._rows(text, sources.raw)
+
+    def _rows(self, text: str, raw: RawTable, *, what: str = "reading") -> pa.Table:
+        """The rows of a query, whose multi-cell collections are null where they are empty, as in exact form."""
+        rows = self.connection.rows(text, what=f"{what} {raw.relation.schema.full_name}")
+        for index, column in enumerate(rows.schema):
+            if pa.types.is_list(column.type):
+                values = rows.column(index)
+                is_filled = pc.greater(pc.list_value_length(values), 0)
+                shown = pc.if_else(is_filled, values, pa.scalar(None, column.type))
+                rows = rows.set_column(index, column, shown)
+        return rows
 
     def apply(self, view: ViewDefinition) -> str:
         """See `Engine.apply`; makes datasets and the raw table where they are not there, and lets the view read it."""
-        target = self._target(view)
+        target, _ = self._target(view)
         statements = self.statements(target)
         for made in statements:
             self._make(made, target.relation)
@@ -88,14 +106,14 @@ class BigQueryEngine:
             self._authorize([s.name for s in statements if s.kind in (ddl.Kind.VIEW, ddl.Kind.PART)], target)
         return next(made.sql for made in statements if made.kind is ddl.Kind.VIEW)
 
-    def _target(self, view: ViewDefinition) -> Target:
-        """The places of a view; where its state is as the schema file, it reads that and what landed since."""
-        standing = self.state(view.state, view.raw) if view.state else None
-        return target_of(view, facts=standing.facts if standing is not None and standing.is_complete else "")
+    def _target(self, view: ViewDefinition) -> tuple[Target, StateStanding | None]:
+        """The places of a view, and its state, which the view reads where it has every column of the schema file."""
+        kept = self.state(view.state, view.raw) if view.state else None
+        return target_of(view, facts=kept.facts if kept is not None and kept.is_complete else ""), kept
 
     def _authorize(self, views: list[str], target: Target) -> None:
         """Let the views read what they read, for everybody who may read the views."""
-        facts = target.facts.strip("`")
+        facts = bare(target.facts)
         pairs = [(view, facts or target.raw) for view in views] + ([(facts, target.raw)] if facts else [])
         for view, source in pairs:
             if view.rpartition(".")[0] != (dataset := source.rpartition(".")[0]):
@@ -129,8 +147,7 @@ class BigQueryEngine:
             self.connection.extend(found.name, merged(found.fields, wanted))
 
     def plan(self, view: ViewDefinition) -> ViewChange:
-        """See `WarehouseEngine.plan`."""
-        target = self._target(view)
+        target, _ = self._target(view)
         self.statements(target)  # what is too large for BigQuery is said before anything is asked
         raw, (*parts, (_, query)) = self.connection.deployed(target.raw), ddl.view_queries(target)
         deployed = self.connection.deployed(target.view)
@@ -143,17 +160,14 @@ class BigQueryEngine:
         if asked is not None and deployed is not None:
             lines += _view_lines(target, deployed, asked.fields)
         change = "create" if deployed is None else "replace" if diff or lines else "none"
-        estimate = None if asked is None else self._estimate(asked.reads)
-        rows, size = (raw.rows, raw.bytes) if raw is not None else (0, 0)
-        return ViewChange(change, diff, tuple(lines), rows, size, estimate)
-
-    def _estimate(self, reads: int) -> Estimate:
-        return Estimate(reads, price(reads, self.config), self.config.currency, self.config.byte_limit)
+        estimate = None
+        if asked is not None:
+            money = price(asked.reads, self.config)
+            estimate = Estimate(asked.reads, money, self.config.currency, self.config.byte_limit)
+        return ViewChange(change, diff, tuple(lines), raw.rows if raw else 0, raw.bytes if raw else 0, estimate)
 
     def standing(self, view: ViewDefinition) -> Standing:
-        """See `WarehouseEngine.standing`."""
-        kept = self.state(view.state, view.raw) if view.state else None
-        target = target_of(view, facts=kept.facts if kept is not None and kept.is_complete else "")
+        target, kept = self._target(view)
         raw, deployed = self.connection.deployed(target.raw), self.connection.deployed(target.view)
         if deployed is None:
             state = "missing"
@@ -164,43 +178,34 @@ class BigQueryEngine:
         return Standing(target.raw, rows, size, target.view, state, kept)
 
     def state(self, name: str, raw: RawTable) -> StateStanding | None:
-        """See `WarehouseEngine.state`."""
-        return facts_of(self.place, self.config, name, raw, self.connection).standing()
+        return self._tables(StateDefinition(name, raw)).standing()
 
     def late(self, name: str, raw: RawTable) -> tuple[pa.Table, pa.Table]:
-        """See `WarehouseEngine.late`."""
-        return facts_of(self.place, self.config, name, raw, self.connection).late()
+        return self._tables(StateDefinition(name, raw)).late()
 
     def sample(self, name: str, read: Read, *, size: int, seed: int | None) -> Sampled:
-        """See `WarehouseEngine.sample`."""
         relation = read.raw.relation
-        sampling = Sampling(facts_of(self.place, self.config, name, read.raw, self.connection))
-        partitions = sampling.draw(size=size, seed=seed) if size else []
+        state = self._tables(StateDefinition(name, read.raw))
+        partitions = state.draw(size=size, seed=seed) if size else []
         if not partitions:
             return Sampled(0, relation.arrow_schema().empty_table(), None)
-        text = self._sql(read, table=sampling.of_state(partitions))
-        shown = self.connection.rows(text, what=f"reading partitions of {relation.schema.full_name}")
-        return Sampled(len(partitions), sampling.landed(partitions), _arrays_or_null(shown))
+        text = self._sql(read, table=state.chosen(partitions))
+        shown = self._rows(text, read.raw, what="reading partitions of")
+        return Sampled(len(partitions), state.landed(partitions), shown)
 
     def materialize(self, state: StateDefinition, *, full: bool = False, dry_run: bool = False) -> StateRun:
-        """See `WarehouseEngine.materialize`."""
-        relation = state.raw.relation
-        merging = merging_of(self.place.dataset(self.place.state), self.config, state)
-        tables = StateTables(self.connection, merging, relation)
+        relation, tables = state.raw.relation, self._tables(state)
         raw = self.connection.deployed(full_name(state.raw))
         if raw is None:
             raise UsageError(f"{relation.schema.full_name}: there is no raw table {full_name(state.raw)}; run `cdc-views apply`")
         if dry_run:
             return tables.planned(full=full)
         self._complete(raw, relation)
-        if not self.connection.has_dataset(merging.dataset):
-            made = ddl.dataset(merging.dataset, self.config)
-            self.connection.run(made.sql, what=f"creating {made.kind.value} {made.name}")
+        self._make(ddl.dataset(tables.merging.dataset, self.config), relation)
         return tables.run(full=full)
 
     def landing(self, raw: RawTable, format: RawFormat, *, now: datetime, forgotten: Denylist | None) -> BigQueryLanding:
-        """See `WarehouseEngine.landing`."""
-        return BigQueryLanding(self._incoming(raw), format, now, forgotten)
+        return BigQueryLanding(self._incoming(raw), Decoder(raw, format, micros(now), forgotten))
 
     def adapt(
         self,
@@ -213,20 +218,18 @@ class BigQueryEngine:
         now: datetime,
         forgotten: Denylist | None,
     ) -> Adaptation:
-        """See `WarehouseEngine.adapt`."""
-        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), format, setting, names, now, forgotten).run()
+        decoder = Decoder(derived, format, micros(now), forgotten)
+        return Adapting(self._incoming(derived), found.removeprefix(SCHEME), decoder, setting, names).run()
 
     def waiting(self, raw: RawTable) -> tuple[int, str]:
-        """See `WarehouseEngine.waiting`."""
         name = full_name(raw) + QUARANTINE
         if self.connection.deployed(name) is None:
             return 0, ""
-        text = f"SELECT COUNT(*) AS events, MIN(reason) AS reason FROM {reference(name)} WHERE replay IS NULL"
+        text = f"SELECT COUNT(*) AS events, MIN(reason) AS reason FROM {quoted(name)} WHERE replay IS NULL"
         (found,) = self.connection.rows(text, what="counting what is in quarantine").to_pylist()
         return found["events"], found["reason"] or ""
 
     def _incoming(self, raw: RawTable) -> Incoming:
-        """Where commits to a raw table go."""
         target = Target(raw.relation, full_name(raw), "")
 
         def make() -> None:
@@ -234,24 +237,26 @@ class BigQueryEngine:
                 self._make(made, raw.relation)
 
         # of a derived raw table both have one name (`cdc_views.operations.warehouse_state.state_name`); no other is ever emptied
-        state = StateDefinition(target.raw.rpartition(".")[2], raw)
+        state = self._tables(StateDefinition(target.raw.rpartition(".")[2], raw))
+        return Incoming(self.connection, raw, target.raw, make, state.merging)
+
+    def _tables(self, state: StateDefinition) -> StateTables:
         merging = merging_of(self.place.dataset(self.place.state), self.config, state)
-        return Incoming(self.connection, raw, target.raw, make, merging)
+        return StateTables(self.connection, merging, state.raw.relation)
 
     def load(self, raw: RawTable, rows: pa.Table) -> str:
         """Append rows in the canonical layout to a raw table, all or none; returns the job's id."""
         return self.connection.load(rows, full_name(raw), what=f"loading into {full_name(raw)}")
 
     def write_state(self, write: StateWrite) -> None:
-        """State in BigQuery is not kept in files; see docs/bigquery.md."""
-        _refuse("keep a state in Delta files")
+        """Refused: a state in BigQuery is not kept in files."""
+        raise UnsupportedError("engine bigquery does not keep a state in Delta files", remedy="see docs/bigquery.md")
 
     def write_serving(self, write: ServingWrite) -> None:
-        """As `write_state`."""
-        _refuse("keep a serving table in Delta files")
+        """Refused, as `write_state`."""
+        raise UnsupportedError("engine bigquery does not keep a serving table in Delta files", remedy="see docs/bigquery.md")
 
     def close(self) -> None:
-        """Close the client."""
         self.connection.close()
 
 
@@ -272,7 +277,6 @@ def _raw_lines(target: Target, raw: Deployed | None) -> list[str]:
 
 
 def _view_lines(target: Target, view: Deployed, shown: Fields) -> list[str]:
-    """How the columns of the planned view differ from those of the deployed one."""
     additions, conflicts = differences(view.fields, shown)
     gone, _ = differences(shown, view.fields)
     lines = [f"{line[0]} {target.view}:{line[1:]}" for line in additions + conflicts]
@@ -287,18 +291,3 @@ def _check_layout(found: Deployed, relation: Relation) -> None:
         raise UnsupportedError(
             f"raw table {found.name} has layout {number}, and this version knows {LAYOUT_VERSION}", remedy="upgrade cdc-views"
         )
-
-
-def _arrays_or_null(rows: pa.Table) -> pa.Table:
-    """Multi-cell collections of exact form, which are null when empty; BigQuery's results hold empty arrays for null."""
-    for index, column in enumerate(rows.schema):
-        if pa.types.is_list(column.type):
-            values = rows.column(index)
-            is_filled = pc.greater(pc.list_value_length(values), 0)
-            shown = pc.if_else(is_filled, values, pa.scalar(None, column.type))
-            rows = rows.set_column(index, column, shown)
-    return rows
-
-
-def _refuse(what: str) -> NoReturn:
-    raise UnsupportedError(f"engine bigquery does not {what}", remedy="see docs/bigquery.md")

@@ -11,27 +11,22 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
 from cdc_views.errors import UsageError
-from cdc_views.formats.base import RawFormat
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation
-from cdc_views.landing.external.shapes import EventText, Reading, RowReader, plain_columns
+from cdc_views.landing.external.shapes import Reading, plain_columns
 from cdc_views.landing.external.sinks import SinkColumns, arranged, check_is_exact, without_empty
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent
-from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
 from cdc_views_bigquery.incoming import TAKEN, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted
 
-_DIGEST = "_cdc_views_digest"
+_DIGEST, _OF_ROW = "_cdc_views_digest", "MD5(TO_JSON_STRING(_row))"
 _SETTING = "found"
 
 
@@ -41,11 +36,9 @@ class Adapting:
 
     incoming: Incoming
     name: str
-    format: RawFormat
+    decoder: Decoder
     setting: str
     names: SinkColumns
-    now: datetime
-    forgotten: Denylist | None = None
 
     def run(self) -> Adaptation:
         """Do it; raises `UsageError` for no table, or none of events, `UnsupportedError` for what BigQuery has lost."""
@@ -63,7 +56,7 @@ class Adapting:
         if not (fresh.num_rows or is_full):
             return Adaptation()
         digests = fresh.column(_DIGEST).to_pylist()
-        decoder = Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
+        decoder = self.decoder.reread()
         batch = self._batch(decoder, fresh.drop_columns([_DIGEST]), digests)
         rows = batch.rows()
         # a row goes to quarantine once, however often it is there
@@ -83,29 +76,27 @@ class Adapting:
         return Adaptation(1, batch.landed, rows.num_rows, quarantined, is_rebuilt=is_full)
 
     def _has_gone(self) -> bool:
-        """Whether a row that was taken in is not there any more."""
-        digests = f"SELECT MD5(TO_JSON_STRING(_row)) FROM {quoted(self.name)} AS _row"
+        digests = f"SELECT {_OF_ROW} FROM {quoted(self.name)} AS _row"
         text = f"SELECT COUNT(*) AS gone FROM {quoted(self.incoming.name + TAKEN)} WHERE digest NOT IN ({digests})"
         (counted,) = self.incoming.connection.rows(text, what=f"looking for rows that are gone from {self.name}").to_pylist()
         return bool(counted["gone"])
 
     def _fresh(self, *, is_full: bool) -> pa.Table:
-        """The rows that were not taken in yet, each with its digest."""
-        digest = "MD5(TO_JSON_STRING(_row))"
-        known = "" if is_full else f" WHERE {digest} NOT IN (SELECT digest FROM {quoted(self.incoming.name + TAKEN)})"
-        text = f"SELECT _row.*, {digest} AS {_DIGEST} FROM {quoted(self.name)} AS _row{known}"
+        known = "" if is_full else f" WHERE {_OF_ROW} NOT IN (SELECT digest FROM {quoted(self.incoming.name + TAKEN)})"
+        text = f"SELECT _row.*, {_OF_ROW} AS {_DIGEST} FROM {quoted(self.name)} AS _row{known}"
         return self.incoming.connection.rows(text, what=f"reading {self.name}")
 
     def _batch(self, decoder: Decoder, fresh: pa.Table, digests: Sequence[bytes]) -> Batch:
         """The rows as events, each known by its digest, as rows have no numbers."""
         schema = decoder.raw.relation.schema
         check_is_exact(fresh.schema, schema=schema, scales=self.names.scales, where=self.name)
-        rows = arranged(fresh, format_name=self.format.name, schema=schema, names=self.names)
-        reading = Reading.of(self.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
+        rows = arranged(fresh, format_name=decoder.format.name, schema=schema, names=self.names)
+        reading = Reading.of(decoder.format.name, schema, columns=rows.schema, partitions=frozenset(), where=self.name)
         read = reading.reader(rows.schema, where=self.name)
         batch = Batch(decoder, fit=rows_that_fit)
         for digest, row in zip(digests, rows.cast(plain_columns(rows.schema)).to_pylist(), strict=True):
-            text = _read(read, row)
+            found = read({name: without_empty(value) for name, value in row.items()})
+            text = replace(found, text=found.text or json.dumps(None))
             event_id = hashlib.sha256(self.name.encode() + digest).hexdigest()
             event = RawEvent(self.name, event_id, text.content, is_ordered=False)
             if text.reason:
@@ -113,8 +104,3 @@ class Adapting:
             else:
                 batch.add(event)
         return batch
-
-
-def _read(read: RowReader, row: dict[str, Any]) -> EventText:
-    event = read({name: without_empty(value) for name, value in row.items()})
-    return replace(event, text=event.text or json.dumps(None))

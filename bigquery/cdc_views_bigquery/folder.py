@@ -11,7 +11,7 @@ from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views_bigquery import ddl
 from cdc_views_bigquery.config import BigQueryConfig
-from cdc_views_bigquery.ddl import Kind, Statement, Target
+from cdc_views_bigquery.ddl import Kind, Target
 from cdc_views_bigquery.merging import Merging, run_script, setup_script
 
 _FOLDERS = {Kind.RAW: "2_raw", Kind.PART: "3_parts_of_views", Kind.VIEW: "4_views", Kind.FUNCTION: "5_functions"}
@@ -31,25 +31,23 @@ def folder(name: str, targets: Sequence[Target], config: BigQueryConfig, *, stat
     files = {DATASETS: ";\n\n".join(datasets) + ";\n"}
     listed = [(DATASETS, "the datasets")]
     for statement in sorted(made, key=lambda s: (_FOLDERS[s.kind], s.name)):
-        path = f"{_FOLDERS[statement.kind]}/{_file(statement)}.sql"
+        path = f"{_FOLDERS[statement.kind]}/{_fit('.'.join(statement.name.split('.')[-2:]))}.sql"
         files[path] = statement.sql + ";\n"
         listed.append((path, f"{statement.kind.value} `{statement.name}`"))
-    scheduled = [_scripts(state, config) for state in states]
-    for scripts in scheduled:
-        files |= scripts
+    scheduled = {path: text for state in states for path, text in _scripts(state, config).items()}
     first = targets[0]
-    files[README] = envelope(
+    readme = envelope(
         "bigquery_folder.md.j2",
         project=name,
         files=listed,
-        scheduled=[path for scripts in scheduled for path in scripts],
+        scheduled=list(scheduled),
         limit=config.byte_limit or 10**11,
         is_placed=first.view.count(".") > 1,
         example=first.view,
         function=first.function,
         layout=LAYOUT_VERSION,
     )
-    return files
+    return {**files, **scheduled, README: readme}
 
 
 def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
@@ -67,10 +65,6 @@ def _scripts(state: Kept, config: BigQueryConfig) -> dict[str, str]:
     return found
 
 
-def _file(statement: Statement) -> str:
-    """Name of a file: the dataset and the table, fit for any file system."""
-    return _fit(".".join(statement.name.split(".")[-2:]))
-
-
 def _fit(name: str) -> str:
+    """A name for a file of any file system."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else f"-{ord(c):02x}" for c in name)

@@ -25,7 +25,7 @@ from cdc_views_bigquery.client import Connection
 from cdc_views_bigquery.merging import Merging
 from cdc_views_bigquery.storable import rows_with_null
 from cdc_views_bigquery.telling import LOST
-from cdc_views_bigquery.types import fields_of, quoted, text_literal
+from cdc_views_bigquery.types import bare, fields_of, one_line, quoted, text_literal
 
 MARKS, QUARANTINE, TAKEN = "__marks", "__quarantine", "__taken"
 _DIGESTS = pa.schema([("digest", pa.binary())])
@@ -38,11 +38,11 @@ def rows_that_fit(decoder: Decoder, events: Sequence[Sequence[Fact]]) -> tuple[p
     Source: BigQuery, Data types, Array type, "Nulls and the array type": a table holds no array with a null in it.
     """
     rows, misfits = rows_of_events(decoder, events)
-    with_null = {name: found for name in sorted(rows.column_names) if (found := rows_with_null(rows.column(name)))}
+    with_null = rows_with_null(rows)
     if not with_null:
         return rows, misfits
     owners = [n for n, facts in enumerate(events) if n not in misfits for _ in facts]
-    for name, found in with_null.items():
+    for name, found in sorted(with_null.items()):
         misfits |= {owners[row]: f"{name} holds null in an array, which BigQuery cannot keep" for row in found}
     return rows.filter(pa.array([owner not in misfits for owner in owners])), misfits
 
@@ -89,14 +89,14 @@ class Incoming:
     def prepare(self, *, takes: bool = False) -> None:
         """Make the raw table and those beside it that are missing; `takes`: also the one of digests."""
         self.make()
-        if self.connection.deployed(self.name + MARKS) is None:
+        if not self._has(self.name + MARKS):
             described = f"how far sources of {self.name} are read; the row without a name counts commits (cdc-views)"
             made = f"CREATE TABLE IF NOT EXISTS {quoted(self.name + MARKS)} (\n  name STRING,\n  value STRING\n)"
             options = f"OPTIONS (description = {text_literal(described)})"
             self._make(f"{made}\n{options}\nAS SELECT '', '0';", self.name + MARKS)
-        if self.connection.deployed(self.name + QUARANTINE) is None:
+        if not self._has(self.name + QUARANTINE):
             self._make(_table(self.name + QUARANTINE, COLUMNS, what=f"events of {self.name} that do not decode"), "quarantine")
-        if takes and self.connection.deployed(self.name + TAKEN) is None:
+        if takes and not self._has(self.name + TAKEN):
             self._make(_table(self.name + TAKEN, _DIGESTS, what=f"digests of the rows that {self.name} was made of"), "digests")
 
     def marks(self, prefix: str) -> Marks:
@@ -119,12 +119,13 @@ class Incoming:
             digests = pa.table({"digest": pa.array(commit.taken, pa.binary())})
             parts.append(self._part(self.name + TAKEN, digests, run, "taken"))
         replaced = [quoted(self.name + suffix) for suffix in ("", QUARANTINE, TAKEN)] if commit.replaces else []
-        has_state = commit.replaces and self.connection.deployed(self.state.watermark.strip("`")) is not None
-        replaced += self._of_state() if has_state else []
+        has_state = commit.replaces and self._has(self.state.watermark)
+        # of the state all but its watermark and its serving table, which the next run makes anew
+        replaced += filter(self._has, (self.state.state, self.state.seen, self.state.late) if has_state else ())
         expected = [f"name = {text_literal(n)} AND value = {text_literal(v)}" for n, v in commit.known.items() if v]
         sql = envelope(
             "bigquery_incoming.sql.j2",
-            table=" ".join(self.raw.relation.schema.full_name.split()),
+            table=one_line(self.raw.relation.schema.full_name),
             layout=LAYOUT_VERSION,
             marks=quoted(self.name + MARKS),
             quarantine=quoted(self.name + QUARANTINE),
@@ -138,14 +139,14 @@ class Incoming:
             replayed=", ".join(map(text_literal, commit.replayed[0])),
             number=commit.replayed[1],
             names=", ".join(map(text_literal, commit.marks)),
-            written=", ".join(_pair(name, value) for name, value in commit.marks.items()),
+            written=", ".join(
+                f"STRUCT({text_literal(name)} AS name, {text_literal(value)} AS value)" for name, value in commit.marks.items()
+            ),
         )
         self.connection.script(sql, what=f"landing into {self.name}")
 
-    def _of_state(self) -> list[str]:
-        """The tables of the state, but for its watermark and its serving table, which the next run makes anew."""
-        names = (self.state.state, self.state.seen, self.state.late)
-        return [name for name in names if self.connection.deployed(name.strip("`")) is not None]
+    def _has(self, table: str) -> bool:
+        return self.connection.deployed(bare(table)) is not None
 
     def _part(self, into: str, rows: pa.Table, run: str, what: str, *, condition: str = "") -> dict[str, str]:
         """Load rows into a table of their own; returns what the script does with that."""
@@ -165,7 +166,3 @@ def _table(name: str, columns: pa.Schema, *, what: str, is_short_lived: bool = F
     if is_short_lived:
         options.append("expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 1 DAY)")
     return f"CREATE TABLE IF NOT EXISTS {quoted(name)} (\n{listed}\n)\nOPTIONS ({', '.join(options)})"
-
-
-def _pair(name: str, value: str) -> str:
-    return f"STRUCT({text_literal(name)} AS name, {text_literal(value)} AS value)"

@@ -1,7 +1,7 @@
 """`land` and `replay` into a raw table in BigQuery: each event once, bad ones into a quarantine table.
 
 A file is known by its content, as in `cdc_views.landing.files`: the digest of its first line, and of the prefix that
-landed. Both stand in the marks, which the transaction writes that adds the rows.
+landed. The transaction that adds the rows writes both into the marks.
 """
 
 from __future__ import annotations
@@ -9,23 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 
-from cdc_views.formats.base import RawFormat
-from cdc_views.landing.batches import BATCH_ROWS, FileBatch
+from cdc_views.engines.warehouses import Lands
+from cdc_views.landing.batches import FileBatch
 from cdc_views.landing.decoding import Decoder
-from cdc_views.landing.denylist import Denylist
-from cdc_views.landing.files import LandedFile, land_into
+from cdc_views.landing.files import FileTarget, LandedFile, land_into
 from cdc_views.landing.pipeline import Batch
 from cdc_views.landing.quarantine import RawEvent, is_start
 from cdc_views.landing.report import SHOWN_REJECTIONS, LandingReport, Progress, ReplayReport
 from cdc_views.landing.sources import EventFile, Prefix, RawLine, opened
-from cdc_views.rules.instants import micros
 from cdc_views.storage.conflicts import retried
-from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, Marks, rows_that_fit
+from cdc_views_bigquery.incoming import QUARANTINE, Commit, Incoming, rows_that_fit
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
 from cdc_views_bigquery.types import quoted, text_literal
 
@@ -33,33 +30,23 @@ _REPLAYS = "replays"
 
 
 @dataclass(slots=True)
-class BigQueryLanding:
-    """Lands into one raw table; `batch_rows`: facts that a commit holds. As a `FileTarget`, see there."""
+class BigQueryLanding(FileTarget, Lands):
+    """Lands into one raw table."""
 
     incoming: Incoming
-    format: RawFormat
-    now: datetime
-    forgotten: Denylist | None = None
-    batch_rows: int = BATCH_ROWS
+    decoder: Decoder
     attempts: int = ATTEMPTS
 
-    @property
-    def _decoder(self) -> Decoder:
-        return Decoder(self.incoming.raw, self.format, micros(self.now), self.forgotten and self.forgotten.reread())
-
     def land(self, files: Iterable[str | Path], *, progress: Progress | None = None) -> LandingReport:
-        """See `cdc_views.landing.land`."""
         with opened(files) as found:
             self.incoming.prepare()
-            return land_into(self, self._decoder, found, batch_rows=self.batch_rows, progress=progress)
+            return land_into(self, self.decoder, found, progress=progress)
 
     def batch(self, decoder: Decoder, start: Prefix) -> FileBatch:
-        """Return an empty batch."""
         # no reader of forms: nulls that BigQuery cannot keep are looked for event by event
         return FileBatch(decoder, fit=rows_that_fit, end=start)
 
     def locate(self, file: EventFile) -> LandedFile:
-        """Find the longest landed prefix that the file's content begins with."""
         head = f"file:{hashlib.sha256(file.head()).hexdigest()}:"
         marks = self.incoming.marks(head)
         sizes = {int(value.partition(":")[0]) for value in marks.values()}
@@ -71,32 +58,30 @@ class BigQueryLanding:
         return best or _BigQueryFile(self.incoming, file.name, f"{head}{len(marks)}", "", Prefix())
 
     def replay(self) -> ReplayReport:
-        """See `cdc_views.landing.replay`; one commit, since a transaction holds quarantine and raw together."""
+        """One commit: a transaction holds quarantine and raw together."""
         self.incoming.prepare()
         message = f"{self.incoming.name}: others kept landing; run replay again"
         return retried(self._replayed, what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _replayed(self) -> ReplayReport:
-        marks: Marks = self.incoming.marks(_REPLAYS)
+        known = self.incoming.marks(_REPLAYS).get(_REPLAYS, "")
         columns = "event_id, source, line, `offset`, event"
         text = f"SELECT {columns} FROM {quoted(self.incoming.name + QUARANTINE)} WHERE replay IS NULL ORDER BY source, `offset`"
-        batch = Batch(self._decoder, fit=rows_that_fit)
+        batch = Batch(self.decoder.reread(), fit=rows_that_fit)
         for row in self.incoming.connection.rows(text, what="reading quarantine").to_pylist():
             batch.add(RawEvent(row["source"], row["event_id"], row["event"], row["line"], row["offset"]))
         rows, landing = batch.rows(), [event.event_id for event in batch.decoded]
         if landing:
-            number = int(marks.get(_REPLAYS, "0")) + 1
-            known = {_REPLAYS: marks.get(_REPLAYS, "")}
-            self.incoming.commit(
-                Commit(batch.decoder, rows, known=known, marks={_REPLAYS: str(number)}, replayed=(landing, number))
-            )
+            number = int(known or 0) + 1
+            marks = {_REPLAYS: str(number)}
+            self.incoming.commit(Commit(batch.decoder, rows, known={_REPLAYS: known}, marks=marks, replayed=(landing, number)))
         name, waiting = self.incoming.raw.relation.schema.full_name, batch.quarantined
         return ReplayReport(name, batch.landed, rows.num_rows, len(waiting), waiting[:SHOWN_REJECTIONS], batch.forgotten)
 
 
 @dataclass(slots=True)
 class _BigQueryFile:
-    """See `LandedFile`: its mark, what was read of that (empty: there is none), and the prefix that has landed."""
+    """A `LandedFile`: its mark, what was read of that (empty: there is none), and the prefix that has landed."""
 
     incoming: Incoming
     name: str
@@ -107,14 +92,12 @@ class _BigQueryFile:
     """Ids of starts of the next line that went to quarantine when the file still ended inside it."""
 
     def resolve_fragment(self, line: RawLine) -> None:
-        """Look for them; the first commit resolves them."""
         table = quoted(self.incoming.name + QUARANTINE)
         waits = f"SELECT event_id, event FROM {table} WHERE `offset` = {line.start} AND replay IS NULL"
         found = self.incoming.connection.rows(waits, what="looking for the start of an event").to_pylist()
         self.resolved = [row["event_id"] for row in found if is_start(**row, line=line, landed=self.landed)]
 
     def commit(self, batch: FileBatch, rows: pa.Table) -> None:
-        """Commit all of it in one transaction."""
         batch.rejected = [one for one in batch.rejected if one.event.end <= batch.end.size or not self._has(one.event.event_id)]
         if not (batch.has_moved or batch.rejected):
             return

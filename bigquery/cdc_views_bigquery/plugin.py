@@ -32,7 +32,7 @@ class BigQueryPlugin(WarehousePlugin):
         split_place(warehouse)
 
     def open(self, config: ProjectConfig, *, folder: Path) -> BigQueryEngine:
-        """See `EnginePlugin.open`; nothing is sent before the engine's first use."""
+        """Nothing is sent before the engine's first use."""
         from cdc_views_bigquery.engine import BigQueryEngine
 
         return BigQueryEngine(_place(config), options_of(config))
@@ -41,7 +41,7 @@ class BigQueryPlugin(WarehousePlugin):
         return SCHEME + _place(config).raw_table(name)
 
     def location_beside(self, keyspace: str, name: str) -> str:
-        """See `WarehousePlugin.location_beside`: a dataset of its own."""
+        """A dataset of its own."""
         return f"{SCHEME}{keyspace}_raw.{name}"
 
     def view_schema(self, config: ProjectConfig) -> str:
@@ -49,12 +49,12 @@ class BigQueryPlugin(WarehousePlugin):
         return place.dataset(place.views)
 
     def view_sql(self, config: ProjectConfig, view: ViewDefinition) -> str | None:
-        """See `EnginePlugin.view_sql`; of raw tables that are elsewhere, the text any dialect has."""
+        """None for raw tables that are elsewhere: their text is what any dialect has."""
         if config.engine != self.name:
             return None
         from cdc_views_bigquery import ddl
 
-        return ddl.view(ddl.target_of(view), options_of(config)).sql
+        return ddl.views(ddl.target_of(view), options_of(config))[-1].sql
 
     def costs(self, config: ProjectConfig, view: ViewDefinition, load: Load, measured: Measured | None) -> Sequence[Cost]:
         from cdc_views_bigquery.costs import costs
@@ -68,12 +68,11 @@ class BigQueryPlugin(WarehousePlugin):
         from cdc_views_bigquery.folder import folder
         from cdc_views_bigquery.state import merging_of
 
-        place = _place(config) if config.engine == self.name else None
-        kept = [
-            (state.raw.relation, merging_of(_state_dataset(place, view), options_of(config), state))
-            for view, state in zip(views, states, strict=True)
-        ]
-        return folder(config.name, [target_of(view) for view in views], options_of(config), states=kept)
+        place, options = _place(config) if config.engine == self.name else None, options_of(config)
+        # beside the views of a project that has no dataset of states
+        datasets = [place.dataset(place.state) if place is not None else f"{view.schema}_state" for view in views]
+        kept = [(s.raw.relation, merging_of(dataset, options, s)) for dataset, s in zip(datasets, states, strict=True)]
+        return folder(config.name, [target_of(view) for view in views], options, states=kept)
 
 
 def options_of(config: ProjectConfig) -> BigQueryConfig:
@@ -84,8 +83,3 @@ def options_of(config: ProjectConfig) -> BigQueryConfig:
 
 def _place(config: ProjectConfig) -> Datasets:
     return place_of(config.warehouse, options_of(config))
-
-
-def _state_dataset(place: Datasets | None, view: ViewDefinition) -> str:
-    """The dataset of a state: the project's, or beside the views of one that has none."""
-    return place.dataset(place.state) if place is not None else f"{view.schema}_state"

@@ -6,27 +6,36 @@ at once BigQuery cancels one, which is then tried again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from cdc_views.engines.warehouses import StateDefinition, StateRun, StateStanding
 from cdc_views.errors import EngineError, UnsupportedError, UsageError
+from cdc_views.plan import names
 from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.rules.instants import micros, span_seconds
 from cdc_views.storage.conflicts import retried
-from cdc_views.storage.relation import RawTable, Relation
+from cdc_views.storage.relation import Relation
 from cdc_views_bigquery.client import Connection, Deployed
-from cdc_views_bigquery.config import SCHEME, BigQueryConfig, Datasets
+from cdc_views_bigquery.config import SCHEME, BigQueryConfig
 from cdc_views_bigquery.ddl import raw_fields
-from cdc_views_bigquery.merging import Column, Merging, run_script, serving_columns, setup_script, state_columns
-from cdc_views_bigquery.merging.columns import identity_of, raw_columns, setting_of, watermark_columns
-from cdc_views_bigquery.merging.scripts import IDENTITY_LABEL
+from cdc_views_bigquery.merging import Merging, run_script, setup_script
+from cdc_views_bigquery.merging.columns import (
+    WATERMARK,
+    Column,
+    identity_of,
+    raw_columns,
+    serving_columns,
+    setting_of,
+    state_columns,
+)
+from cdc_views_bigquery.merging.scripts import EVERYTHING, IDENTITY_LABEL
 from cdc_views_bigquery.telling import ATTEMPTS, PAUSE_SECONDS
-from cdc_views_bigquery.types import Fields, differences, merged, quoted
+from cdc_views_bigquery.types import Fields, bare, differences, merged, quoted
 
 SETTLE_SHARE = 0.2
 """Facts merged since the state was written anew, in parts of what it holds, at which it is: as of Delta's base."""
@@ -60,9 +69,9 @@ class StateTables:
 
     def standing(self) -> StateStanding | None:
         """Return how far the state is; None before its first run."""
-        view = self.connection.deployed(_bare(self.merging.facts))
+        view = self.connection.deployed(bare(self.merging.facts))
         mark = None if view is None else self.mark()
-        state = None if mark is None else self.connection.deployed(_bare(self.merging.state))
+        state = None if mark is None else self.connection.deployed(bare(self.merging.state))
         if view is None or mark is None or state is None or not mark["runs"]:
             return None
         lacking, conflicts = differences(view.fields, raw_fields(self.relation))
@@ -79,11 +88,11 @@ class StateTables:
 
     def mark(self) -> Mapping[str, Any] | None:
         """Return the watermark's row; None where there is no such table, or nothing in it."""
-        return next(iter(self.connection.listed(_bare(self.merging.watermark))), None)
+        return next(iter(self.connection.listed(bare(self.merging.watermark))), None)
 
     def late(self) -> tuple[pa.Table, pa.Table]:
         """Return the facts that landed too late, and what partitions have purged; both empty where nothing was ever late."""
-        there = self.connection.deployed(_bare(self.merging.late))
+        there = self.connection.deployed(bare(self.merging.late))
         if there is None:
             nothing = self.relation.arrow_schema().empty_table()
             return nothing, nothing
@@ -94,24 +103,61 @@ class StateTables:
         purged = f"SELECT {columns} FROM {self.merging.state} WHERE _kind = '{PURGED_KIND}'"
         return late, self.connection.rows(purged, what=what)
 
+    def draw(self, *, size: int, seed: int | None) -> list[str]:
+        """Return digests of at most `size` partitions of the state and of raw, so that what only one of them has is noticed.
+
+        They are the same for equal seeds and facts; `seed` None: others after each run of the state. None of them purged
+        anything (M2). Reads the columns of the key alone.
+        """
+        drawn = (self.mark() or {}).get("ran_at") if seed is None else seed
+        of_row = f"`_kind` NOT IN ('table', '{PURGED_KIND}')"
+        sides = (f"SELECT {self._digest} AS p FROM {table} WHERE {of_row}" for table in (self.merging.facts, self.merging.raw))
+        purged = f"SELECT {self._digest} FROM {self.merging.state} WHERE `_kind` = '{PURGED_KIND}'"
+        text = (
+            f"SELECT p FROM ({' UNION DISTINCT '.join(sides)}) WHERE p NOT IN ({purged}) "
+            f"ORDER BY TO_HEX(MD5(CONCAT(p, '{drawn}'))) LIMIT {size:d}"
+        )
+        found = self.connection.rows(text, what=f"drawing partitions of {self.table}")
+        return [str(digest) for digest in found["p"].to_pylist()]
+
+    def landed(self, partitions: Sequence[str]) -> pa.Table:
+        """Return all facts that raw has of partitions, and truncates, in the raw layout."""
+        columns = ", ".join(column.quoted for column in raw_columns(self.relation))
+        text = f"SELECT {columns} FROM {self._chosen(self.merging.raw, partitions)}"
+        return self.connection.rows(text, what=f"reading partitions of {self.table} in raw")
+
+    def chosen(self, partitions: Sequence[str]) -> str:
+        """Return what FROM takes to read these partitions of state and tail alone."""
+        return self._chosen(self.merging.facts, partitions)
+
+    def _chosen(self, table: str, partitions: Sequence[str]) -> str:
+        listed = ", ".join(f"'{digest}'" for digest in partitions)
+        return f"(SELECT * FROM {table} WHERE `_kind` = 'table' OR {self._digest} IN ({listed}))"
+
+    @property
+    def _digest(self) -> str:
+        """Of what identifies a partition (rule K1): no value of a key goes into a statement."""
+        keys = ", ".join(quoted(names.identity(column)) for column in self.relation.schema.partition)
+        return f"TO_HEX(MD5(TO_JSON_STRING(STRUCT({keys}))))"
+
     def run(self, *, full: bool) -> StateRun:
         """Merge what landed since, or all of raw; raises as `WarehouseEngine.materialize` does."""
         message = f"{self.table}: other runs kept changing its state first; run it again"
-        return retried(lambda: self._attempt(full=full), what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
+        return retried(partial(self._attempt, full=full), what=message, attempts=ATTEMPTS, pause=PAUSE_SECONDS)
 
     def _attempt(self, *, full: bool) -> StateRun:
         added = self._prepare(full=full)
         mark = self.mark()
         if mark is None:
-            raise EngineError(f"{_bare(self.merging.watermark)} is empty, and nobody knows how far the state is; {self._anew}")
+            raise EngineError(f"{bare(self.merging.watermark)} is empty, and nobody knows how far the state is; {self._anew}")
         self._check_lateness(mark)
         is_first = not mark["runs"]
         if full and not is_first and self.merging.lateness is not None:
-            self._merge(settles=False)  # what landed since is judged before everything is read
+            self._merge()  # what landed since is judged before everything is read
         settles = full or is_first or self._is_due(mark)
-        said, is_settled = self._settled(full=full and not is_first) if settles else (self._merge(settles=False), False)
-        state = self._there(_bare(self.merging.state))
-        served = self._there(_bare(self.merging.served)) if self.merging.serving else None
+        said, is_settled = self._settled(full=full and not is_first) if settles else (self._merge(), False)
+        state = self._there(self.merging.state)
+        served = self._there(self.merging.served) if self.merging.serving else None
         return StateRun(
             facts=said["facts_read"],
             keys=said["facts_touched"],
@@ -133,11 +179,11 @@ class StateTables:
         except UnsupportedError:
             if self.merging.lateness is not None:
                 raise
-            return self._merge(settles=False, full=full), False
+            return self._merge(full=full), False
         return self._sent(script), True
 
-    def _merge(self, *, settles: bool, full: bool = False) -> Mapping[str, Any]:
-        return self._sent(run_script(self.relation, self.merging, settles=settles, full=full))
+    def _merge(self, *, full: bool = False) -> Mapping[str, Any]:
+        return self._sent(run_script(self.relation, self.merging, full=full))
 
     def _sent(self, script: str) -> Mapping[str, Any]:
         (said,) = self.connection.script(script, what=f"bringing the state of {self.table} up to date").to_pylist()
@@ -145,7 +191,7 @@ class StateTables:
 
     def _is_due(self, mark: Mapping[str, Any]) -> bool:
         merged_since = mark.get("unsettled") or 0
-        return merged_since > 0 and merged_since >= SETTLE_SHARE * self._there(_bare(self.merging.state)).rows
+        return merged_since > 0 and merged_since >= SETTLE_SHARE * self._there(self.merging.state).rows
 
     def _check_lateness(self, mark: Mapping[str, Any]) -> None:
         if mark.get("horizon") is not None and self.merging.lateness is None:
@@ -160,14 +206,14 @@ class StateTables:
         found = {name: self.connection.deployed(name) for name in self._wanted()}
         lines, *_ = self._changes(found, full=full)
         since = None if mark is None or full else mark["since"]
-        landed = f"FROM {self.merging.raw} WHERE _landed_at >= {_instant(since)}"
+        instant = f"TIMESTAMP '{EVERYTHING}'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"
+        landed = f"FROM {self.merging.raw} WHERE _landed_at >= {instant}"
         columns = ", ".join(column.quoted for column in raw_columns(self.relation))
-        (counted,) = self.connection.rows(
-            f"SELECT COUNT(*) AS facts, MAX(_landed_at) AS landed {landed}", what="counting what landed"
-        ).to_pylist()
+        count = f"SELECT COUNT(*) AS facts, MAX(_landed_at) AS landed {landed}"
+        (counted,) = self.connection.rows(count, what="counting what landed").to_pylist()
         reads = self.connection.dry_run(f"SELECT {columns} {landed}", what="asking what a run reads").reads
-        state, served = found[_bare(self.merging.state)], found.get(_bare(self.merging.served))
-        seen = self.connection.deployed(_bare(self.merging.seen)) if since is not None else None
+        state, served = found[bare(self.merging.state)], found.get(bare(self.merging.served))
+        seen = self.connection.deployed(bare(self.merging.seen)) if since is not None else None
         is_first = mark is None or not mark["runs"]
         return StateRun(
             facts=max(counted["facts"] - (seen.rows if seen is not None else 0), 0),
@@ -196,21 +242,20 @@ class StateTables:
         return lines
 
     def _wanted(self) -> dict[str, tuple[Column, ...]]:
-        """The tables by full name, and their columns."""
         of = {
             self.merging.state: state_columns(self.relation),
-            self.merging.watermark: watermark_columns(),
+            self.merging.watermark: WATERMARK,
             **({self.merging.late: raw_columns(self.relation)} if self.merging.lateness is not None else {}),
             **({self.merging.served: serving_columns(self.relation)} if self.merging.serving else {}),
         }
-        return {_bare(name): columns for name, columns in of.items()}
+        return {bare(name): columns for name, columns in of.items()}
 
     def _changes(self, found: Mapping[str, Deployed | None], *, full: bool) -> tuple[tuple[str, ...], dict[str, Fields], str]:
         """What is to be made or added, a line each; the columns that tables are to have; a serving table to be replaced."""
         lines: list[str] = []
         additions: dict[str, Fields] = {}
         replaced = ""
-        self._check_identity(found[_bare(self.merging.state)])
+        self._check_identity(found[bare(self.merging.state)])
         for name, columns in self._wanted().items():
             there = found[name]
             if there is None:
@@ -218,7 +263,7 @@ class StateTables:
                 continue
             wanted = self._fields(columns)
             more, conflicts = differences(there.fields, wanted)
-            is_served = bool(self.merging.serving) and name == _bare(self.merging.served)
+            is_served = bool(self.merging.serving) and name == bare(self.merging.served)
             if is_served and full and (conflicts or self._is_shown_anew()):
                 replaced = name
                 lines.append(f"! {name} is made anew")
@@ -250,12 +295,12 @@ class StateTables:
 
     @property
     def _anew(self) -> str:
-        names = ", ".join([*self._wanted(), _bare(self.merging.seen), _bare(self.merging.facts)])
-        return f"to begin anew from raw drop {names}, and run `cdc-views materialize` again"
+        listed = ", ".join([*self._wanted(), bare(self.merging.seen), bare(self.merging.facts)])
+        return f"to begin anew from raw drop {listed}, and run `cdc-views materialize` again"
 
     def _is_shown_anew(self) -> bool:
-        mark = self.mark()
-        return mark is not None and mark["setting"] is not None and mark["setting"] != setting_of(self.relation)
+        shown = (self.mark() or {}).get("setting")
+        return shown is not None and shown != setting_of(self.relation)
 
     def _fields(self, columns: tuple[Column, ...]) -> Fields:
         """The columns as BigQuery names their types: by a dry run, which costs nothing."""
@@ -263,21 +308,7 @@ class StateTables:
         return self.connection.dry_run(f"SELECT {nulls}", what=f"asking for the types of {self.table}'s columns").fields
 
     def _there(self, name: str) -> Deployed:
-        found = self.connection.deployed(name)
+        found = self.connection.deployed(bare(name))
         if found is None:
-            raise EngineError(f"{name} is gone; somebody has dropped it while `materialize` ran; {self._anew}")
+            raise EngineError(f"{bare(name)} is gone; somebody has dropped it while `materialize` ran; {self._anew}")
         return found
-
-
-def facts_of(place: Datasets, config: BigQueryConfig, name: str, raw: RawTable, connection: Connection) -> StateTables:
-    """Return the state of that name, to be asked how far it is."""
-    return StateTables(connection, merging_of(place.dataset(place.state), config, StateDefinition(name, raw)), raw.relation)
-
-
-def _bare(name: str) -> str:
-    """A full name without its backquotes; `Merging` takes no name that has one."""
-    return name.strip("`")
-
-
-def _instant(since: datetime | None) -> str:
-    return "TIMESTAMP '0001-01-01 00:00:00+00'" if since is None else f"TIMESTAMP_MICROS({micros(since)})"

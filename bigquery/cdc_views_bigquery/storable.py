@@ -19,22 +19,19 @@ def check_storable(rows: pa.Table, *, table: str) -> None:
     Such an array is a frozen list, set or vector with a null or 0-byte element. Elements of multi-cell collections
     are STRUCTs in raw tables, and may hold anything.
     """
-    for name in rows.column_names:
-        if found := rows_with_null(rows.column(name)):
-            raise UnsupportedError(
-                f"{table}: {len(found):,} of {rows.num_rows:,} facts hold a null within an array of column {name!r}, "
-                "and BigQuery stores none",
-                remedy="leave the column out of the schema file, or land into Delta tables",
-            )
+    for name, found in rows_with_null(rows).items():
+        raise UnsupportedError(
+            f"{table}: {len(found):,} of {rows.num_rows:,} facts hold a null within an array of column {name!r}, "
+            "and BigQuery stores none",
+            remedy="leave the column out of the schema file, or land into Delta tables",
+        )
 
 
-def rows_with_null(column: pa.ChunkedArray) -> set[int]:
-    """Return the numbers of the rows of which some array holds null."""
-    found, first = set[int](), 0
-    for array in column.chunks:
-        found.update(_with_null(array, pa.array(range(first, first + len(array)), pa.int64())))
-        first += len(array)
-    return found
+def rows_with_null(rows: pa.Table) -> dict[str, set[int]]:
+    """Return, by column, the numbers of rows that hold an array with a null; columns without such rows are left out."""
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    found = {name: set(_with_null(rows.column(name).combine_chunks(), numbers)) for name in rows.column_names}
+    return {name: held for name, held in found.items() if held}
 
 
 def _with_null(array: pa.Array, row_of: pa.Array) -> Iterator[int]:

@@ -38,15 +38,11 @@ _ANALYSIS = re.compile(
 _NULL_IN_ARRAY = re.compile(r"Array cannot have a null element; error in writing field [^:]+\Z")
 """Names a column and no value."""
 _READS_NULLS = "read it as TO_JSON_STRING(column), element by element with UNNEST, or by `cdc-views query`"
-
-
 _CONCURRENT = "aborted due to concurrent update"
 """In BigQuery's words about a transaction that lost against another one; they name tables alone.
 
 Source: BigQuery, Multi-statement transactions, Transaction concurrency.
 """
-
-
 LOST = "cdc-views: others landed first"
 """What a script of ours says where its compare-and-swap fails."""
 ATTEMPTS, PAUSE_SECONDS = 5, 0.1
@@ -78,8 +74,11 @@ def told(what: str, *, job: Any = None, is_analysis: bool = False) -> Iterator[N
     try:
         yield
     except GoogleAuthError as error:
-        raise ConfigError(f"BigQuery, {what}: no usable credentials ({_credentials(error)}); "
-                          "see Application Default Credentials of Google Cloud") from None  # fmt: skip
+        # the kind of what is wrong with credentials, never their text
+        kind = re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()
+        raise ConfigError(
+            f"BigQuery, {what}: no usable credentials ({kind}); see Application Default Credentials of Google Cloud"
+        ) from None
     except GoogleAPICallError as error:
         raise _worded(error, what=what, job=job, is_analysis=is_analysis) from InvalidQueryError(type(error).__name__)
     except (FutureTimeoutError, TimeoutError) as error:
@@ -99,9 +98,8 @@ def _worded(error: Any, *, what: str, job: Any, is_analysis: bool) -> EngineErro
     is_safe = is_analysis or holds_null or reason in _REMEDIES or bool(_ANALYSIS.match(text))
     shown = f": {text}" if text and is_safe else "; its words may quote rows, and are kept with the job"
     found = _READS_NULLS if holds_null else _REMEDIES.get(reason)
-    remedy = f"; {found}" if found else ""
     kind = TransientError if reason in _LATER else EngineError
-    return kind(f"BigQuery, {what}: {reason}{shown}{_of(job, error)}{remedy}")
+    return kind(f"BigQuery, {what}: {reason}{shown}{_of(job, error)}{f'; {found}' if found else ''}")
 
 
 def _of(job: Any, error: Any = None) -> str:
@@ -111,8 +109,3 @@ def _of(job: Any, error: Any = None) -> str:
         return ""
     place = f"{found.project}:{found.location}." if found.location else f"{found.project}:"
     return f" (job {place}{found.job_id})"
-
-
-def _credentials(error: Any) -> str:
-    """The kind of what is wrong with credentials; never their text."""
-    return re.sub(r"(?<!^)([A-Z])", r" \1", type(error).__name__).lower()

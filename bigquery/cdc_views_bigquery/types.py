@@ -1,12 +1,27 @@
-"""Arrow types of raw tables as BigQuery's, and whether what is deployed fits them."""
+"""Arrow types as BigQuery's, names and texts as its SQL writes them, and whether what is deployed fits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from cdc_views_bigquery.merging.types import refuse_lists_in_lists, scalar_type
+from cdc_views.errors import UnsupportedError
+from cdc_views.sql.dialects.base import identifier
+from cdc_views.sql.dialects.bigquery import decimal_name
+
+_SCALARS = (
+    (pa.types.is_integer, "INT64"),
+    (pa.types.is_floating, "FLOAT64"),
+    (pa.types.is_string, "STRING"),
+    (pa.types.is_binary, "BYTES"),
+    (pa.types.is_boolean, "BOOL"),
+    (pa.types.is_date, "DATE"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "TIMESTAMP"),
+    (pa.types.is_timestamp, "DATETIME"),
+)
+CLUSTERABLE = frozenset({"INT64", "STRING", "BOOL", "NUMERIC", "BIGNUMERIC", "TIMESTAMP", "DATETIME", "DATE"})
+"""Source: BigQuery, Introduction to clustered tables, Cluster column types; BYTES and FLOAT64 are none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +63,24 @@ def standard(name: str) -> str:
 
 def fields_of(schema: pa.Schema, *, table: str) -> Fields:
     """Return the columns that hold what `schema` holds; raises `UnsupportedError` for what BigQuery has no type for."""
-    return tuple(_field(field, where=f"{table}: column {field.name!r}") for field in schema)
+    return tuple(field_of(field.name, field.type, where=f"{table}: column {field.name!r}") for field in schema)
 
 
-def _field(field: pa.Field, *, where: str) -> Field:
-    kind = field.type
-    if pa.types.is_list(kind):
-        if pa.types.is_list(kind.value_type):
-            raise refuse_lists_in_lists(where)
-        element = _field(pa.field(field.name, kind.value_type), where=where)
-        return Field(field.name, element.kind, repeats=True, fields=element.fields)
+def field_of(name: str, kind: pa.DataType, *, where: str) -> Field:
+    """Return the column of that name and type; a map is an ARRAY of its entries. `where` begins the error for lists in lists."""
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        entry = pa.struct([("key", kind.key_type), ("value", kind.item_type)]) if pa.types.is_map(kind) else kind.value_type
+        if pa.types.is_list(entry) or pa.types.is_map(entry):
+            raise UnsupportedError(
+                f"{where} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
+                remedy="leave the column out of the schema file",
+            )
+        return replace(field_of(name, entry, where=where), repeats=True)
     if pa.types.is_struct(kind):
-        return Field(field.name, "STRUCT", fields=tuple(_field(part, where=where) for part in kind))
-    return Field(field.name, scalar_type(kind))
+        return Field(name, "STRUCT", fields=tuple(field_of(part.name, part.type, where=where) for part in kind))
+    if pa.types.is_decimal(kind):
+        return Field(name, decimal_name(kind.precision, kind.scale))
+    return Field(name, next(of for fits, of in _SCALARS if fits(kind)))
 
 
 def differences(found: Fields, wanted: Fields, *, path: str = "") -> tuple[list[str], list[str]]:
@@ -82,20 +102,26 @@ def differences(found: Fields, wanted: Fields, *, path: str = "") -> tuple[list[
 
 def merged(found: Fields, wanted: Fields) -> Fields:
     """Return what is deployed, with what is missing added at the ends."""
-    has = {field.name.casefold(): field for field in found}
-    needs = {field.name.casefold(): field for field in wanted}
-    kept = tuple(
-        Field(f.name, f.kind, repeats=f.repeats, fields=merged(f.fields, needs[f.name.casefold()].fields))
-        if f.name.casefold() in needs
-        else f
-        for f in found
-    )
-    return kept + tuple(field for field in wanted if field.name.casefold() not in has)
+    lacking = {field.name.casefold(): field for field in wanted}
+    kept = []
+    for field in found:
+        more = lacking.pop(field.name.casefold(), field)
+        kept.append(replace(field, fields=merged(field.fields, more.fields)))
+    return (*kept, *lacking.values())
 
 
 def quoted(name: str) -> str:
-    """Return an identifier in backquotes."""
-    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+    """Return a name, or a table's full name, in one pair of backquotes.
+
+    >>> quoted("my-project.shop.orders")
+    '`my-project.shop.orders`'
+    """
+    return identifier(name).sql(dialect="bigquery")
+
+
+def bare(name: str) -> str:
+    """Return a table's full name without its backquotes; no table's name has one."""
+    return name.strip("`")
 
 
 def text_literal(text: str) -> str:
@@ -106,3 +132,8 @@ def text_literal(text: str) -> str:
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
+
+
+def one_line(text: str) -> str:
+    """Return text that cannot end a line comment early."""
+    return " ".join(text.split())

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from cdc_views_bigquery import limits
 from cdc_views_bigquery.config import SCHEME
-from cdc_views_bigquery.merging import limits
 from helpers.bigquery_rows import PLACE, check_rows
 from helpers.bigquery_warehouses import Served, make_raw
 from helpers.dialect_cases import Table, assert_same

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlglot
-from cdc_views_bigquery.merging import QUERY_BYTES, Merging, facts_view, run_script, serving_columns, setup_script
+from cdc_views_bigquery.limits import QUERY_BYTES
+from cdc_views_bigquery.merging import Merging, facts_view, run_script, serving_columns, setup_script
 from helpers.golden_cases import CASES, HOSTILE, key, relation
 from helpers.schemas import INT, TEXT, WIDE, Subject, table
 from sqlglot import exp

@@ -6,19 +6,8 @@ facts of the state, merges both tables, and moves the watermark: all of it happe
 
 from __future__ import annotations
 
-from cdc_views_bigquery.merging.columns import Column, serving_columns, state_columns
-from cdc_views_bigquery.merging.limits import QUERY_BYTES, check_script
+from cdc_views_bigquery.merging.columns import serving_columns
 from cdc_views_bigquery.merging.scripts import facts_view, run_script, setup_script
 from cdc_views_bigquery.merging.tables import Merging
 
-__all__ = [
-    "QUERY_BYTES",
-    "Column",
-    "Merging",
-    "check_script",
-    "facts_view",
-    "run_script",
-    "serving_columns",
-    "setup_script",
-    "state_columns",
-]
+__all__ = ["Merging", "facts_view", "run_script", "serving_columns", "setup_script"]

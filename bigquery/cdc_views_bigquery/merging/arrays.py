@@ -8,7 +8,8 @@ Source: BigQuery, Data types, Array type, "Nulls and the array type".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import reduce
 
 from sqlglot import exp
 
@@ -19,16 +20,26 @@ from cdc_views.sql.dialects.base import Sql, function, identifier, number
 _BOUNDED = frozenset({Kind.TIMESTAMP, Kind.DATETIME, Kind.INSTANT, Kind.DATE})
 
 
-def may_hold_null(kind: LogicalType) -> bool:
-    """Whether an array within a shown value of `kind` may hold null."""
+def stored(value: Sql, kind: LogicalType) -> tuple[Sql, list[Sql]]:
+    """Return a shown value without the elements of its arrays that have no value, the others in order.
+
+    Also returns numbers whose sum is how many elements these are; none, and `value` itself, where every element has one.
+    """
     match kind:
         case ListOf() | SetOf() | VectorOf():
-            return _shows_null(kind) or may_hold_null(kind.element)
+            item, within = stored(_item(), kind.element)
+            if not (within or _shows_null(kind)):
+                return value, []
+            counted = exp.Case(ifs=[exp.If(this=_has_value(_item()), true=total(within))], default=number(1))
+            return _each(value, item, is_kept=_has_value(_item())), [_sum(value, counted)]
         case MapOf():
-            return may_hold_null(kind.key) or may_hold_null(kind.value)
+            entry, within = _struct(_item(), [("key", kind.key), ("value", kind.value)])
+            return (_each(value, entry), [_sum(value, total(within))]) if within else (value, [])
         case TupleOf() | Udt():
-            return any(may_hold_null(part) for _, part in _parts(kind))
-    return False
+            struct, within = _struct(value, _parts(kind))
+            filled = exp.If(this=_has_value(value), true=struct)
+            return (exp.Case(ifs=[filled]), within) if within else (value, [])
+    return value, []
 
 
 def _shows_null(kind: ListOf | SetOf | VectorOf) -> bool:
@@ -36,37 +47,6 @@ def _shows_null(kind: ListOf | SetOf | VectorOf) -> bool:
     if kind.is_multicell:
         return not is_text(kind.element)
     return isinstance(kind.element, Scalar) and kind.element.kind in _BOUNDED
-
-
-def without_nulls(value: Sql, kind: LogicalType) -> Sql:
-    """Return a shown value with the elements of its arrays that have one, in order; `value` itself where all have."""
-    if not may_hold_null(kind):
-        return value
-    match kind:
-        case ListOf() | SetOf() | VectorOf():
-            return _each(value, lambda item: without_nulls(item, kind.element), is_kept=_has_value)
-        case MapOf():
-            return _each(value, lambda item: _struct(item, [("key", kind.key), ("value", kind.value)]))
-        case TupleOf() | Udt():
-            filled = exp.If(this=_has_value(value), true=_struct(value, _parts(kind)))
-            return exp.Case(ifs=[filled])
-    raise TypeError(kind)
-
-
-def nulls_in(value: Sql, kind: LogicalType) -> Iterator[Sql]:
-    """Yield numbers whose sum is how many elements `without_nulls` leaves out."""
-    if not may_hold_null(kind):
-        return
-    match kind:
-        case ListOf() | SetOf() | VectorOf():
-            within = _total(nulls_in(_item(), kind.element))
-            yield _sum(value, exp.Case(ifs=[exp.If(this=_has_value(_item()), true=within)], default=number(1)))
-        case MapOf():
-            parts = [("key", kind.key), ("value", kind.value)]
-            yield _sum(value, _total(one for name, part in parts for one in nulls_in(_field(_item(), name), part)))
-        case TupleOf() | Udt():
-            for name, part in _parts(kind):
-                yield from nulls_in(_field(value, name), part)
 
 
 def _parts(kind: TupleOf | Udt) -> list[tuple[str, LogicalType]]:
@@ -89,38 +69,34 @@ def _has_value(value: Sql) -> Sql:
     return exp.Is(this=value.copy(), expression=exp.Not(this=exp.Null()))
 
 
-def _struct(value: Sql, parts: list[tuple[str, LogicalType]]) -> Sql:
-    return function("STRUCT", *(exp.alias_(without_nulls(_field(value, n), part), identifier(n)) for n, part in parts))
+def _struct(value: Sql, parts: list[tuple[str, LogicalType]]) -> tuple[Sql, list[Sql]]:
+    members: list[Sql] = []
+    numbers: list[Sql] = []
+    for name, kind in parts:
+        member, within = stored(_field(value, name), kind)
+        members.append(exp.alias_(member, identifier(name)))
+        numbers += within
+    return function("STRUCT", *members), numbers
 
 
-def _each(array: Sql, value: Callable[[Sql], Sql], *, is_kept: Callable[[Sql], Sql] | None = None) -> Sql:
+def _each(array: Sql, value: Sql, *, is_kept: Sql | None = None) -> Sql:
     """`ARRAY(SELECT … FROM UNNEST(array) AS _item WITH OFFSET … ORDER BY _offset)`."""
-    source = _unnest(array, offset=identifier("_offset"))
-    query = exp.select(value(_item())).from_(source)
-    query = query.where(is_kept(_item())) if is_kept is not None else query
+    query = exp.select(value).from_(_unnest(array, offset=identifier("_offset")))
+    query = query.where(is_kept) if is_kept is not None else query
     ordered = query.order_by(exp.Ordered(this=exp.column(identifier("_offset")), nulls_first=True))
     return exp.Array(expressions=[ordered], struct_name_inheritance=True)
 
 
 def _sum(array: Sql, value: Sql) -> Sql:
     """`(SELECT COALESCE(SUM(value), 0) FROM UNNEST(array) AS _item)`."""
-    total = function("COALESCE", function("SUM", value), number(0))
-    return exp.paren(exp.select(total).from_(_unnest(array)))
+    summed = function("COALESCE", function("SUM", value), number(0))
+    return exp.paren(exp.select(summed).from_(_unnest(array)))
 
 
 def _unnest(array: Sql, *, offset: Sql | None = None) -> Sql:
     return exp.Unnest(expressions=[array.copy()], alias=exp.TableAlias(columns=[identifier("_item")]), offset=offset)
 
 
-def _total(numbers: Iterator[Sql]) -> Sql:
-    """The sum of some numbers; 0 of none."""
-    found = list(numbers)
-    total = found[0] if found else number(0)
-    for one in found[1:]:
-        total = exp.Add(this=total, expression=one)
-    return total
-
-
-def left_out(columns: list[tuple[Sql, LogicalType]]) -> Sql:
-    """Return how many elements of a row's arrays have no value."""
-    return _total(one for value, kind in columns for one in nulls_in(value, kind))
+def total(numbers: list[Sql]) -> Sql:
+    """Return the sum of some numbers; 0 of none."""
+    return reduce(lambda left, right: exp.Add(this=left, expression=right), numbers) if numbers else number(0)

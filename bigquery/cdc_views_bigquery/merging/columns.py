@@ -19,9 +19,9 @@ from cdc_views.sql.dialects.base import Sql, function, identifier
 from cdc_views.sql.dialects.bigquery import BigQuery
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 from cdc_views.storage.shown_relation import casts_of
-from cdc_views_bigquery.merging.arrays import may_hold_null
-from cdc_views_bigquery.merging.limits import CLUSTERED
-from cdc_views_bigquery.merging.types import CLUSTERABLE, refuse_lists_in_lists, scalar_type
+from cdc_views_bigquery.limits import CLUSTERED
+from cdc_views_bigquery.merging.arrays import stored
+from cdc_views_bigquery.types import CLUSTERABLE, field_of, quoted
 
 PART, OWNER, FACT, ROW = "_part", "_owner", "_fact", "_row"
 """Of a fact or a row: the bucket and the digest of its partition key; the digest of what identifies it."""
@@ -39,7 +39,19 @@ class Column:
     @property
     def quoted(self) -> str:
         """The name in backquotes."""
-        return identifier(self.name).sql(dialect="bigquery")
+        return quoted(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedColumn(Column):
+    """A column, and a literal of what is said of it."""
+
+    description: str = "''"
+
+
+def literal(text: str) -> str:
+    """Return a string literal in single quotes."""
+    return exp.Literal.string(text).sql(dialect="bigquery")
 
 
 def raw_columns(relation: Relation) -> tuple[Column, ...]:
@@ -80,7 +92,7 @@ def serving_columns(relation: Relation) -> tuple[Column, ...]:
 
 def leaves_out(relation: Relation) -> bool:
     """Whether a row's array may have elements that BigQuery cannot store."""
-    return any(may_hold_null(column.type) for column in relation.schema.columns)
+    return any(stored(exp.column("_"), column.type)[1] for column in relation.schema.columns)
 
 
 def shown_names(schema: TableSchema) -> dict[str, str]:
@@ -95,18 +107,6 @@ def shown_names(schema: TableSchema) -> dict[str, str]:
     return {column.name: shown(column.name) for column in schema.columns}
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedColumn(Column):
-    """A column, and a literal of what is said of it."""
-
-    description: str = "''"
-
-
-def watermark_columns() -> tuple[DescribedColumn, ...]:
-    """Return the columns of the table whose one row says how far a state is."""
-    return tuple(DescribedColumn(name, kind, exp.Literal.string(said).sql(dialect="bigquery")) for name, kind, said in _WATERMARK)
-
-
 def clustered_by(columns: Iterable[Column], wanted: Iterable[str]) -> list[str]:
     """Return the columns among `wanted`, in order, that BigQuery can cluster by, in backquotes."""
     kinds = {column.name: column for column in columns}
@@ -119,7 +119,7 @@ def owner_of(relation: Relation) -> Sql:
 
 
 def fact_of(relation: Relation) -> Sql:
-    """Return the digest of what tells facts of a state apart: kind, keys, and a range's bounds.
+    """Return the digest of what identifies a fact of a state: kind, keys, and a range's bounds.
 
     Without clustering columns a partition is its row, so both kinds are about one.
     """
@@ -134,12 +134,12 @@ def fact_of(relation: Relation) -> Sql:
 
 
 def row_of(relation: Relation) -> Sql:
-    """Return the digest of what tells rows of a view apart: keys, and whether only static columns show (W3)."""
+    """Return the digest of what identifies a row of a view: keys, and whether only static columns show (W3)."""
     return digest(_columns((names.IS_ROW, *(names.identity(c) for c in relation.schema.row_key))))
 
 
 def digest(parts: Iterable[Sql]) -> Sql:
-    """Return the MD5 of values as JSON, in which null, order and names tell them apart."""
+    """Return the MD5 of values as JSON, which keeps names, order and nulls."""
     return function("MD5", function("TO_JSON_STRING", function("STRUCT", *parts)))
 
 
@@ -161,27 +161,22 @@ def _columns(wanted: Iterable[str]) -> list[Sql]:
 
 
 def _type(kind: pa.DataType, column: str) -> str:
-    if pa.types.is_map(kind):
-        return f"ARRAY<STRUCT<`key` {_type(kind.key_type, column)}, `value` {_type(kind.item_type, column)}>>"
-    if pa.types.is_list(kind):
-        if pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type):
-            raise refuse_lists_in_lists(f"column {column!r}")
-        return f"ARRAY<{_type(kind.value_type, column)}>"
-    if pa.types.is_struct(kind):
-        fields = (f"{identifier(field.name).sql(dialect='bigquery')} {_type(field.type, column)}" for field in kind)
-        return f"STRUCT<{', '.join(fields)}>"
-    return scalar_type(kind)
+    return field_of(column, kind, where=f"column {column!r}").text
 
 
-_WATERMARK = (
-    ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
-    ("landed", "TIMESTAMP", "newest landing time that was merged"),
-    ("clock", "INT64", "epoch second that the served rows are as of"),
-    ("setting", "STRING", "digest of the schema that the served rows show"),
-    ("facts_read", "INT64", "facts that the last run merged"),
-    ("facts_late", "INT64", "facts that the last run found late"),
-    ("unsettled", "INT64", "facts merged since the state was written anew"),
-    ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
-    ("runs", "INT64", "runs that were committed"),
-    ("ran_at", "TIMESTAMP", "when the last one was"),
+WATERMARK = tuple(
+    DescribedColumn(name, kind, literal(said))
+    for name, kind, said in (
+        ("since", "TIMESTAMP", "the next run reads what landed at or after it; null: everything"),
+        ("landed", "TIMESTAMP", "newest landing time that was merged"),
+        ("clock", "INT64", "epoch second that the served rows are as of"),
+        ("setting", "STRING", "digest of the schema that the served rows show"),
+        ("facts_read", "INT64", "facts that the last run merged"),
+        ("facts_late", "INT64", "facts that the last run found late"),
+        ("unsettled", "INT64", "facts merged since the state was written anew"),
+        ("horizon", "INT64", "epoch second: what ended at or before it may have left the state; null: nothing has"),
+        ("runs", "INT64", "runs that were committed"),
+        ("ran_at", "TIMESTAMP", "when the last one was"),
+    )
 )
+"""The columns of the table whose one row says how far a state is."""

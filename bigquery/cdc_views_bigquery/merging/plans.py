@@ -22,7 +22,7 @@ from cdc_views.sql.dialects.bigquery_state import BigQueryState, bucket_of
 from cdc_views.sql.render import Renderer
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.shown_relation import casts_of
-from cdc_views_bigquery.merging.arrays import left_out, without_nulls
+from cdc_views_bigquery.merging.arrays import stored, total
 from cdc_views_bigquery.merging.columns import (
     FACT,
     LEFT_OUT,
@@ -43,8 +43,6 @@ TAIL, COUNTED, FACTS, ROWS = "_tail", "_counted", "_facts", "_rows"
 """Temporary tables of a script: what landed, what of it counts, that and the state's facts it touches, rows to serve."""
 CLOCK, HORIZON = "_clock", "_horizon"
 """Variables of a script, seconds since the epoch."""
-
-
 _OF_EVENTS = ("_origin", names.LANDED)
 """Columns of the raw layout that a state leaves null: a winner may have landed many times."""
 
@@ -52,7 +50,7 @@ _OF_EVENTS = ("_origin", names.LANDED)
 def identified(relation: Relation, merging: Merging, *, source: str, also: tuple[str, ...] = (), is_reduced: bool = False) -> str:
     """Return the facts of `source`, and columns of it that we `also` want, with what a state knows facts by.
 
-    `source` stands after FROM. Where it `is_reduced`, what only events have is null, of its type.
+    `source` is what FROM takes. Where it `is_reduced`, columns that only events have are null.
     """
     kept = [_kept(column, is_reduced=is_reduced) for column in raw_columns(relation)]
     kept += [exp.column(identifier(name)) for name in also]
@@ -76,20 +74,20 @@ def _bucketed(inner: exp.Select, merging: Merging) -> exp.Select:
     return exp.select(*columns, exp.alias_(bucket, identifier(PART))).from_(known, copy=False)
 
 
-def state_query(relation: Relation, merging: Merging, *, facts: str, purge: Purge | None = None, is_base: bool = False) -> str:
-    """Return the query of the facts of `facts`, compacted; `_part` means nothing yet.
-
-    `is_base`: they are all there are, so that deletions are applied.
-    """
-    part = part_of(relation, prefix="", digits=0)
-    plan = compact(relation, part=part, into=Part.BASE if is_base else Part.RUN, purge=purge)
-    tables = {Source.ALL: facts, Source.PURGED: facts}
-    return _rendered(plan, relation, merging, tables, clock=HORIZON)
+def state_query(relation: Relation, merging: Merging) -> str:
+    """Return the query of the facts of `_facts`, compacted; `_part` means nothing yet."""
+    return _compacted(relation, merging, facts=FACTS, into=Part.RUN)
 
 
-def purge_of(merging: Merging) -> Purge | None:
-    """Return what leaves a state that is written anew; the horizon is the script's variable."""
-    return Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
+def settled_query(relation: Relation, merging: Merging) -> str:
+    """Return the query of all of the state, with deletions applied; what ended before the script's horizon leaves it."""
+    purge = Purge(Call(Op.NOW), remembers=True) if merging.lateness is not None else None
+    return _compacted(relation, merging, facts=merging.state, into=Part.BASE, purge=purge)
+
+
+def _compacted(relation: Relation, merging: Merging, *, facts: str, into: Part, purge: Purge | None = None) -> str:
+    plan = compact(relation, part=part_of(relation, prefix="", digits=0), into=into, purge=purge)
+    return _rendered(plan, relation, merging, {Source.ALL: facts, Source.PURGED: facts}, clock=HORIZON)
 
 
 def in_time_query(relation: Relation, merging: Merging, *, tail: str, purged: str) -> str:
@@ -117,12 +115,14 @@ def rows_query(relation: Relation, merging: Merging, *, facts: str) -> str:
     inner = Renderer(dialect, table=facts).query(_lowered(build(ask)))
     outputs, casts = dict(output_names(ask)), casts_of(relation)
     shown: list[Sql] = []
+    left_out: dict[str, list[Sql]] = {}
     for name, column in shown_columns(relation):
-        value = without_nulls(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
+        value, nulls = stored(exp.column(identifier(outputs[name])), relation.schema.column(name).type)
+        left_out[name] = nulls
         shown.append(exp.alias_(exp.cast(value, casts[name]) if name in casts else value, identifier(column.name)))
     ours = {CHANGES_AT: _changes_at(), OWNER: owner_of(relation), ROW: row_of(relation)}
     if leaves_out(relation):
-        ours[LEFT_OUT] = left_out([(exp.column(identifier(outputs[c.name])), c.type) for c in relation.schema.columns])
+        ours[LEFT_OUT] = total([one for column in relation.schema.columns for one in left_out[column.name]])
     shown += [exp.alias_(value, identifier(name)) for name, value in ours.items()]
     known = exp.select(*shown).from_(inner.subquery(identifier("_shown"), copy=False), copy=False)
     return _text(_bucketed(known, merging), merging)
@@ -144,7 +144,7 @@ def _lowered(plan: Node) -> Node:
 
 def _rendered(plan: Node, relation: Relation, merging: Merging, tables: Mapping[Source, str], *, clock: str = "") -> str:
     some = next(iter(tables.values()))
-    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=tables.get(Source.ALL, some), tables=tables)
+    renderer = Renderer(BigQueryState(relation.schema, clock=clock), table=some, tables=tables)
     return _text(renderer.query(_lowered(plan)), merging)
 
 

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sqlglot import exp
-
 from cdc_views.formats.base import WriteOrder
 from cdc_views.model.naming import physical_name
 from cdc_views.plan.purge import PURGED_KIND
 from cdc_views.sql.statements import envelope
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
+from cdc_views_bigquery.limits import check_statement, check_view, fits
 from cdc_views_bigquery.merging import plans
 from cdc_views_bigquery.merging.columns import (
     FACT,
     OWNER,
     PART,
     ROW,
-    Column,
+    WATERMARK,
     clustered_by,
     identity_of,
+    literal,
     raw_columns,
     serving_columns,
     setting_of,
     shown_columns,
     state_columns,
-    watermark_columns,
 )
-from cdc_views_bigquery.merging.limits import check_script, check_view, fits
 from cdc_views_bigquery.merging.tables import Merging
+from cdc_views_bigquery.types import one_line, quoted
 
 EVERYTHING = "0001-01-01 00:00:00+00"
 """A bound before anything that can have landed: the least TIMESTAMP."""
 IDENTITY_LABEL = "cdc-views-identity"
 """Label of a state: a digest of its key and of how its facts are ordered (`columns.identity_of`)."""
 _BOUND = "<since>"
+_REMEDY = "leave columns out of the schema file, keep no serving table, or materialize on duckdb or spark"
 
 
 def setup_script(relation: Relation, merging: Merging) -> str:
@@ -49,7 +49,7 @@ def setup_script(relation: Relation, merging: Merging) -> str:
     shown_keys = [users[column.name].name for column in relation.schema.row_key]
     sql = envelope(
         "bigquery_merge_setup.sql.j2",
-        table=_line(table),
+        table=one_line(table),
         layout=LAYOUT_VERSION,
         m=merging,
         raw=raw_columns(relation),
@@ -57,15 +57,15 @@ def setup_script(relation: Relation, merging: Merging) -> str:
         served=served,
         state_clusters=clustered_by(state_columns(relation), keys),
         served_clusters=clustered_by(served, shown_keys),
-        watermark=watermark_columns(),
+        watermark=WATERMARK,
         label=IDENTITY_LABEL,
-        identity=_text(identity_of(relation)),
-        state_description=_text(f"state of {table}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"),
-        served_description=_text(f"rows of {table} as of the clock in its watermark (cdc-views)"),
-        late_description=_text(f"facts of {table} that landed too late (cdc-views, raw layout {LAYOUT_VERSION})"),
+        identity=literal(identity_of(relation)),
+        state_description=literal(f"state of {table}, one row per fact (cdc-views, raw layout {LAYOUT_VERSION})"),
+        served_description=literal(f"rows of {table} as of the clock in its watermark (cdc-views)"),
+        late_description=literal(f"facts of {table} that landed too late (cdc-views, raw layout {LAYOUT_VERSION})"),
         view=facts_view(relation, merging, only_if_missing=True),
     )
-    check_script(sql, what=f"the setup script of {table}")
+    check_statement(sql, what=f"the setup script of {table}", remedy=_REMEDY)
     return sql
 
 
@@ -82,7 +82,7 @@ def run_script(relation: Relation, merging: Merging, *, settles: bool = False, f
     sql = _run(relation, merging, settles=settles, full=full)
     if not fits(sql) and not merging.is_dense:
         sql = _run(relation, replace(merging, is_dense=True), settles=settles, full=full)
-    check_script(sql, what=f"the merge script of {relation.schema.full_name}")
+    check_statement(sql, what=f"the merge script of {relation.schema.full_name}", remedy=_REMEDY)
     return sql
 
 
@@ -92,29 +92,29 @@ def _run(relation: Relation, merging: Merging, *, settles: bool, full: bool) -> 
     before, after = facts_view(relation, merging, since=_BOUND).split(_BOUND)
     return envelope(
         "bigquery_merge_run.sql.j2",
-        table=_line(relation.schema.full_name),
+        table=one_line(relation.schema.full_name),
         layout=LAYOUT_VERSION,
         m=merging,
         settles=settles,
         full=full,
-        purged_kind=_text(PURGED_KIND),
+        purged_kind=literal(PURGED_KIND),
         has_truncates=relation.order is WriteOrder.LOG_POSITION,
-        setting=_text(setting_of(relation)),
+        setting=literal(setting_of(relation)),
         columns=_listed(names),
         tail=_tail(relation, merging, names),
         **_lateness(relation, merging, names, full=full),
-        state=_known(relation, merging, plans.state_query(relation, merging, facts=plans.FACTS)),
-        settled=_settled(relation, merging) if settles else "",
+        state=_known(relation, merging, plans.state_query(relation, merging)),
+        settled=_known(relation, merging, plans.settled_query(relation, merging)) if settles else "",
         rows=plans.rows_query(relation, merging, facts="_owned") if merging.serving else "",
         state_names=_listed(state),
-        state_values=_listed(state, of="_s"),
+        state_values=_listed(state, of="_s."),
         state_updates=_updates(state, known=(PART, OWNER, FACT)),
         served_names=_listed(served),
-        served_values=_listed(served, of="_s"),
+        served_values=_listed(served, of="_s."),
         served_updates=_updates(served, known=(PART, OWNER, ROW)),
         temporary=_temporary(merging, settles=settles, full=full),
-        view_before=_text(before),
-        view_after=_text(after),
+        view_before=literal(before),
+        view_after=literal(after),
     )
 
 
@@ -157,18 +157,13 @@ def _tail(relation: Relation, merging: Merging, names: list[str]) -> str:
 
 
 def _member(name: str) -> str:
-    """A column as a member of a JSON object, null where it is: a digest without nulls is the same once there are more columns."""
-    column = Column(name, "").quoted
-    return f"IF({column} IS NULL, NULL, CONCAT({_text(name + ':')}, TO_JSON_STRING({column})))"
+    """A column as a member of a JSON object, null where the column is: so that more columns leave digests as they are."""
+    column = quoted(name)
+    return f"IF({column} IS NULL, NULL, CONCAT({literal(name + ':')}, TO_JSON_STRING({column})))"
 
 
 def _known(relation: Relation, merging: Merging, query: str) -> str:
     return plans.identified(relation, merging, source=f"(\n{query}\n)", is_reduced=True)
-
-
-def _settled(relation: Relation, merging: Merging) -> str:
-    purge = plans.purge_of(merging)
-    return _known(relation, merging, plans.state_query(relation, merging, facts=merging.state, purge=purge, is_base=True))
 
 
 def _temporary(merging: Merging, *, settles: bool, full: bool) -> list[str]:
@@ -184,19 +179,8 @@ def _temporary(merging: Merging, *, settles: bool, full: bool) -> list[str]:
 
 
 def _listed(names: Iterable[str], *, of: str = "") -> str:
-    prefix = f"{of}." if of else ""
-    return ", ".join(prefix + Column(name, "").quoted for name in names)
+    return ", ".join(of + quoted(name) for name in names)
 
 
 def _updates(names: Iterable[str], *, known: tuple[str, ...]) -> str:
-    changed = (Column(name, "").quoted for name in names if name not in known)
-    return ", ".join(f"{name} = _s.{name}" for name in changed)
-
-
-def _text(text: str) -> str:
-    return exp.Literal.string(text).sql(dialect="bigquery")
-
-
-def _line(text: str) -> str:
-    """Text that cannot end a line comment early."""
-    return " ".join(text.split())
+    return ", ".join(f"{quoted(name)} = _s.{quoted(name)}" for name in names if name not in known)

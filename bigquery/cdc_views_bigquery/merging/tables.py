@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from cdc_views.errors import ConfigError, UnsupportedError
-from cdc_views.sql.dialects.base import identifier
-from cdc_views_bigquery.merging.limits import PARTITIONS_OF_A_JOB
+from cdc_views_bigquery.limits import PARTITIONS_OF_A_JOB
+from cdc_views_bigquery.types import quoted
 
 _TABLE = re.compile(r"[\w -]{1,1000}\Z")
 _PLACE = re.compile(r"[\w:.-]+\.\w+\Z|\w+\Z")
@@ -18,7 +18,7 @@ class Merging:
     """One table's materialization.
 
     Attributes:
-        raw: The raw table in the canonical layout, as it stands after FROM.
+        raw: The raw table in the canonical layout, as a query's FROM takes it.
         dataset: Where state and serving tables are, `project.dataset` or `dataset`.
         name: What their names begin with; the serving table's name, where none is given.
         serving: Name of the serving table; empty for none.
@@ -38,21 +38,21 @@ class Merging:
     is_dense: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no script can be written for."""
         if not _PLACE.match(self.dataset):
             raise ConfigError(f"dataset is {self.dataset!r}; a dataset was expected, as in my-project.shop")
-        for name in (self.name, *([self.serving] if self.serving else [])):
+        for name in (self.name, self.serving or self.name):
             if not _TABLE.match(name):
                 raise UnsupportedError(f"BigQuery has no tables called {name!r}", remedy="name it with letters, digits and `_`")
         if not 1 <= self.buckets <= PARTITIONS_OF_A_JOB:
-            most = PARTITIONS_OF_A_JOB
-            raise ConfigError(f"{self.buckets} buckets; 1 to {most} were expected: a job changes no more partitions")
+            raise ConfigError(
+                f"{self.buckets} buckets; 1 to {PARTITIONS_OF_A_JOB} were expected: a job changes no more partitions"
+            )
         if self.overlap < 0 or (self.lateness is not None and self.lateness < 0):
             raise ConfigError("overlap and lateness are spans of time; none was expected to be below 0")
 
     def table(self, suffix: str) -> str:
-        """Return the table of that suffix as it stands after FROM."""
-        return reference(f"{self.dataset}.{self.name}{suffix}")
+        """Return the table of that suffix, as a query's FROM takes it."""
+        return quoted(f"{self.dataset}.{self.name}{suffix}")
 
     @property
     def state(self) -> str:
@@ -82,13 +82,4 @@ class Merging:
     @property
     def served(self) -> str:
         """The serving table."""
-        return reference(f"{self.dataset}.{self.serving}")
-
-
-def reference(name: str) -> str:
-    """Return a table's full name in one pair of backquotes.
-
-    >>> reference("my-project.shop.orders")
-    '`my-project.shop.orders`'
-    """
-    return identifier(name).sql(dialect="bigquery")
+        return quoted(f"{self.dataset}.{self.serving}")

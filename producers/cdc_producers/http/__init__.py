@@ -6,10 +6,9 @@ module                does
 `server`              opens the tables, runs the server
 `app`                 the routes: who may post, what is posted, what is answered
 `routing`             which table an event belongs to
-`table_queue`         holds requests until their events have landed: group commit, back-pressure
-`writing`             lands a batch into one table
+`table_queue`         holds requests until their events have landed in one table: group commit, back-pressure
 `dead_letters`        keeps events that belong to no table
-`tokens`, `limits`    JWT as Debezium Server's client asks for it; rates
+`tokens`, `limits`    JWT as Debezium Server's client asks for it; rates, and requests at once
 ====================  =============================================================================
 """
 

@@ -1,6 +1,6 @@
 """What the receiver answers: always JSON, and where something was not done `{"error": …}` says what to do.
 
-A status tells who has the event now:
+The status says who has the event now:
 
 ======  ============================================================================================
 200     it has landed
@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 _SHOWN = 20
@@ -31,20 +30,17 @@ class RefusedError(Exception):
     """A request that is answered with an error; `message` is for the sender and holds nothing of what was sent."""
 
     def __init__(self, status: int, message: str, *, headers: Mapping[str, str] | None = None) -> None:
-        """Keep the status, the message and headers of the answer."""
         super().__init__(message)
         self.status, self.message, self.headers = status, message, dict(headers or {})
+
+    def answer(self) -> Response:
+        """Return what the sender is answered."""
+        return JSONResponse({"error": self.message}, self.status, self.headers)
 
 
 def try_later(status: int, message: str, *, seconds: float) -> RefusedError:
     """Return a refusal that says when to send again; at least one second."""
     return RefusedError(status, message, headers={"Retry-After": str(max(1, math.ceil(seconds)))})
-
-
-def refused(_: Request, error: Exception) -> Response:
-    """Answer a `RefusedError`."""
-    assert isinstance(error, RefusedError)
-    return JSONResponse({"error": error.message}, error.status, error.headers)
 
 
 def answer(reasons: Mapping[int, str], *, count: int, landed: int, where: str) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,14 +17,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from cdc_producers.http.answers import RefusedError, refused, try_later
-from cdc_producers.http.limits import Rate
+from cdc_producers.http.answers import RefusedError, try_later
+from cdc_producers.http.limits import Rate, RequestRoom
 from cdc_producers.http.options import LOOPBACK
 from cdc_producers.http.receiver import Receiver
-from cdc_producers.http.table_queue import RequestRoom
+from cdc_producers.http.splitting import elements
 from cdc_producers.http.tokens import Tokens
 
 _LONGEST_SIGN_IN = 16 << 10
+_PATIENCE_SECONDS = 30.0
+"""For a body to come."""
 _DRAINED = 8
 """A body that is too large is read up to so many times the limit, so that its sender reads the answer."""
 _TYPES = ("application/json", "text/json", "text/plain", "application/x-www-form-urlencoded", "")
@@ -34,52 +36,24 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class RequestGuard:
-    """Who and what is let in.
+class Routes:
+    """Answers requests: who and what is let in.
 
     Attributes:
+        receiver: What takes events in.
         tokens: None: whoever can reach the port may post.
-        rate: Events a second and user; None for no limit.
+        rate: Requests a second and user; None for no limit.
         failures: Failed sign-ins a second and address.
         room: Requests and bytes taken in at once.
         longest: Bytes of a request.
-        patience: Seconds that a body may take to come.
     """
 
+    receiver: Receiver
     tokens: Tokens | None
     rate: Rate | None
     failures: Rate
     room: RequestRoom
     longest: int
-    patience: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Routes:
-    """Answers requests; a handler a route."""
-
-    receiver: Receiver
-    guard: RequestGuard
-
-    async def authenticate(self, request: Request) -> Response:
-        """`POST /auth/authenticate`."""
-        return await self._sign_in(request, Tokens.authenticate)
-
-    async def refresh(self, request: Request) -> Response:
-        """`POST /auth/refreshToken`."""
-        return await self._sign_in(request, Tokens.refresh)
-
-    async def events(self, request: Request) -> Response:
-        """`POST /events`: one event, as Debezium Server posts it."""
-        return await self._take(request, self.receiver.event)
-
-    async def single(self, request: Request) -> Response:
-        """`POST /station/{name}/produce/single`."""
-        return await self._take(request, partial(self.receiver.single, request.path_params["name"]))
-
-    async def batch(self, request: Request) -> Response:
-        """`POST /station/{name}/produce/batch`: an array of events, landed in one commit a table."""
-        return await self._take(request, partial(self.receiver.batch, request.path_params["name"]))
 
     async def health(self, _: Request) -> Response:
         """`GET /healthz`: 503 while a table cannot be landed into."""
@@ -90,31 +64,31 @@ class Routes:
         """`GET /metrics`, in Prometheus' text format."""
         return Response(generate_latest(self.receiver.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def _take(self, request: Request, take: Callable[..., Awaitable[Response]]) -> Response:
-        user = _NOBODY
-        if self.guard.tokens is not None:
-            user = self.guard.tokens.check_header(request.headers.get("authorization"))
-        else:
+    async def take(self, request: Request, *, split: Callable[[bytes], Sequence[bytes]]) -> Response:
+        """Take in what was posted: `split` makes events of it, of the address's station or of the tables that they name."""
+        if self.tokens is None:
             _check_is_no_web_page(request)
-        if self.guard.rate is not None and (wait := self.guard.rate.wait(user)):
-            raise try_later(429, f"more than {self.guard.rate.per_second:g} requests a second; send it again later", seconds=wait)
+        user = _NOBODY if self.tokens is None else self.tokens.check_header(request.headers.get("authorization"))
+        if self.rate is not None and (wait := self.rate.wait(user)):
+            raise try_later(429, f"more than {self.rate.per_second:g} requests a second; send it again later", seconds=wait)
         _check_type(request)
-        with self.guard.room.taken(_declared(request, self.guard.longest)):
-            content = await _body(request, longest=self.guard.longest, patience=self.guard.patience)
-            return await take(content, path=request.url.path, headers=request.headers)
+        with self.room.taken(_declared(request, self.longest)):
+            content = await _body(request, longest=self.longest)
+            station = request.path_params.get("name")
+            return await self.receiver.take(split(content), station=station, path=request.url.path, headers=request.headers)
 
-    async def _sign_in(self, request: Request, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
-        tokens = self.guard.tokens
-        if tokens is None:
+    async def sign_in(self, request: Request, *, ask: Callable[[Tokens, Mapping[str, Any]], dict[str, Any]]) -> Response:
+        """Answer with tokens; a sign-in that fails is counted."""
+        if self.tokens is None:
             raise RefusedError(404, "this receiver was started with --no-auth; post without a token")
         try:
-            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN, patience=self.guard.patience))
+            asked = json.loads(await _body(request, longest=_LONGEST_SIGN_IN))
         except (ValueError, RecursionError):
             raise RefusedError(400, "JSON was expected") from None
         if not isinstance(asked, dict):
             raise RefusedError(400, "a JSON object was expected")
         try:
-            return JSONResponse(ask(tokens, asked), headers={"Cache-Control": "no-store"})
+            return JSONResponse(ask(self.tokens, asked), headers={"Cache-Control": "no-store"})
         except RefusedError as error:
             if error.status == 401:
                 self._count_failure(request)
@@ -125,49 +99,54 @@ class Routes:
 
         Only those that fail: many clients may have one address, and one of them must not lock the others out.
         """
-        address, failures = request.client.host if request.client else _NOBODY, self.guard.failures
-        if wait := failures.is_empty(address):
+        address = request.client.host if request.client else _NOBODY
+        if wait := self.failures.wait(address):
             raise try_later(429, "too many failed sign-ins from this address; try again later", seconds=wait)
-        failures.take(address)
         self.receiver.log.warning(f"a sign-in from {address} failed")
 
 
-def make_app(receiver: Receiver, guard: RequestGuard) -> Starlette:
+def make_app(routes: Routes) -> Starlette:
     """Return the ASGI application; its lifespan runs the receiver."""
-    routes = Routes(receiver, guard)
-    counted = receiver.metrics.requests
+    counted = routes.receiver.metrics.requests
 
     def route(path: str, handler: _Handler, *, method: str = "POST") -> Route:
         async def answer(request: Request) -> Response:
             try:
                 response = await handler(request)
             except RefusedError as error:
-                response = refused(request, error)
+                response = error.answer()
             counted.labels(path, response.status_code).inc()
             return response
 
         return Route(path, answer, methods=[method])
 
+    single = partial(routes.take, split=lambda content: [content])
     produce = [
         route(f"/{stations}/{{name}}/produce/{how}", handler)
         for stations in ("station", "stations")
-        for how, handler in (("single", routes.single), ("batch", routes.batch))
+        for how, handler in (("single", single), ("batch", partial(routes.take, split=_elements)))
     ]
     app = Starlette(
         routes=[
-            route("/auth/authenticate", routes.authenticate),
-            route("/auth/refreshToken", routes.refresh),
-            route("/events", routes.events),
+            route("/auth/authenticate", partial(routes.sign_in, ask=Tokens.authenticate)),
+            route("/auth/refreshToken", partial(routes.sign_in, ask=Tokens.refresh)),
+            route("/events", single),
             *produce,
             route("/healthz", routes.health, method="GET"),
             route("/metrics", routes.metrics, method="GET"),
         ],
         exception_handlers={HTTPException: _no_route, Exception: _broken},
-        lifespan=_running(receiver),
+        lifespan=_running(routes.receiver),
     )
     # a redirect would answer before anybody has shown a token
     app.router.redirect_slashes = False
     return app
+
+
+def _elements(content: bytes) -> list[bytes]:
+    """The events of an array; anything else is one event, and goes to quarantine whole."""
+    found = elements(content)
+    return [content] if found is None else found
 
 
 def _running(receiver: Receiver) -> Callable[[Starlette], Any]:
@@ -195,20 +174,24 @@ async def _broken(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": message}, 500)
 
 
+def _type_of(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _check_is_no_web_page(request: Request) -> None:
     """Refuse what any page in a browser of this machine could post, where nobody has to sign in.
 
-    A browser asks before it posts JSON to another origin, and is told no; an origin of a name that was made to lead
-    here is another host's.
+    A browser asks before it posts JSON to another origin, and the answer is no; a name that was made to lead here is
+    another host's origin.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPES[0]:
+    if _type_of(request) != _TYPES[0]:
         raise RefusedError(415, f"without authentication only {_TYPES[0]} is taken; set the header content-type to it")
     if (request.url.hostname or "") not in LOOPBACK:
         raise RefusedError(403, f"without authentication only posts to {', '.join(LOOPBACK)} are taken")
 
 
 def _check_type(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _type_of(request)
     if kind not in _TYPES:
         hint = "set debezium.format.value=json" if kind in ("avro/bytes", "application/cloudevents+json") else "send JSON"
         raise RefusedError(415, f"content type {kind[:80]!r} is not taken; {hint}")
@@ -222,7 +205,7 @@ def _declared(request: Request, longest: int) -> int:
     return min(int(length), longest) if length.isdecimal() else longest
 
 
-async def _body(request: Request, *, longest: int, patience: float) -> bytes:
+async def _body(request: Request, *, longest: int) -> bytes:
     chunks, size = bytearray(), 0
 
     async def read() -> None:
@@ -235,7 +218,7 @@ async def _body(request: Request, *, longest: int, patience: float) -> bytes:
                 return
 
     try:
-        await asyncio.wait_for(read(), patience)
+        await asyncio.wait_for(read(), _PATIENCE_SECONDS)
     except asyncio.TimeoutError:
         raise RefusedError(408, "the request took too long to come; send it again", headers={"Connection": "close"}) from None
     if size > longest:

@@ -1,6 +1,6 @@
 """Connections of the receiver: each has a time by which its request is there, and there are no more than fit.
 
-Whoever connects and says nothing costs an open file, and there are few: once they are taken nobody is answered.
+A connection costs an open file, even one that sends nothing. Once all files are open, nobody is answered.
 """
 
 from __future__ import annotations
@@ -84,7 +84,6 @@ class BoundedProtocol(H11Protocol):
         return self.cycle is None or bool(self.cycle.response_complete)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room, and begin to wait."""
         self.since = self.loop.time()
         super().connection_made(transport)
         if len(self.connections) > self.most:
@@ -93,25 +92,22 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes in."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self.since = self.loop.time()
         super().on_response_complete()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
         self._phase = None
         self._cancel()
         super().connection_lost(exc)
 
     def end(self) -> None:
         """Close it, whatever it was about to say."""
-        self.connections.discard(self)  # at once: several may come before it is told that it is lost
+        self.connections.discard(self)  # at once: others may come before `connection_lost` is called
         self.transport.abort()
 
     def _watch(self) -> None:

@@ -64,24 +64,18 @@ class DeadLetters:
 
     def _append(self, line: str) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        with self.file.open("ab") as out:
+        with self.file.open("a+b") as out:
             start = out.seek(0, os.SEEK_END)
+            out.seek(max(0, start - 1))
+            # a newline where a process was killed inside its last line
+            before = b"" if out.read(1) in (b"", b"\n") else b"\n"
             try:
-                out.write(_line_end(self.file, start) + line.encode())
+                out.write(before + line.encode())
                 out.flush()
                 os.fsync(out.fileno())
             except OSError:
                 out.truncate(start)  # no half line, as of a disk that is full
                 raise
-
-
-def _line_end(file: Path, size: int) -> bytes:
-    """A newline where a process was killed inside its last line."""
-    if not size:
-        return b""
-    with file.open("rb") as text:
-        text.seek(size - 1)
-        return b"" if text.read(1) == b"\n" else b"\n"
 
 
 def _as_member(content: bytes) -> str:

@@ -1,17 +1,24 @@
-"""Rates: so many a second, with a burst; the clock is monotonic seconds."""
+"""How much is taken in: requests at once, and so many a second."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from cdc_producers.http.answers import try_later
+from cdc_producers.http.metrics import HttpMetrics
 
 _MOST_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
 class Rate:
-    """Token buckets by name: each fills at `per_second` up to `burst`; those longest unused are forgotten first."""
+    """Token buckets by name: each fills at `per_second` up to `burst`; those longest unused are forgotten first.
+
+    `clock` gives monotonic seconds.
+    """
 
     per_second: float
     burst: float
@@ -23,24 +30,41 @@ class Rate:
 
         More than the burst is let through once the bucket is full, and owed for afterwards.
         """
-        level = self._level(name)
-        needed = min(count, self.burst)
+        now, needed = self.clock(), min(count, self.burst)
+        level, since = self._levels.get(name, (self.burst, now))
+        level = min(self.burst, level + (now - since) * self.per_second)
         if level < needed:
             return (needed - level) / self.per_second
-        self.take(name, count=count)
-        return 0.0
-
-    def is_empty(self, name: str) -> float:
-        """Return 0 where at least one is left, else in how many seconds there is; takes nothing."""
-        return max(0.0, (1 - self._level(name)) / self.per_second)
-
-    def take(self, name: str, *, count: float = 1) -> None:
-        """Take `count`, whatever there is."""
-        self._levels[name] = (self._level(name) - count, self.clock())
+        self._levels[name] = (level - count, now)
         self._levels.move_to_end(name)
         if len(self._levels) > _MOST_BUCKETS:
             self._levels.popitem(last=False)
+        return 0.0
 
-    def _level(self, name: str) -> float:
-        level, since = self._levels.get(name, (self.burst, self.clock()))
-        return min(self.burst, level + (self.clock() - since) * self.per_second)
+
+@dataclass(slots=True)
+class RequestRoom:
+    """How many requests, of how many bytes in all, are taken in at once; more are told to come again."""
+
+    requests: int
+    bytes: int
+    metrics: HttpMetrics
+    _requests: int = 0
+    _bytes: int = 0
+
+    @contextmanager
+    def taken(self, size: int) -> Iterator[None]:
+        """Hold room for a request; raises `RefusedError` 503 where there is none."""
+        if self._requests >= self.requests or (self._requests and self._bytes + size > self.bytes):
+            raise try_later(503, "too many requests wait for their events to land; send it again later", seconds=1)
+        self._change(1, size)
+        try:
+            yield
+        finally:
+            self._change(-1, -size)
+
+    def _change(self, requests: int, size: int) -> None:
+        self._requests += requests
+        self._bytes += size
+        self.metrics.waiting_requests.set(self._requests)
+        self.metrics.waiting_bytes.set(self._bytes)

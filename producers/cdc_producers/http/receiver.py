@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 
 from starlette.responses import Response
@@ -14,7 +14,6 @@ from cdc_producers.http.answers import RefusedError, answer, try_later
 from cdc_producers.http.dead_letters import DeadLetters
 from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.routing import Route, Router
-from cdc_producers.http.splitting import elements
 from cdc_producers.http.table_queue import TableQueue
 from cdc_views.errors import EngineError
 from cdc_views.landing.targets import ProducerLog
@@ -36,21 +35,31 @@ class Receiver:
     dead_letters: DeadLetters
     metrics: HttpMetrics
     log: ProducerLog
-    clock: Callable[[], datetime]
     keeps_unknown: bool
 
-    async def event(self, content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in one event by what it says of itself."""
-        return await self._each([content], path=path, headers=headers)
+    async def take(self, contents: Sequence[bytes], *, station: str | None, path: str, headers: Mapping[str, str]) -> Response:
+        """Take in events of a station; None: of the tables that they name.
 
-    async def single(self, station: str, content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in one event of a station."""
-        return await self._station(station, [content], path=path, headers=headers)
-
-    async def batch(self, station: str, content: bytes, *, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in an array of events of a station; what is no array goes to quarantine whole."""
-        found = elements(content)
-        return await self._station(station, [content] if found is None else found, path=path, headers=headers)
+        Those of a table land at once, all tables beside each other.
+        """
+        of_all = Route() if station is None else self.router.station(station)
+        says_itself = of_all.table is None and not of_all.reason
+        routes = [self.router.event(content, headers) if says_itself else of_all for content in contents]
+        of_table: dict[str, list[int]] = {}
+        for index, route in enumerate(routes):
+            if route.table is not None:
+                of_table.setdefault(route.table, []).append(index)
+        reasons = await self._dead(contents, routes, path=path)
+        for quarantined in await asyncio.gather(*(self._put(name, contents, indexes) for name, indexes in of_table.items())):
+            reasons |= quarantined
+        if of_all.reason and not (self.keeps_unknown and contents):
+            raise RefusedError(404, f"{of_all.reason} (the events are in the receiver's dead letters)")
+        unknown = next((route for route in routes if route.reason and route.is_event), None)
+        if unknown is not None and not self.keeps_unknown:
+            raise RefusedError(422, f"{unknown.reason} (the event is in the receiver's dead letters)")
+        where = "quarantine" if not any(routes[index].reason for index in reasons) else "the dead letters"
+        landed = len(contents) - len(reasons) - sum(route.is_notice for route in routes)
+        return answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
 
     async def run(self) -> None:
         """Land what comes, until cancelled."""
@@ -64,38 +73,6 @@ class Receiver:
     def failing(self) -> list[str]:
         """The tables whose last attempt to land failed."""
         return [name for name, queue in self.queues.items() if queue.failure]
-
-    async def _station(self, station: str, contents: Sequence[bytes], *, path: str, headers: Mapping[str, str]) -> Response:
-        route = self.router.station(station)
-        if route.table is not None:
-            reasons = await self.queues[route.table].put(contents) if contents else {}
-            return answer(reasons, count=len(contents), landed=len(contents) - len(reasons), where="quarantine")
-        if not route.reason:
-            return await self._each(contents, path=path, headers=headers)
-        for content in contents:
-            await self._bury(content, route, path=path)
-        if self.keeps_unknown and contents:
-            reasons = dict.fromkeys(range(len(contents)), route.reason)
-            return answer(reasons, count=len(contents), landed=0, where="the dead letters")
-        raise RefusedError(404, f"{route.reason} (the events are in the receiver's dead letters)")
-
-    async def _each(self, contents: Sequence[bytes], *, path: str, headers: Mapping[str, str]) -> Response:
-        """Take in events of whatever tables: those of a table at once, all tables beside each other."""
-        routes = [self.router.event(content, headers) for content in contents]
-        of_table: dict[str, list[int]] = {}
-        for index, route in enumerate(routes):
-            if route.table is not None:
-                of_table.setdefault(route.table, []).append(index)
-        reasons = await self._dead(contents, routes, path=path)
-        unknown = next((route for route in routes if route.reason and route.is_event), None)
-        answers = await asyncio.gather(*(self._put(name, contents, indexes) for name, indexes in of_table.items()))
-        for quarantined in answers:
-            reasons |= quarantined
-        if unknown is not None and not self.keeps_unknown:
-            raise RefusedError(422, f"{unknown.reason} (the event is in the receiver's dead letters)")
-        where = "quarantine" if not any(routes[index].reason for index in reasons) else "the dead letters"
-        landed = len(contents) - len(reasons) - sum(route.is_notice for route in routes)
-        return answer(dict(sorted(reasons.items())), count=len(contents), landed=landed, where=where)
 
     async def _put(self, name: str, contents: Sequence[bytes], indexes: Sequence[int]) -> dict[int, str]:
         reasons = await self.queues[name].put([contents[index] for index in indexes])
@@ -113,7 +90,7 @@ class Receiver:
         return reasons
 
     async def _bury(self, content: bytes, route: Route, *, path: str) -> None:
-        keep = partial(self.dead_letters.keep, path=path, table=route.named, reason=route.reason, now=self.clock())
+        keep = partial(self.dead_letters.keep, path=path, table=route.named, reason=route.reason, now=datetime.now(timezone.utc))
         try:
             is_new = await asyncio.to_thread(keep, content)
         except EngineError as error:

@@ -40,7 +40,7 @@ class Route:
         named: The table that the event or the address names; None where neither does.
         reason: Why it has no table; empty where it has one, or needs none.
         is_notice: Whether it says nothing about rows (a heartbeat, a transaction, a schema change).
-        is_event: Whether it may have a table once the project or its sender is mended; not so what is no JSON object.
+        is_event: Whether mending the project or the sender may give it a table; False for anything but a JSON object.
     """
 
     table: str | None = None
@@ -131,7 +131,7 @@ def _header_parts(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _header(text: str) -> Any:
-    """The value of a header: JSON in base64, or as it stands where `headers.encode.base64` is off."""
+    """The value of a header: JSON in base64, or its text where `headers.encode.base64` is off."""
     with suppress(binascii.Error, UnicodeDecodeError):
         text = base64.b64decode(text, validate=True).decode()
     try:

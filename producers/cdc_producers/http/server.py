@@ -10,21 +10,19 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 
 import uvicorn
 
-from cdc_producers.http.app import RequestGuard, make_app
+from cdc_producers.http.app import Routes, make_app
 from cdc_producers.http.connections import BoundedProtocol
 from cdc_producers.http.dead_letters import DeadLetters
-from cdc_producers.http.limits import Rate
+from cdc_producers.http.limits import Rate, RequestRoom
 from cdc_producers.http.metrics import HttpMetrics
 from cdc_producers.http.options import HttpOptions, UnknownTable
 from cdc_producers.http.receiver import Receiver
 from cdc_producers.http.routing import Router
-from cdc_producers.http.table_queue import RequestRoom, TableQueue
+from cdc_producers.http.table_queue import TableQueue, TableWriter
 from cdc_producers.http.tokens import Credentials, Tokens
-from cdc_producers.http.writing import TableWriter
 from cdc_producers.reports import Reports, reporting
 from cdc_views.errors import ConfigError, EngineError, UsageError
 from cdc_views.landing.targets import ProducerLog, ProducerOrder
@@ -44,46 +42,41 @@ def receive(order: ProducerOrder, options: HttpOptions, *, listens: Callable[[in
         EngineError: The address cannot be listened on.
     """
     with reporting("http", os.environ) as reports:
-        receiver, guard = _receiver(options, order, reports)
-        with _listening(options.host, options.port) as listener:
-            server = _server(receiver, guard, options, order)
+        routes = _routes(options, order, reports)
+        with _listener(options.host, options.port) as listener:
+            server = _server(routes, options, order)
             address, port = listener.getsockname()[:2]
             shown = f"[{address}]" if ":" in address else address
             order.log.info(f"listening on {'https' if options.tls_cert else 'http'}://{shown}:{port}", port=port)
-            if guard.tokens and not options.tls_cert and not address.startswith(("127.", "::1")):
+            if routes.tokens and not options.tls_cert and not address.startswith(("127.", "::1")):
                 order.log.warning("passwords and events cross the network unencrypted; give --tls-cert and --tls-key")
             listens(port)
             asyncio.run(server.serve(sockets=[listener]))
 
 
-def _receiver(options: HttpOptions, order: ProducerOrder, reports: Reports) -> tuple[Receiver, RequestGuard]:
-    """Return the receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
-    tokens = None if options.no_auth else Tokens(Credentials.read(os.environ), time.time)
+def _routes(options: HttpOptions, order: ProducerOrder, reports: Reports) -> Routes:
+    """The receiver of a project's tables, and who it lets in; raises `UsageError` for what cannot be."""
+    tokens = None if options.no_auth else Tokens(Credentials.read(os.environ))
     metrics = HttpMetrics()
     queues: dict[str, TableQueue] = {}
     for table in order.targets:
-        writer = TableWriter(table, f"http:{options.name}", _now)
+        writer = TableWriter(table, f"http:{options.name}")
         writer.open()
-        linger = options.linger_ms / 1000
-        queues[table.name] = TableQueue(writer, metrics, order.log, linger=linger, hold=options.hold_seconds, reports=reports)
+        queues[table.name] = TableQueue(writer, metrics, order.log, reports, options)
     router = Router(tuple(queues), options.stations(tuple(queues)))
     if order.project.warehouse is None:
         raise UsageError("the warehouse is not a local folder, where dead letters could be kept; name a local one")
     letters = DeadLetters(order.project.warehouse / "http" / options.name / "dead_letters.jsonl")
     keeps_unknown = options.unknown_table is UnknownTable.KEEP
-    receiver = Receiver(queues, router, letters, metrics, order.log, _now, keeps_unknown=keeps_unknown)
+    receiver = Receiver(queues, router, letters, metrics, order.log, keeps_unknown=keeps_unknown)
     rate = Rate(options.rate, options.rate, time.monotonic) if options.rate else None
     failures = Rate(_FAILURES_PER_SECOND, _FAILURES_BURST, time.monotonic)
     room = RequestRoom(options.waiting, options.waiting_bytes, metrics)
-    return receiver, RequestGuard(tokens, rate, failures, room, options.max_bytes)
-
-
-def _now() -> datetime:
-    return datetime.now(timezone.utc)
+    return Routes(receiver, tokens, rate, failures, room, options.max_bytes)
 
 
 class _Server(uvicorn.Server):
-    """A server that answers the requests at hand, and ends, once it is told to stop."""
+    """Answers the requests at hand, and ends, once the order is to stop."""
 
     def __init__(self, config: uvicorn.Config, receiver: Receiver, order: ProducerOrder) -> None:
         super().__init__(config)
@@ -91,26 +84,22 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none: signals are the command line's."""
-        yield
+        yield  # takes none: signals are the command line's
 
     async def on_tick(self, counter: int) -> bool:
-        """Look, ten times a second, whether to stop."""
+        """Called ten times a second."""
         if self._order.stop.is_set() and not self.should_exit:
             self.should_exit = True
             self._receiver.stop()
         return await super().on_tick(counter)
 
 
-def _server(receiver: Receiver, guard: RequestGuard, options: HttpOptions, order: ProducerOrder) -> _Server:
-    """Return the server; raises `ConfigError` where certificate and key are no pair.
-
-    HTTP/1.1 only: Java's client offers an upgrade to h2c with every request, which is passed over.
-    """
+def _server(routes: Routes, options: HttpOptions, order: ProducerOrder) -> _Server:
+    """HTTP/1.1 only: Java's client offers an upgrade to h2c with every request, which is passed over."""
     _check_certificate(options.tls_cert, options.tls_key)
     _log_failures_of_uvicorn(order.log)
     config = uvicorn.Config(
-        make_app(receiver, guard),
+        make_app(routes),
         http=BoundedProtocol,
         ws="none",
         lifespan="on",
@@ -124,7 +113,7 @@ def _server(receiver: Receiver, guard: RequestGuard, options: HttpOptions, order
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    return _Server(config, receiver, order)
+    return _Server(config, routes.receiver, order)
 
 
 def _log_failures_of_uvicorn(log: ProducerLog) -> None:
@@ -154,14 +143,10 @@ def _no_password() -> str:
     raise ValueError("the key has a password")
 
 
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens; raises `EngineError` where the address is taken or not this machine's."""
+def _listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family, backlog=1024)
+        return socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise EngineError(f"{host}:{port}: cannot listen there: {reason}; give another --host or --port") from error
-    with listener:
-        yield listener

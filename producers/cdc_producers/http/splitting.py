@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
 
-_SPACE = " \t\r\n"
+_OPENS, _PARTS, _CLOSES = (re.compile(rf"[ \t\r\n]*{mark}[ \t\r\n]*") for mark in (r"\[", ",", r"\]"))
 # only where a value ends matters here: numbers of any length are left alone
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str)
 
@@ -18,39 +18,18 @@ def elements(content: bytes) -> list[bytes] | None:
     >>> elements(b'[1, ]') is None
     True
     """
+    found: list[bytes] = []
     try:
-        return [text.encode() for text in _texts(content.decode())]
+        text = content.decode()
+        before = _OPENS.match(text)
+        if before is not None and _CLOSES.fullmatch(text, before.end()):
+            return found
+        while before is not None:
+            _, end = _DECODER.raw_decode(text, before.end())
+            found.append(text[before.end() : end].encode())
+            if _CLOSES.fullmatch(text, end):
+                return found
+            before = _PARTS.match(text, end)
     except (ValueError, RecursionError):
         return None
-
-
-def _texts(text: str) -> Iterator[str]:
-    at = _expect(text, _skip(text, 0), "[")
-    if text[at : at + 1] == "]":
-        _expect_end(text, at + 1)
-        return
-    while True:
-        _, end = _DECODER.raw_decode(text, at)
-        yield text[at:end]
-        at = _skip(text, end)
-        if text[at : at + 1] == "]":
-            _expect_end(text, at + 1)
-            return
-        at = _expect(text, at, ",")
-
-
-def _expect(text: str, at: int, letter: str) -> int:
-    if text[at : at + 1] != letter:
-        raise ValueError(f"{letter} was expected at {at}")
-    return _skip(text, at + 1)
-
-
-def _expect_end(text: str, at: int) -> None:
-    if _skip(text, at) != len(text):
-        raise ValueError("something follows the array")
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    return at
+    return None

@@ -1,27 +1,110 @@
 """Requests wait here until their events have landed: those that wait together are landed together.
 
 A commit costs about the same for one event as for hundreds, so while one is made, the next collects.
-Where the target fails, requests are held and tried again, and answered 503 once they have waited `hold` seconds:
+Where the target fails, requests are held and tried again, and answered 503 once they have waited `--hold-seconds`:
 Debezium Server sends an event five times within as many seconds and then ends, but waits 60 seconds for an answer.
+
+A client that posts has no position, so the receiver counts: an event's number is the clock in µs, and above every
+number of the table's stream. Both parts of its position are that number, as a format that knows no position of its
+own orders by it. An event that is posted twice, as after an answer that was lost, lands twice: the merge takes it once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 
 from cdc_producers.http.answers import try_later
 from cdc_producers.http.metrics import HttpMetrics
-from cdc_producers.http.writing import BATCH_BYTES, BATCH_EVENTS, Arrival, TableWriter
+from cdc_producers.http.options import HttpOptions
 from cdc_producers.reports import Reports
 from cdc_producers.retrying import pauses
-from cdc_views.landing.targets import ProducerLog
+from cdc_producers.table_landing import TableLanding
+from cdc_views.errors import TransientError
+from cdc_views.landing import Position, StreamEvent, StreamLander, exists
+from cdc_views.landing.targets import ProducerLog, StreamTarget
+from cdc_views.rules.instants import micros
 
+_BATCH_EVENTS = 2_000
+"""Events a commit holds, give or take one request."""
+_BATCH_BYTES = 16 << 20
+_ATTEMPTS = 20
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+@dataclass(slots=True, eq=False)
+class Arrival:
+    """One event on its way; `number` is 0 until it is first tried, `reason` says why it went to quarantine."""
+
+    content: bytes
+    number: int = 0
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class TableWriter:
+    """Lands into one table, from one thread at a time."""
+
+    table: StreamTarget
+    stream: str
+    _landing: TableLanding = field(init=False)
+    _lander: StreamLander | None = None
+    _last: int = 0
+
+    def __post_init__(self) -> None:
+        self._landing = TableLanding(self.table)
+
+    def open(self) -> None:
+        """Check a raw table that is there; one that is not is created for its first event.
+
+        Raises:
+            UsageError: The raw table is another table's, of another format, or of a newer version.
+        """
+        if self.table.raw is not None and exists(self.table.raw):
+            self._opened()
+
+    def land(self, events: Sequence[Arrival]) -> None:
+        """Land events in this order, or put them into quarantine for a reason.
+
+        Raises:
+            EngineError: Nothing is promised to have landed: the target failed, or other writers kept committing first.
+        """
+        lander, pending = self._opened(), events
+        self._number(event for event in events if not event.number)
+        for _ in range(_ATTEMPTS):
+            sent = {event.number: event for event in pending}
+            content = [StreamEvent(Position(number, number), event.content) for number, event in sent.items()]
+            report = lander.land(content, through=content[-1].position, now=datetime.now(timezone.utc))
+            for rejection in report.rejections:
+                sent[rejection.line].reason = rejection.reason
+            # a receiver of the same name has landed others under later numbers: what was skipped gets new ones
+            pending = pending[: report.skipped]
+            if not pending:
+                return
+            self._last = max(self._last, (lander.position() or Position(0)).at)
+            self._number(pending)
+        raise TransientError(f"{self.table.name}: other receivers named as this one keep landing first; give each its own --name")
+
+    def _opened(self) -> StreamLander:
+        lander = self._landing.lander(self.stream)
+        assert isinstance(lander, StreamLander), "the receiver lands in raw tables alone"
+        if lander is not self._lander:
+            lander.shown = sys.maxsize
+            known = lander.position()
+            self._last = max(self._last, known.at if known else 0)
+            self._lander = lander
+        return lander
+
+    def _number(self, events: Iterable[Arrival]) -> None:
+        now = micros(datetime.now(timezone.utc))
+        for event in events:
+            self._last = event.number = max(self._last + 1, now)
 
 
 @dataclass(slots=True, eq=False)
@@ -34,53 +117,15 @@ class _Posted:
     size: int
 
 
-@dataclass(slots=True)
-class RequestRoom:
-    """How many requests, of how many bytes in all, are taken in at once; more are told to come again."""
-
-    requests: int
-    bytes: int
-    metrics: HttpMetrics
-    _requests: int = 0
-    _bytes: int = 0
-
-    @contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """Hold room for a request; raises `RefusedError` 503 where there is none."""
-        if self._requests >= self.requests or (self._requests and self._bytes + size > self.bytes):
-            raise try_later(503, "too many requests wait for their events to land; send it again later", seconds=1)
-        self._change(1, size)
-        try:
-            yield
-        finally:
-            self._change(-1, -size)
-
-    def _change(self, requests: int, size: int) -> None:
-        self._requests += requests
-        self._bytes += size
-        self.metrics.waiting_requests.set(self._requests)
-        self.metrics.waiting_bytes.set(self._bytes)
-
-
 @dataclass(slots=True, eq=False)
 class TableQueue:
-    """One table's requests, in the order they came.
-
-    Attributes:
-        writer: What lands them, in a thread.
-        metrics: What is counted.
-        log: Where it says what it does.
-        linger: Seconds to wait for more before a batch is landed.
-        hold: Seconds after which a request that could not be landed is given back.
-        reports: Where failures are reported.
-    """
+    """One table's requests, in the order they came; `writer` lands them, in a thread."""
 
     writer: TableWriter
     metrics: HttpMetrics
     log: ProducerLog
-    linger: float
-    hold: float
     reports: Reports
+    options: HttpOptions
     failure: str = ""
     _posted: deque[_Posted] = field(default_factory=deque)
     _has_some: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,7 +142,7 @@ class TableQueue:
         """Return once the events have landed: why some went to quarantine, by index.
 
         Raises:
-            RefusedError: 503, after `hold` seconds, or at once where the receiver stops. They may have landed.
+            RefusedError: 503, after the option's seconds, or at once where the receiver stops. They may have landed.
         """
         answer: asyncio.Future[dict[int, str]] = asyncio.get_running_loop().create_future()
         posted = _Posted([Arrival(content) for content in contents], answer, time.monotonic(), sum(map(len, contents)))
@@ -106,7 +151,7 @@ class TableQueue:
         if self._is_stopping and self.failure:
             self._give_back()
         try:
-            return await asyncio.wait_for(asyncio.shield(answer), self.hold)
+            return await asyncio.wait_for(asyncio.shield(answer), self.options.hold_seconds)
         except asyncio.TimeoutError:
             with suppress(ValueError):  # it is being tried at the moment
                 self._posted.remove(posted)
@@ -116,18 +161,18 @@ class TableQueue:
         """Land what comes, until cancelled."""
         while True:
             await self._has_some.wait()
-            if len(self._posted) < BATCH_EVENTS:
-                await asyncio.sleep(self.linger)
+            if len(self._posted) < _BATCH_EVENTS:
+                await asyncio.sleep(self.options.linger_ms / 1000)
             batch = self._taken()
             if not batch:
                 continue
             events = [event for posted in batch for event in posted.events]
             try:
-                reasons = await asyncio.to_thread(self.writer.land, events)
+                await asyncio.to_thread(self.writer.land, events)
             except Exception as error:  # whatever it is, the sender still has the events
                 await self._failed(batch, error)
             else:
-                self._landed(batch, reasons)
+                self._landed(batch)
 
     def stop(self) -> None:
         """Give back what waits for a target that fails: nobody should wait for it now."""
@@ -138,7 +183,7 @@ class TableQueue:
     def _taken(self) -> list[_Posted]:
         batch: list[_Posted] = []
         events = size = 0
-        while self._posted and events < BATCH_EVENTS and size < BATCH_BYTES:
+        while self._posted and events < _BATCH_EVENTS and size < _BATCH_BYTES:
             posted = self._posted.popleft()
             batch.append(posted)
             events += len(posted.events)
@@ -147,18 +192,19 @@ class TableQueue:
             self._has_some.clear()
         return batch
 
-    def _landed(self, batch: Sequence[_Posted], reasons: dict[int, str]) -> None:
+    def _landed(self, batch: Sequence[_Posted]) -> None:
         if self.failure:
             self.log.info(f"{self.name}: lands again", table=self.name)
             self.failure, self._pause, self._pauses = "", _FIRST_PAUSE, pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
-        start, now = 0, time.monotonic()
+        events = quarantined = 0
         for posted in batch:
-            mine = {index - start: why for index, why in reasons.items() if start <= index < start + len(posted.events)}
-            start += len(posted.events)
-            self.metrics.waited.observe(now - posted.since)
+            reasons = {index: event.reason for index, event in enumerate(posted.events) if event.reason}
+            events += len(posted.events) - len(reasons)
+            quarantined += len(reasons)
+            self.metrics.waited.observe(time.monotonic() - posted.since)
             if not posted.answer.done():
-                posted.answer.set_result(mine)
-        self.metrics.landed(self.name, events=start - len(reasons), quarantined=len(reasons))
+                posted.answer.set_result(reasons)
+        self.metrics.landed(self.name, events=events, quarantined=quarantined)
 
     async def _failed(self, batch: Sequence[_Posted], error: Exception) -> None:
         if not self.failure:
@@ -166,7 +212,7 @@ class TableQueue:
         self.failure = type(error).__name__
         self.reports.error(error, part=self.name)
         self.metrics.failed(self.name)
-        waiting = [posted for posted in batch if time.monotonic() - posted.since < self.hold]
+        waiting = [posted for posted in batch if time.monotonic() - posted.since < self.options.hold_seconds]
         self._posted.extendleft(reversed(waiting))
         if self._posted:
             self._has_some.set()

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -27,11 +28,8 @@ USER, PASSWORD, SECRET = (f"CDC_VIEWS_HTTP_{name}" for name in ("USER", "PASSWOR
 _ALGORITHM = "HS256"
 _ISSUER = "cdc-views http receiver"
 _SHORTEST_SECRET = 32
-_ACCESS_MINUTES, _REFRESH_MINUTES = 15, 5 * 60
-_LONGEST_ACCESS, _LONGEST_REFRESH = 24 * 60, 366 * 24 * 60
 _BEARER = re.compile(r"bearer:? +(?P<token>\S+) *\Z", re.IGNORECASE)
 """Debezium Server writes `Bearer: <jwt>`, RFC 6750 says `Bearer <jwt>`."""
-_MILLIS = 60_000
 
 
 class TokenKind(str, Enum):
@@ -67,8 +65,7 @@ class Credentials:
 
     def match(self, user: str, password: str) -> bool:
         """Whether both are right, in a time that does not depend on where they differ."""
-        same_user, same_password = _equal(user, self.user), _equal(password, self.password)
-        return same_user & same_password
+        return _equal(user, self.user) & _equal(password, self.password)
 
 
 def _equal(given: str, expected: str) -> bool:
@@ -79,10 +76,9 @@ def _equal(given: str, expected: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Gives tokens and checks them; `clock` is epoch seconds."""
+    """Gives tokens and checks them."""
 
     credentials: Credentials
-    clock: Callable[[], float]
 
     def authenticate(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to `auth/authenticate`; raises `RefusedError` 401 where user and password do not match."""
@@ -98,7 +94,7 @@ class Tokens:
         token = asked.get("jwt_refresh_token")
         if not isinstance(token, str):
             raise RefusedError(400, "jwt_refresh_token, a text, was expected; send what auth/authenticate answered as such")
-        self.check(token, TokenKind.REFRESH)
+        self._check(token, TokenKind.REFRESH)
         return self._pair(asked)
 
     def check_header(self, header: str | None) -> str:
@@ -108,10 +104,10 @@ class Tokens:
         found = _BEARER.match(header)
         if found is None:
             raise _not_authorized("Authorization: is no `Bearer: <jwt>`, nor `Bearer <jwt>`; send one of the two")
-        return self.check(found["token"], TokenKind.ACCESS)
+        return self._check(found["token"], TokenKind.ACCESS)
 
-    def check(self, token: str, kind: TokenKind) -> str:
-        """Return the user of a token of this kind; raises `RefusedError` 401 saying what is wrong with it."""
+    def _check(self, token: str, kind: TokenKind) -> str:
+        """The user of a token of this kind; raises `RefusedError` 401 saying what is wrong with it."""
         try:
             # the algorithm is ours, whatever the token's header says
             claims = jwt.decode(
@@ -123,7 +119,7 @@ class Tokens:
             )
         except (jwt.InvalidTokenError, ValueError) as error:
             raise _not_authorized("the token is not one of this receiver's; get one by auth/authenticate") from error
-        if not isinstance(claims["exp"], int) or claims["exp"] <= self.clock():
+        if not isinstance(claims["exp"], int) or claims["exp"] <= time.time():
             raise _not_authorized("the token has expired; get another by auth/refreshToken or auth/authenticate")
         if claims.get("kind") != kind.value:
             raise _not_authorized(f"the token is no {kind.value} token; an {TokenKind.ACCESS.value} token posts events")
@@ -132,18 +128,17 @@ class Tokens:
         return str(claims["sub"])
 
     def _pair(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        access = _minutes(asked, "token_expiry_in_minutes", default=_ACCESS_MINUTES, longest=_LONGEST_ACCESS)
-        refresh = _minutes(asked, "refresh_token_expiry_in_minutes", default=_REFRESH_MINUTES, longest=_LONGEST_REFRESH)
+        access = _minutes(asked, "token_expiry_in_minutes", default=15, longest=24 * 60)
+        refresh = _minutes(asked, "refresh_token_expiry_in_minutes", default=5 * 60, longest=366 * 24 * 60)
         return {
-            "jwt": self.sign(TokenKind.ACCESS, minutes=access),
-            "expires_in": access * _MILLIS,
-            "jwt_refresh_token": self.sign(TokenKind.REFRESH, minutes=refresh),
-            "refresh_token_expires_in": refresh * _MILLIS,
+            "jwt": self._signed(TokenKind.ACCESS, minutes=access),
+            "expires_in": access * 60_000,
+            "jwt_refresh_token": self._signed(TokenKind.REFRESH, minutes=refresh),
+            "refresh_token_expires_in": refresh * 60_000,
         }
 
-    def sign(self, kind: TokenKind, *, minutes: int) -> str:
-        """Return a token that holds for so many minutes."""
-        now = int(self.clock())
+    def _signed(self, kind: TokenKind, *, minutes: int) -> str:
+        now = int(time.time())
         claims = {"iss": _ISSUER, "sub": self.credentials.user, "kind": kind.value, "iat": now, "exp": now + 60 * minutes}
         return jwt.encode(claims, self.credentials.secret, algorithm=_ALGORITHM)
 

@@ -24,6 +24,8 @@ from cdc_views.errors import MalformedEventError, UnsupportedError
 Json = Any
 Write = Callable[[Any], str]
 Connect = dict[str, Any]
+Compiled = tuple[Write, Connect | None]
+"""A writer, and the Connect schema where it says more than the value does."""
 
 _CONNECT = "org.apache.kafka.connect.data"
 _TIME = "io.debezium.time"
@@ -45,41 +47,39 @@ _CONNECT_TYPES = {"int": "int32", "long": "int64", "float": "float", "double": "
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Reads one schema's values; `declared` is the Connect schema in JSON, empty where it would say nothing."""
+    """Reads one schema's values.
 
-    read: Callable[[bytes], Any]
+    Attributes:
+        parsed: The schema as fastavro takes it.
+        write: Writes a value as JSON.
+        declared: The Connect schema in JSON, empty where it would say nothing.
+    """
+
+    parsed: Any
     write: Write
     declared: str
 
     def text(self, data: bytes) -> str:
         """Return a value as JSON, in an envelope where there is something to declare; raises `MalformedEventError`."""
-        payload = self.write(self.read(data))
+        stream = BytesIO(data)
+        try:
+            value = fastavro.schemaless_reader(stream, self.parsed, None)
+        except Exception as error:
+            raise MalformedEventError(f"its bytes are no value of its schema: {type(error).__name__}: {error}") from error
+        if rest := len(data) - stream.tell():
+            raise MalformedEventError(f"its bytes are no value of its schema: {rest} bytes are left over")
+        payload = self.write(value)
         return f'{{"schema":{self.declared},"payload":{payload}}}' if self.declared else payload
 
 
 def codec(schema: Json) -> Codec:
     """Return the codec of a parsed Avro schema; raises `UnsupportedError` for what Avro does not know."""
-    compiler = _Compiler()
-    write, connect = compiler.compile(schema, namespace="")
+    write, connect = _Compiler().compile(schema, namespace="")
     try:
         parsed = fastavro.parse_schema(physical(schema))
     except Exception as error:
         raise UnsupportedError(f"an Avro schema that cannot be read: {error}", remedy="register a valid one") from error
-    return Codec(_reader(parsed), write, json.dumps(connect, separators=(",", ":")) if connect else "")
-
-
-def _reader(parsed: Any) -> Callable[[bytes], Any]:
-    def read(data: bytes) -> Any:
-        stream = BytesIO(data)
-        try:
-            value = fastavro.schemaless_reader(stream, parsed, None)
-        except Exception as error:
-            raise MalformedEventError(f"its bytes are no value of its schema: {type(error).__name__}: {error}") from error
-        if rest := len(data) - stream.tell():
-            raise MalformedEventError(f"its bytes are no value of its schema: {rest} bytes are left over")
-        return value
-
-    return read
+    return Codec(parsed, write, json.dumps(connect, separators=(",", ":")) if connect else "")
 
 
 def physical(schema: Json) -> Json:
@@ -101,10 +101,9 @@ def physical(schema: Json) -> Json:
 class _Compiler:
     """Turns a schema into a writer; named types are kept by their full name, for they may be used again."""
 
-    named: dict[str, tuple[Write, Connect | None]] = field(default_factory=dict)
+    named: dict[str, Compiled] = field(default_factory=dict)
 
-    def compile(self, schema: Json, *, namespace: str) -> tuple[Write, Connect | None]:
-        """Return the writer, and the Connect schema where it says more than the value does."""
+    def compile(self, schema: Json, *, namespace: str) -> Compiled:
         if isinstance(schema, list):
             return self._union(schema, namespace)
         if isinstance(schema, str):
@@ -116,23 +115,13 @@ class _Compiler:
             return self.compile(kind, namespace=namespace)
         if kind in _PLAIN:
             return _scalar(schema)
-        return self._nested(schema, str(kind), namespace)
+        if kind in ("enum", "fixed"):
+            found = self.named[_full_name(schema, namespace)] = (quoted, None) if kind == "enum" else _scalar(schema)
+            return found
+        nested = {"record": self._record, "array": self._array, "map": self._map}.get(str(kind))
+        return self._by_name(str(kind), namespace) if nested is None else nested(schema, namespace)
 
-    def _nested(self, schema: Json, kind: str, namespace: str) -> tuple[Write, Connect | None]:
-        match kind:
-            case "record":
-                return self._record(schema, namespace)
-            case "array":
-                return self._array(schema, namespace)
-            case "map":
-                return self._map(schema, namespace)
-            case "enum":
-                return self._remember(schema, namespace, quoted, None)
-            case "fixed":
-                return self._remember(schema, namespace, *_scalar(schema))
-        return self._by_name(kind, namespace)
-
-    def _by_name(self, name: str, namespace: str) -> tuple[Write, Connect | None]:
+    def _by_name(self, name: str, namespace: str) -> Compiled:
         if name in _PLAIN:
             return _scalar({"type": name})
         found = self.named.get(name) or self.named.get(f"{namespace}.{name}")
@@ -140,11 +129,7 @@ class _Compiler:
             raise UnsupportedError(f"Avro type {name!r} is not defined", remedy="schemas with references cannot be read yet")
         return found
 
-    def _remember(self, schema: Json, namespace: str, write: Write, connect: Connect | None) -> tuple[Write, Connect | None]:
-        self.named[_full_name(schema, namespace)] = write, connect
-        return write, connect
-
-    def _record(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+    def _record(self, schema: Json, namespace: str) -> Compiled:
         name = _full_name(schema, namespace)
         inner = name.rpartition(".")[0]
         writers: list[tuple[str, str, Write]] = []
@@ -162,10 +147,10 @@ class _Compiler:
             writers.append((part["name"], quoted(part["name"]), written))
             if described is not None:
                 said.append({**described, "field": part["name"]})
-        has_more = said or "name" in connect
-        return self._remember(schema, namespace, write, {**connect, "fields": said} if has_more else None)
+        self.named[name] = write, {**connect, "fields": said} if said or "name" in connect else None
+        return self.named[name]
 
-    def _array(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+    def _array(self, schema: Json, namespace: str) -> Compiled:
         written, described = self.compile(schema.get("items"), namespace=namespace)
 
         def write(value: Any) -> str:
@@ -173,7 +158,7 @@ class _Compiler:
 
         return write, {"type": "array", "items": described} if described else None
 
-    def _map(self, schema: Json, namespace: str) -> tuple[Write, Connect | None]:
+    def _map(self, schema: Json, namespace: str) -> Compiled:
         written, described = self.compile(schema.get("values"), namespace=namespace)
 
         def write(value: Any) -> str:
@@ -181,8 +166,8 @@ class _Compiler:
 
         return write, {"type": "map", "values": described} if described else None
 
-    def _union(self, branches: list[Json], namespace: str) -> tuple[Write, Connect | None]:
-        """Of null and one more: that one. Of several: whichever the value's own type tells."""
+    def _union(self, branches: list[Json], namespace: str) -> Compiled:
+        """Of null and one other type: the other's. Of several: the value's Python type decides."""
         rest = [branch for branch in branches if branch not in ("null", {"type": "null"})]
         compiled = [self.compile(branch, namespace=namespace) for branch in rest]
         if len(compiled) == 1:
@@ -190,7 +175,7 @@ class _Compiler:
             return (lambda value: "null" if value is None else written(value)), described
         by_type: dict[type, Write] = {}
         for branch, (written, _) in zip(rest, compiled, strict=True):
-            kind = _python_type(branch)
+            kind = _PYTHON.get(branch.get("type") if isinstance(branch, dict) else branch, dict)
             if kind in by_type:
                 raise UnsupportedError(
                     f"a union of {len(rest)} types whose values cannot be told apart", remedy="make it one type, or null and one"
@@ -199,13 +184,11 @@ class _Compiler:
         return (lambda value: "null" if value is None else by_type[type(value)](value)), None
 
 
-def _python_type(branch: Json) -> type:
-    kind = branch.get("type") if isinstance(branch, dict) else branch
-    kinds: Mapping[Any, type] = {
-        "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
-        "string": str, "enum": str, "array": list,
-    }  # fmt: skip
-    return kinds.get(kind, dict)
+_PYTHON: Mapping[Any, type] = {
+    "boolean": bool, "int": int, "long": int, "float": float, "double": float, "bytes": bytes, "fixed": bytes,
+    "string": str, "enum": str, "array": list,
+}  # fmt: skip
+"""What fastavro makes of a type; of every other one a dict."""
 
 
 def _full_name(schema: Json, namespace: str) -> str:
@@ -213,7 +196,7 @@ def _full_name(schema: Json, namespace: str) -> str:
     return name if "." in name or not own else f"{own}.{name}"
 
 
-def _scalar(schema: Json) -> tuple[Write, Connect | None]:
+def _scalar(schema: Json) -> Compiled:
     kind, logical = str(schema["type"]), str(schema.get("logicalType") or "")
     if kind == "fixed" and logical == "duration":
         return _duration, None
@@ -224,23 +207,18 @@ def _scalar(schema: Json) -> tuple[Write, Connect | None]:
         return write, {"type": "bytes", "name": f"{_CONNECT}.Decimal", "parameters": {"scale": str(scale)}}
     if kind in _SAY_THEMSELVES or not (semantic or kind in ("bytes", "fixed")):
         return write, None
-    connect: Connect = {"type": _CONNECT_TYPES.get(kind, kind)}
-    if semantic:
-        connect["name"] = semantic
+    connect: Connect = {"type": _CONNECT_TYPES.get(kind, kind), **({"name": semantic} if semantic else {})}
     parameters = schema.get("connect.parameters")
     if isinstance(parameters, dict) and "scale" in parameters:
         connect["parameters"] = {"scale": parameters["scale"]}
     return write, connect
 
 
-def _real(value: float) -> str:
+def real_text(value: float) -> str:
+    """Return a number as JSON; what is no number, or infinite, as a text."""
     if math.isfinite(value):
         return repr(value)
     return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
-
-
-def _bytes(value: bytes) -> str:
-    return f'"{b64encode(value).decode()}"'
 
 
 def _duration(value: bytes) -> str:
@@ -252,11 +230,8 @@ def _duration(value: bytes) -> str:
 _WRITERS: dict[str, Write] = {
     "null": lambda value: "null",
     "boolean": lambda value: "true" if value else "false",
-    "int": str,
-    "long": str,
-    "float": _real,
-    "double": _real,
-    "bytes": _bytes,
-    "fixed": _bytes,
+    **dict.fromkeys(("int", "long"), str),
+    **dict.fromkeys(("float", "double"), real_text),
+    **dict.fromkeys(("bytes", "fixed"), lambda value: f'"{b64encode(value).decode()}"'),
     "string": quoted,
 }

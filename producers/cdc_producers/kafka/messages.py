@@ -11,34 +11,19 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdc_views.errors import CdcViewsError, MalformedEventError
 from cdc_views.landing import EventBlock
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 MUTATION = "cassandra-mutation"
 _MAGIC = 0
 _WHOLE_ID = 5
 Text = str
 """JSON text."""
-
-
-class Message(Protocol):
-    """What is asked of a message of `confluent_kafka`."""
-
-    def offset(self) -> int | None:
-        """Its place in its partition."""
-
-    def timestamp(self) -> tuple[int, int]:
-        """What kind of clock, 0 for none, and its milliseconds."""
-
-    def key(self) -> Any:
-        """Bytes, or None."""
-
-    def value(self) -> Any:
-        """Bytes, or None: a tombstone."""
-
-
 Registered = Callable[[bytes], Text]
 """What a schema registry makes of a message's part; raises `MalformedEventError`."""
 
@@ -109,7 +94,7 @@ class LineWriter:
         """Return the event; None for what says nothing about rows: a tombstone among mutations."""
         key, value = message.key(), message.value()
         if self.format_name == MUTATION:
-            return None if value is None else bytes(value)
+            return value
         try:
             parts = f'"key":{self._key(key)},"value":{self._value(value)}'
         except MalformedEventError as error:
@@ -121,7 +106,7 @@ class LineWriter:
     def _key(self, key: bytes | None) -> Text:
         if key is None:
             return "null"
-        if self._is_framed(key):
+        if _is_framed(key):
             return self._read(key)
         text = _text(key, "key")
         return quoted(text) if self.has_text_keys or not _is_json(text) else text
@@ -129,7 +114,7 @@ class LineWriter:
     def _value(self, value: bytes | None) -> Text:
         if value is None:
             return "null"
-        if self._is_framed(value):
+        if _is_framed(value):
             return self._read(value)
         text = _text(value, "value").strip()
         if text == "null" or (text.startswith("{") and text.endswith("}")):
@@ -138,14 +123,15 @@ class LineWriter:
             f"its value ({len(value):,} bytes) is no JSON object; for Avro give --registry, and the topic one format"
         )
 
-    def _is_framed(self, part: bytes) -> bool:
-        return len(part) >= _WHOLE_ID and part[0] == _MAGIC
-
     def _read(self, part: bytes) -> Text:
         if self.registered is None:
             number = int.from_bytes(part[1:_WHOLE_ID], "big")
             raise MalformedEventError(f"it is framed with the id {number} of a schema; give --registry, and read it again")
         return self.registered(part)
+
+
+def _is_framed(part: bytes) -> bool:
+    return len(part) >= _WHOLE_ID and part[0] == _MAGIC
 
 
 def _text(part: bytes, what: str) -> str:
@@ -168,9 +154,6 @@ def _refused(name: str) -> None:
 
 
 def _problem(reason: str, key: bytes | None, value: bytes | None) -> str:
-    kept = {"base64_key": _base64(key), "base64_value": _base64(value)}
+    parts = (("base64_key", key), ("base64_value", value))
+    kept = {name: None if part is None else b64encode(part).decode() for name, part in parts}
     return f'"_problem":{quoted(reason)},"key":null,"value":{json.dumps(kept)}'
-
-
-def _base64(part: bytes | None) -> str | None:
-    return None if part is None else b64encode(part).decode()

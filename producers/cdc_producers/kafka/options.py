@@ -10,7 +10,7 @@ from cdc_views.landing.producers import option, switch
 
 
 class Beginning(str, Enum):
-    """Where a topic begins of which nothing has landed."""
+    """Where reading a topic begins before anything of it has landed."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

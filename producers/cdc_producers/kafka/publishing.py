@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from cdc_producers.kafka.messages import MUTATION
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.rows import Encoder, JsonEncoder, Record, Write, writer
 from cdc_producers.kafka.rows_avro import AvroEncoder
@@ -23,14 +24,12 @@ from cdc_views.errors import CdcViewsError, MalformedEventError, UsageError
 from cdc_views.formats.base import RawFormat, SourceLine
 from cdc_views.landing import BatchReport, Position, Rejection, StreamEvent
 from cdc_views.landing.blocks import one_by_one
-from cdc_views.landing.targets import ProducerOrder, StreamTarget
+from cdc_views.landing.targets import EventLander, ProducerOrder, StreamTarget
 from cdc_views.model.schema import TableSchema
-from cdc_views.storage.relation import RawTable
 
 _SCHEME = "kafka://"
 _FORMATS = ("json", "avro")
 _SHOWN = 5
-_MUTATION = "cassandra-mutation"
 
 
 def published(order: ProducerOrder) -> ProducerOrder:
@@ -56,8 +55,8 @@ def published(order: ProducerOrder) -> ProducerOrder:
 
 
 @dataclass
-class TopicTarget:
-    """One table's topic, for `cdc_views.landing.targets.StreamTarget`."""
+class TopicTarget(StreamTarget):
+    """One table's topic."""
 
     table: StreamTarget
     topic: str
@@ -68,34 +67,28 @@ class TopicTarget:
 
     @property
     def name(self) -> str:
-        """See `StreamTarget.name`."""
         return self.table.name
 
     @property
     def schema(self) -> TableSchema:
-        """See `StreamTarget.schema`."""
         return self.table.schema
 
     @property
     def schema_file(self) -> Path:
-        """See `StreamTarget.schema_file`."""
         return self.table.schema_file
 
     @property
     def raw(self) -> None:
-        """None: events land in a topic."""
+        return None
 
     @property
     def format(self) -> RawFormat:
-        """See `StreamTarget.format`."""
         return self.table.format
 
     def lander(self, stream: str) -> TopicLander:
-        """See `StreamTarget.lander`."""
         return TopicLander(self, stream)
 
     def version(self) -> object:
-        """See `StreamTarget.version`."""
         return self.table.version()
 
     def follow(self) -> None:
@@ -105,35 +98,34 @@ class TopicTarget:
         """Return how an event becomes records, by the schema as it is; makes the topic, and registers its schemas."""
         if self._write is None or self._version != self.version():
             self._version = self.version()
-            policy = "delete" if self.format.name == _MUTATION else "compact"
-            self.publisher.create(self.topic, cleanup_policy=policy)
-            self._write = writer(self.format, self.schema, self._encoder())
+            is_rows, schema = self.format.name != MUTATION, self.schema
+            self.publisher.create(self.topic, cleanup_policy="compact" if is_rows else "delete")
+            encoder: Encoder = JsonEncoder(schema)
+            if is_rows and self.registry is not None:
+                encoder = AvroEncoder(schema, self.topic, self.registry)
+            self._write = writer(self.format, schema, encoder)
         return self._write
-
-    def _encoder(self) -> Encoder:
-        if self.registry is None or self.format.name == _MUTATION:
-            return JsonEncoder(self.schema)
-        return AvroEncoder(self.schema, self.topic, self.registry)
 
 
 @dataclass
-class TopicLander:
-    """One stream of one table; see `cdc_views.landing.targets.EventLander`."""
+class TopicLander(EventLander):
+    """One stream of one table."""
 
     target: TopicTarget
     stream: str
-    raw: RawTable | None = field(default=None, init=False)
+
+    @property
+    def raw(self) -> None:
+        return None
 
     @property
     def _name(self) -> str:
         return json.dumps({"table": self.target.name, "stream": self.stream}, sort_keys=True)
 
     def position(self) -> Position | None:
-        """See `EventLander.position`."""
         return self.target.publisher.position(self._name)
 
     def land(self, events: Sequence[StreamEvent], *, through: Position, now: datetime) -> BatchReport:
-        """See `EventLander.land`."""
         known = self.position()
         if known is not None and known >= through:
             return BatchReport(skipped=sum(event.items for event in events))

@@ -1,6 +1,6 @@
 """A schema registry (Confluent's REST interface): schemas by id, and schemas registered after a check.
 
-A registry that is away is waited for: whatever it is asked for is asked again, and nothing is skipped meanwhile.
+While a registry is away its callers ask again, and skip nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _json(data: bytes) -> str:
 
 @dataclass
 class Registry:
-    """A client of one registry; what it has told once is kept, for an id never changes its schema."""
+    """A client of one registry; keeps its answers, since an id never changes its schema."""
 
     address: str
     _client: Any = None

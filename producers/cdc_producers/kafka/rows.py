@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import Any, NamedTuple, Protocol
 
+from cdc_producers.kafka.avro import real_text
+from cdc_producers.kafka.messages import MUTATION
 from cdc_views.errors import MalformedEventError, UnsupportedError
 from cdc_views.formats.base import RawFormat, SourceLine, WriteOrder
 from cdc_views.model.schema import Column, TableSchema
@@ -20,8 +22,6 @@ from cdc_views.rules.codec.jsonread import parse_json
 from cdc_views.rules.codec.jsontext import to_json
 from cdc_views.rules.codec.times import duration_text
 from cdc_views.rules.facts import Fact, FactKind
-
-_MUTATION = "cassandra-mutation"
 
 
 class Record(NamedTuple):
@@ -47,7 +47,7 @@ Write = Callable[[SourceLine], list[Record]]
 
 def writer(raw_format: RawFormat, schema: TableSchema, encoder: Encoder) -> Write:
     """Return how a table's events become records; raises `UnsupportedError` for a raw format that has no whole rows."""
-    if raw_format.name == _MUTATION:
+    if raw_format.name == MUTATION:
         return lambda event: [_mutation(event)]
     if raw_format.order is not WriteOrder.LOG_POSITION:
         raise UnsupportedError(
@@ -82,20 +82,17 @@ def _record(fact: Fact, schema: TableSchema, encoder: Encoder) -> Record:
     return Record(key, encoder.row(row))
 
 
-class JsonEncoder:
+class JsonEncoder(Encoder):
     """Keys and rows as JSON objects."""
 
     def __init__(self, schema: TableSchema) -> None:
-        """Keep the table's columns."""
         self._key = schema.row_key
         self._columns = {column.name: column for column in schema.columns}
 
     def key(self, values: Sequence[Any]) -> bytes:
-        """See `Encoder.key`."""
         return self._object(zip(self._key, values, strict=True))
 
     def row(self, values: dict[str, Any]) -> bytes:
-        """See `Encoder.row`; what was left as it was is left out."""
         return self._object((self._columns[name], value) for name, value in values.items())
 
     @staticmethod
@@ -110,7 +107,7 @@ def _text(kind: LogicalType, value: Any) -> str:
         return "null"
     match kind:
         case Scalar(kind=Kind.FLOAT | Kind.DOUBLE) if not math.isfinite(value):
-            return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+            return real_text(value)
         case Scalar(kind=Kind.JSON):
             return quoted(value)
         case Scalar(kind=Kind.DURATION):

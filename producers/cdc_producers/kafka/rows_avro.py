@@ -8,8 +8,7 @@ way to leave a field out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from io import BytesIO
 from typing import Any
@@ -18,6 +17,7 @@ import fastavro
 
 from cdc_producers.kafka.avro import physical
 from cdc_producers.kafka.registry import Registry
+from cdc_producers.kafka.rows import Encoder
 from cdc_views.errors import MalformedEventError, UnsupportedError
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, VectorOf
@@ -31,46 +31,54 @@ Json = dict[str, Any] | str
 Convert = Callable[[Any], Any]
 
 
-class AvroEncoder:
+class AvroEncoder(Encoder):
     """Keys and rows of one topic, framed with their schemas' ids."""
 
     def __init__(self, schema: TableSchema, topic: str, registry: Registry) -> None:
         """Register both schemas; raises as `Registry.register` does, and `UnsupportedError` for a type Avro has not."""
         space = re.sub(r"[^A-Za-z0-9_.]", "_", topic)
-        self._key_columns = schema.row_key
-        self._key = _Framed(_Fields(schema.row_key, schema.full_name), f"{space}.Key", f"{topic}-key", registry)
-        self._row = _Framed(_Fields(schema.columns, schema.full_name), f"{space}.Value", f"{topic}-value", registry)
+        self._key_names = [column.name for column in schema.row_key]
+        self._key = _Framed(schema, schema.row_key, f"{space}.Key", f"{topic}-key", registry)
+        self._row = _Framed(schema, schema.columns, f"{space}.Value", f"{topic}-value", registry)
         self._absent = {c.name: _placeholder(c.type) for c in schema.columns if not c.is_key}
 
     def key(self, values: Sequence[Any]) -> bytes:
-        """See `Encoder.key`."""
-        return self._key.framed(dict(zip((column.name for column in self._key_columns), values, strict=True)))
+        return self._key.framed(dict(zip(self._key_names, values, strict=True)))
 
     def row(self, values: dict[str, Any]) -> bytes:
-        """See `Encoder.row`."""
-        return self._row.framed({**self._absent, **values}, placeholders={n for n in self._absent if n not in values})
+        return self._row.framed(values, absent=self._absent)
 
 
-@dataclass
-class _Fields:
-    """The Avro fields of some columns; `converts` makes Avro's value of a native one."""
+class _Framed:
+    """One registered record schema of some columns, and its values in the wire format."""
 
-    columns: Sequence[Column]
-    table: str
-    converts: dict[str, Convert] = field(default_factory=dict)
-    _has_variable: bool = False
+    def __init__(self, table: TableSchema, columns: Sequence[Column], name: str, subject: str, registry: Registry) -> None:
+        self._table = table.full_name
+        self._has_variable = False
+        self._converts: dict[str, Convert] = {}
+        space, _, last = name.rpartition(".")
+        schema = {"type": "record", "name": last, "namespace": space, "fields": [self._field(column) for column in columns]}
+        self._parsed = fastavro.parse_schema(physical(schema))
+        self._head = b"\0" + registry.register(subject, schema).to_bytes(4, "big")
 
-    def schema(self) -> list[Json]:
-        """Return the fields."""
-        return [self._field(column) for column in self.columns]
+    def framed(self, values: dict[str, Any], *, absent: Mapping[str, Any] | None = None) -> bytes:
+        """Return a record's bytes; `absent`: Avro's values of columns without a value."""
+        record = {**(absent or {}), **{name: _or_null(self._converts[name], value) for name, value in values.items()}}
+        stream = BytesIO(self._head)
+        stream.seek(len(self._head))
+        try:
+            fastavro.schemaless_writer(stream, self._parsed, record)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise MalformedEventError(f"a value does not fit the Avro schema: {error}") from error
+        return stream.getvalue()
 
     def _field(self, column: Column) -> Json:
         if not _NAME.match(column.name):
             raise UnsupportedError(
-                f"{self.table}: column {column.name!r} has a name that Avro has not",
+                f"{self._table}: column {column.name!r} has a name that Avro has not",
                 remedy="publish it with --output-format json",
             )
-        kind, self.converts[column.name] = self._type(column.type, column.name)
+        kind, self._converts[column.name] = self._type(column.type, column.name)
         if column.is_key:
             return {"name": column.name, "type": kind}
         return {"name": column.name, "type": ["null", kind], "default": None}
@@ -83,7 +91,7 @@ class _Fields:
             inner, convert = self._type(kind.value, name)
             return {"type": "map", "values": ["null", inner]}, lambda pairs: {k: _or_null(convert, v) for k, v in pairs}
         if not isinstance(kind, Scalar):
-            raise UnsupportedError(f"{self.table}: column {name!r} is a {kind}", remedy="publish it with --output-format json")
+            raise UnsupportedError(f"{self._table}: column {name!r} is a {kind}", remedy="publish it with --output-format json")
         if kind.kind is Kind.DECIMAL:
             return self._decimal(kind.scale)
         return _SCALARS[kind.kind]
@@ -98,29 +106,6 @@ class _Fields:
         space, _, name = _VARIABLE.rpartition(".")
         parts = [{"name": "scale", "type": "int"}, {"name": "value", "type": "bytes"}]
         return {"type": "record", "name": name, "namespace": space, "connect.name": _VARIABLE, "fields": parts}, _variable
-
-
-class _Framed:
-    """One registered record schema, and its values in the wire format."""
-
-    def __init__(self, fields: _Fields, name: str, subject: str, registry: Registry) -> None:
-        space, _, last = name.rpartition(".")
-        schema = {"type": "record", "name": last, "namespace": space, "fields": fields.schema()}
-        self._converts = fields.converts
-        self._parsed = fastavro.parse_schema(physical(schema))
-        self._head = b"\0" + registry.register(subject, schema).to_bytes(4, "big")
-
-    def framed(self, values: dict[str, Any], *, placeholders: set[str] | None = None) -> bytes:
-        """Return a record's bytes; `placeholders` are Avro's values already."""
-        known = placeholders or set()
-        record = {n: v if n in known else _or_null(self._converts[n], v) for n, v in values.items()}
-        stream = BytesIO(self._head)
-        stream.seek(len(self._head))
-        try:
-            fastavro.schemaless_writer(stream, self._parsed, record)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise MalformedEventError(f"a value does not fit the Avro schema: {error}") from error
-        return stream.getvalue()
 
 
 def _or_null(convert: Convert, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,10 @@ from confluent_kafka.admin import AdminClient
 
 from cdc_producers.kafka.messages import LineWriter
 from cdc_producers.kafka.options import KafkaOptions, KeyFormat
-from cdc_producers.kafka.positions import Positions
 from cdc_producers.kafka.registry import Registry
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, connection, error_of, kafka_errors
-from cdc_producers.kafka.statistics import ConsumerStatistics
-from cdc_producers.kafka.topics import Topic, describe, matched
-from cdc_producers.source import Emit, Emitted, SourceStatus
+from cdc_producers.kafka.topics import Positions, Topic, describe, matched
+from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.errors import CdcViewsError, TransientError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -37,42 +36,53 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
                       KafkaError.UNKNOWN_TOPIC_ID})  # fmt: skip
 
 
+Place = tuple[str, int]
+"""A topic, and the number of a partition of it."""
+
+
 @dataclass
-class KafkaSource:
-    """Follows topics; see `cdc_producers.source.Source`. `topics`: the table of each topic that somebody named."""
+class _Partition:
+    """A partition that is read: `next` and `confirmed` are offsets of messages after those read, and those told to the group."""
+
+    table: str
+    stream: str
+    writer: LineWriter
+    next: int
+    confirmed: int | None = None
+
+
+@dataclass
+class KafkaSource(Source):
+    """Follows topics; `topics`: the table of each topic that somebody named."""
 
     targets: Mapping[str, StreamTarget]
     options: KafkaOptions
     topics: Mapping[str, str]
     log: ProducerLog
     _registry: Registry | None = field(init=False)
-    _statistics: ConsumerStatistics = field(default_factory=ConsumerStatistics)
     _consumer: Any = None
     _admin: Any = None
     _positions: Positions = field(init=False)
-    _tables: dict[str, str] = field(default_factory=dict)
     _topics: dict[str, Topic] = field(default_factory=dict)
-    _writers: dict[tuple[str, int], tuple[str, str, LineWriter]] = field(default_factory=dict)
-    _read: dict[tuple[str, int], int] = field(default_factory=dict)
-    _landed: dict[tuple[str, int], int] = field(default_factory=dict)
-    _confirmed: dict[tuple[str, int], int] = field(default_factory=dict)
+    _parts: dict[Place, _Partition] = field(default_factory=dict)
+    _landed: dict[Place, int] = field(default_factory=dict)
     _stashed: list[Any] = field(default_factory=list)
     _at_once: int = _LEAST_AT_ONCE
     _trouble: Exception | None = None
     _looked: float = 0.0
+    _heard: float = 0.0
+    _behind: int | None = None
     _missing: set[str] = field(default_factory=set)
     _subscribed: list[str] = field(default_factory=list)
     _is_paused: bool = False
     _is_given: bool = False
-    _has_joined_again: bool = False
-    _has_name: bool = False
+    _joins_again: bool = False
 
     def __post_init__(self) -> None:
         self._registry = Registry.of(self.options.registry)
         self._positions = Positions(self.targets, self.options, self.log)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         self.close()
         self._connect()
         said = time.monotonic()
@@ -81,10 +91,10 @@ class KafkaSource:
             self._join_again()
             if time.monotonic() - said > _TOKEN_EVERY:
                 said = time.monotonic()
-                emit(Emitted(token=dict(self._read)))
+                emit(Emitted(token=self._offsets()))
                 self._confirm()
             self._look_again()
-        emit(Emitted(token=dict(self._read)))
+        emit(Emitted(token=self._offsets()))
 
     def _connect(self) -> None:
         settings = connection(self.options.bootstrap)
@@ -104,18 +114,17 @@ class KafkaSource:
                 "topic.metadata.refresh.interval.ms": 5000,
                 "queued.max.messages.kbytes": 32 << 10,
                 "statistics.interval.ms": max(200, int(self.options.heartbeat_seconds * 1000)),
-                "stats_cb": self._statistics.note,
+                "stats_cb": self._note_statistics,
                 "error_cb": self._note_error,
                 "on_commit": self._note_commit,
             },
         )
         self._trouble, self._looked, self._is_paused = None, 0.0, False
-        self._is_given, self._has_joined_again, self._has_name = False, False, "group.instance.id" in settings
-        self._tables, self._topics = {}, {}
+        self._is_given, self._joins_again, self._topics = False, "group.instance.id" in settings, {}
         try:
             self._look_again()
         except TransientError:
-            # why brokers do not answer (a wrong password, a certificate) is told by callbacks only
+            # only callbacks say why brokers do not answer: a wrong password, a certificate
             self._consumer.poll(0)
             if self._trouble is not None and not isinstance(self._trouble, TransientError):
                 raise self._trouble from None
@@ -134,12 +143,12 @@ class KafkaSource:
         for name, topic in found.items():
             known = self._topics.get(name)
             if known is None or known.id != topic.id:
-                self._positions.begin(topic, tables[name], self._consumer)
+                self._positions.begin(topic, self._consumer)
             elif known.partitions < topic.partitions:
-                self._note_growth(known, topic, tables[name])
+                self._note_growth(known, topic)
         if any(known.id != found[name].id for name, known in self._topics.items() if name in found):
             raise TransientError("a topic was made anew; reading it from its beginning")
-        self._tables, self._topics = {name: tables[name] for name in found}, found
+        self._topics = found
         if found and set(found) != set(self._subscribed):
             self._subscribe(list(found))
 
@@ -147,7 +156,7 @@ class KafkaSource:
         self._subscribed = names
         with kafka_errors("subscribing"):
             self._subscribe_to(names)
-        pairs = ", ".join(f"{name} → {self._tables[name]}" for name in names)
+        pairs = ", ".join(f"{name} → {self._topics[name].table}" for name in names)
         self.log.info(f"following {pairs} as group {self.options.group}", group=self.options.group, topics=names)
 
     def _join_again(self) -> None:
@@ -156,11 +165,11 @@ class KafkaSource:
         A member of a name of its own (`group.instance.id`) that comes back before it is missed gets what it had, whatever
         it subscribes to now. Source: Kafka, KAFKA-12759.
         """
-        if not self._is_given or self._has_joined_again:
+        if not (self._is_given and self._joins_again):
             return
-        self._has_joined_again = True
-        given = {topic for topic, _ in self._writers}
-        if self._has_name and given != set(self._subscribed):
+        self._joins_again = False
+        given = {topic for topic, _ in self._parts}
+        if given != set(self._subscribed):
             with kafka_errors("subscribing"):
                 if given:
                     self._subscribe_to(sorted(given))
@@ -180,10 +189,9 @@ class KafkaSource:
             self.log.warning(f"there is no topic {name} yet; looking for it every {_LOOK_EVERY:g} s", topic=name)
         self._missing = waiting
 
-    def _note_growth(self, known: Topic, topic: Topic, table: str) -> None:
-        self._topics[topic.name] = topic
+    def _note_growth(self, known: Topic, topic: Topic) -> None:
         said = f"topic {topic.name} has {topic.partitions} partitions now, {known.partitions} before"
-        if self.targets[table].format.is_positioned:
+        if self.targets[topic.table].format.is_positioned:
             self.log.info(said, topic=topic.name)
             return
         self.log.warning(
@@ -205,7 +213,7 @@ class KafkaSource:
 
     def _take(self, found: Iterable[Any], emit: Emit) -> None:
         """Emit messages, those of a partition together, up to an error."""
-        parts: dict[tuple[str, int], list[Any]] = {}
+        parts: dict[Place, list[Any]] = {}
         for message in found:
             error = message.error()
             if error is None:
@@ -216,21 +224,21 @@ class KafkaSource:
             self._fail(error, message.topic(), message.partition())
         self._emit_parts(parts, emit)
 
-    def _emit_parts(self, parts: Mapping[tuple[str, int], list[Any]], emit: Emit) -> None:
+    def _emit_parts(self, parts: Mapping[Place, list[Any]], emit: Emit) -> None:
         read = sum(self._emit_block(place, messages, emit) for place, messages in parts.items())
         if read:
             each = read // sum(map(len, parts.values())) + 1
             self._at_once = min(_MOST_AT_ONCE, max(_LEAST_AT_ONCE, _BYTES_AT_ONCE // each))
 
-    def _emit_block(self, place: tuple[str, int], messages: Sequence[Any], emit: Emit) -> int:
+    def _emit_block(self, place: Place, messages: Sequence[Any], emit: Emit) -> int:
         """Emit what a partition's messages say; of one that cannot be read now, those before it. Returns its bytes."""
-        if place not in self._writers:
-            return 0  # of a partition that was taken away while it was read
-        table, stream, writer = self._writers[place]
-        block, trouble = writer.block(messages)
+        part = self._parts.get(place)
+        if part is None:
+            return 0  # it was taken away while it was read
+        block, trouble = part.writer.block(messages)
         if block.through is not None:
-            emit(Emitted(table, stream, Position(block.through), block.events, block.happened))
-            self._read[place] = block.through + 1
+            emit(Emitted(part.table, part.stream, Position(block.through), block.events, block.happened))
+            part.next = block.through + 1
         if trouble is not None:
             raise trouble
         return block.events.size
@@ -241,9 +249,18 @@ class KafkaSource:
         if error.code() in _MISSING:
             self._looked = 0.0
             return
-        if error.code() in _GONE and topic is not None and partition is not None and topic in self._tables:
-            self._positions.next_offset(topic, partition, self._tables[topic], self._consumer)
+        if error.code() in _GONE and topic is not None and partition is not None and topic in self._topics:
+            self._positions.next_offset(self._topics[topic], partition, self._consumer)
         raise error_of(error, doing=f"reading {topic or 'topics'}")
+
+    def _note_statistics(self, text: str) -> None:
+        """Take what the client says of itself. Source: librdkafka 2.16, `STATISTICS.md`."""
+        found = json.loads(text)
+        if any(broker.get("state") == "UP" for broker in found.get("brokers", {}).values()):
+            self._heard = time.time()
+        parts = [part for topic in found.get("topics", {}).values() for part in topic.get("partitions", {}).values()]
+        lags = [part["consumer_lag"] for part in parts if part.get("consumer_lag", -1) >= 0]
+        self._behind = sum(lags) if lags else None
 
     def _note_error(self, error: KafkaError) -> None:
         """Hear of trouble with the connection; raised by the thread that reads."""
@@ -276,8 +293,8 @@ class KafkaSource:
         return found is not None and part.partition in found.partitions
 
     def _begin(self, topic: str, partition: int) -> int:
-        table = self._tables[topic]
-        offset = self._positions.next_offset(topic, partition, table, self._consumer)
+        table = self._topics[topic].table
+        offset = self._positions.next_offset(self._topics[topic], partition, self._consumer)
         named = topic if topic.rpartition(".")[2] == table.rpartition(".")[2] else None
         writer = LineWriter(
             named,
@@ -287,25 +304,21 @@ class KafkaSource:
             None if self._registry is None else self._registry.read,
             self.options.key_format is KeyFormat.TEXT,
         )
-        self._writers[topic, partition] = table, self._positions.stream(topic, partition), writer
-        self._read[topic, partition] = offset
+        self._parts[topic, partition] = _Partition(table, self._positions.stream(topic, partition), writer, offset)
         self.log.info(
             f"reading topic {topic}, partition {partition}, from {offset:,}", topic=topic, partition=partition, offset=offset
         )
         return offset
 
     def _revoke(self, consumer: Any, parts: list[TopicPartition]) -> None:
-        mine = [part for part in parts if (part.topic, part.partition) in self._writers]
+        mine = [part for part in parts if (part.topic, part.partition) in self._parts]
         if len(mine) < len(parts):
             consumer.incremental_unassign(mine)
         for part in mine:
-            place = part.topic, part.partition
-            self._writers.pop(place, None)
-            self._read.pop(place, None)
-            self._confirmed.pop(place, None)
+            del self._parts[part.topic, part.partition]
 
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`: stay in the group while nothing more fits into the queue."""
+        """Stay in the group while nothing more fits into the queue."""
         if self._consumer is None:
             return
         with kafka_errors("waiting"):
@@ -317,35 +330,41 @@ class KafkaSource:
         self._confirm()
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`; a token is the next offset of each partition."""
+        """A token is the next offset of each partition."""
         if isinstance(token, dict):
             self._landed = token
 
     def _confirm(self, *, waits: bool = False) -> None:
         """Tell the group how far has landed, so that its tools show the lag; nothing is read from there."""
-        landed = {place: offset for place, offset in self._landed.items() if place in self._writers}
-        fresh = {place: offset for place, offset in landed.items() if self._confirmed.get(place) != offset}
+        fresh = [(place, offset) for place, offset in self._landed.items() if place in self._parts]
+        fresh = [(place, offset) for place, offset in fresh if self._parts[place].confirmed != offset]
         if not fresh:
             return
         try:
-            offsets = [TopicPartition(*place, offset) for place, offset in fresh.items()]
-            self._consumer.commit(offsets=offsets, asynchronous=not waits)
-            self._confirmed |= fresh
+            self._consumer.commit(offsets=[TopicPartition(*place, offset) for place, offset in fresh], asynchronous=not waits)
         except KafkaException:
             return  # a rebalance, or a broker that is away: the next one says it again
+        for place, offset in fresh:
+            if place in self._parts:
+                self._parts[place].confirmed = offset
 
     def _note_commit(self, error: KafkaError | None, parts: list[TopicPartition]) -> None:
         """Say again, at the next time, what the group was told while it shared out the partitions, and did not take."""
         for part in parts:
-            if error is not None or part.error is not None:
-                self._confirmed.pop((part.topic, part.partition), None)
+            known = self._parts.get((part.topic, part.partition))
+            if known is not None and (error is not None or part.error is not None):
+                known.confirmed = None
+
+    def _offsets(self) -> dict[Place, int]:
+        """The next offset of each partition; asked by other threads, too."""
+        return {place: part.next for place, part in list(self._parts.items())}
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
-        return self._statistics.status(dict(self._read))
+        """The position is the next offset of each partition."""
+        position = ", ".join(f"{topic}/{part}:{offset}" for (topic, part), offset in sorted(self._offsets().items()))
+        return SourceStatus(position, behind_events=self._behind, heard=self._heard)
 
     def close(self) -> None:
-        """See `Source.close`."""
         consumer = self._consumer
         if consumer is None:
             return
@@ -354,6 +373,5 @@ class KafkaSource:
         self._consumer = self._admin = None
         self._subscribed = []
         consumer.close()
-        self._writers.clear()
-        self._read.clear()
+        self._parts.clear()
         self._stashed.clear()

@@ -1,4 +1,4 @@
-"""Which topic is which table's, and whether it still is the topic that has landed.
+"""Which topic is which table's, and where reading it begins: behind what has landed, as the raw table's own commits say.
 
 A topic that was deleted and made again has the same name and other offsets. Its id tells it apart (Kafka 2.8), so a
 table keeps, for each topic, the id that it lands from and how many there have been before: the *epoch*.
@@ -15,27 +15,29 @@ stream                                  position
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of
+from cdc_producers.kafka.options import Beginning, KafkaOptions
+from cdc_producers.kafka.settings import ANSWERS_WITHIN, error_of, kafka_errors
 from cdc_producers.source import LostError
 from cdc_views.errors import TransientError, UsageError, did_you_mean
 from cdc_views.landing import Position
-from cdc_views.landing.targets import StreamTarget
+from cdc_views.landing.targets import ProducerLog, StreamTarget
 
 _BITS_63 = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic as it stands: its id and how many partitions it has."""
+    """A topic as it is: its table, 63 bits of its id, and how many partitions it has."""
 
     name: str
+    table: str
     id: int
     partitions: int
 
@@ -81,9 +83,9 @@ def topics_named(
     return topics
 
 
-def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
-    """Return the topics that exist, by name."""
-    wanted = sorted(names)
+def describe(admin: AdminClient, tables: Mapping[str, str]) -> dict[str, Topic]:
+    """Return the topics that exist, by name; `tables`: the table of each topic."""
+    wanted = sorted(tables)
     found: dict[str, Topic] = {}
     if not wanted:
         return found
@@ -97,44 +99,97 @@ def describe(admin: AdminClient, names: Iterable[str]) -> dict[str, Topic]:
             continue
         identity = description.topic_id
         mixed = identity.get_most_significant_bits() ^ identity.get_least_significant_bits()
-        found[name] = Topic(name, mixed & _BITS_63, len(description.partitions))
+        found[name] = Topic(name, tables[name], mixed & _BITS_63, len(description.partitions))
     return found
 
 
-def topic_stream(topic: str) -> str:
-    """The stream of a topic's own identity."""
-    return f"kafka:{topic}"
+def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """Return the first offset that a partition still has, and the one that its next message gets."""
+    with kafka_errors(f"asking where topic {topic} begins and ends"):
+        first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
+    return int(first), int(end)
 
 
-def partition_stream(topic: str, partition: int, *, epoch: int) -> str:
-    """The stream of a partition's offsets."""
+@dataclass
+class Positions:
+    """Knows, for the topics that are read, the epoch of each and where each partition goes on."""
+
+    targets: Mapping[str, StreamTarget]
+    options: KafkaOptions
+    log: ProducerLog
+    epochs: dict[str, int] = field(default_factory=dict)
+
+    def begin(self, topic: Topic, consumer: Consumer) -> None:
+        """Find a topic's epoch before its first partition is read; a new one is noted.
+
+        Where nothing has landed and reading begins at the latest message, that place is noted for each partition, so
+        that the next start does not take a later one for the beginning.
+
+        Raises:
+            LostError: The topic is not the one that has landed, and no gap is accepted.
+            TransientError: Another process noted another one meanwhile.
+        """
+        target = self.targets[topic.table]
+        known = target.lander(f"kafka:{topic.name}").position()
+        if known is None and self.options.begins is Beginning.LATEST:
+            self._note_ends(topic, target, consumer)
+        elif known is not None and known.nth != topic.id:
+            trouble = (
+                f"topic {topic.name} was deleted and made anew since {topic.table} landed from it: what had not landed is gone. "
+                "Start once with --accept-gap to go on with the new one; keys that it does not have stay as they are"
+            )
+            if not self.options.accepts_gap:
+                raise LostError(trouble)
+            self.log.warning(f"{trouble}; --accept-gap: going on", topic=topic.name)
+        self.epochs[topic.name] = _begin_epoch(topic, target)
+
+    def _note_ends(self, topic: Topic, target: StreamTarget, consumer: Consumer) -> None:
+        for number in range(topic.partitions):
+            _, end = watermarks(consumer, topic.name, number)
+            if end:
+                lander = target.lander(_stream(topic.name, number, epoch=0))
+                lander.land([], through=Position(end - 1), now=datetime.now(timezone.utc))
+
+    def stream(self, topic: str, partition: int) -> str:
+        """The stream of a partition."""
+        return _stream(topic, partition, epoch=self.epochs[topic])
+
+    def next_offset(self, topic: Topic, partition: int, consumer: Consumer) -> int:
+        """Return the offset that a partition is read from.
+
+        Raises:
+            LostError: The broker no longer has it, or never had it, and no gap is accepted.
+        """
+        landed = self.targets[topic.table].lander(self.stream(topic.name, partition)).position()
+        first, end = watermarks(consumer, topic.name, partition)
+        if landed is None:
+            return first
+        wanted = landed.at + 1
+        if first <= wanted <= end:
+            return wanted
+        place = f"topic {topic.name}, partition {partition}"
+        if wanted > end:
+            raise LostError(
+                f"{place} ends at {end:,}, before what has landed ({landed.at:,}): another cluster, or one that lost messages. "
+                "Name the right brokers, or land into a new raw table"
+            )
+        trouble = f"{place}: messages {wanted:,} to {first - 1:,} have not landed, and the broker has deleted them (retention)"
+        if not self.options.accepts_gap:
+            raise LostError(
+                f"{trouble}. Raise the topic's retention.ms or retention.bytes, and start once with --accept-gap to go on "
+                "without them; a source that can be read again from its beginning loses nothing"
+            )
+        self.log.warning(f"{trouble}; --accept-gap: going on at {first:,}", topic=topic.name, partition=partition)
+        return first
+
+
+def _stream(topic: str, partition: int, *, epoch: int) -> str:
     return f"kafka:{topic}{f'#{epoch}' if epoch else ''}/{partition}"
 
 
-def known_epoch(topic: Topic, target: StreamTarget) -> int | None:
-    """Return the epoch of a topic that has landed before; None where nothing of it has.
-
-    Raises:
-        LostError: It was made anew since.
-    """
-    known = target.lander(topic_stream(topic.name)).position()
-    if known is None:
-        return None
-    if known.nth != topic.id:
-        raise LostError(
-            f"topic {topic.name} was deleted and made anew since {target.name} landed from it: what had not landed is gone. "
-            "Start once with --accept-gap to go on with the new one; keys that it does not have stay as they are"
-        )
-    return known.at
-
-
-def begin_epoch(topic: Topic, target: StreamTarget) -> int:
-    """Note that the table lands from this topic from now on; returns its epoch.
-
-    Raises:
-        TransientError: Another process noted another one meanwhile.
-    """
-    lander = target.lander(topic_stream(topic.name))
+def _begin_epoch(topic: Topic, target: StreamTarget) -> int:
+    """Note that the table lands from this topic, where that is not noted yet; returns its epoch."""
+    lander = target.lander(f"kafka:{topic.name}")
     known = lander.position()
     if known is not None and known.nth == topic.id:
         return known.at

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from cdc_producers.kafka.settings import ANSWERS_WITHIN, client, kafka_errors
+from cdc_producers.kafka.topics import watermarks
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog
@@ -63,22 +64,23 @@ class Publisher:
             self._connected()
             return self._positions.get(name)
 
-    def create(self, topic: str, **config: str) -> None:
-        """Make a topic where there is none."""
+    def create(self, topic: str, *, cleanup_policy: str = "") -> None:
+        """Make a topic where there is none; its clean-up policy is the broker's where none is given."""
         with self._one_at_a_time:
             if topic in self._topics:
                 return
             admin = client(AdminClient, self.settings)
             with kafka_errors(f"making topic {topic}"):
                 if topic not in admin.list_topics(timeout=ANSWERS_WITHIN).topics:
-                    self._create(admin, topic, config)
+                    self._create(admin, topic, cleanup_policy)
             self._topics.add(topic)
 
-    def _create(self, admin: AdminClient, topic: str, config: dict[str, str]) -> None:
+    def _create(self, admin: AdminClient, topic: str, policy: str) -> None:
         count = 1 if topic == self.offsets_topic else -1
-        given = {name.replace("_", "."): value for name, value in config.items()}
         try:
-            admin.create_topics([NewTopic(topic, count, -1, config=given)])[topic].result(ANSWERS_WITHIN + 5)
+            admin.create_topics([NewTopic(topic, count, -1, config={"cleanup.policy": policy} if policy else {})])[topic].result(
+                ANSWERS_WITHIN + 5
+            )
             self.log.info(f"made topic {topic}", topic=topic)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -112,14 +114,8 @@ class Publisher:
     def _connected(self) -> Any:
         if self._producer is None:
             self.create(self.offsets_topic, cleanup_policy="compact")
-            settings = {
-                "linger.ms": 20,
-                "compression.type": "lz4",
-                **self.settings,
-                "transactional.id": self.identity,
-                "enable.idempotence": True,
-            }
-            producer = client(Producer, settings)
+            ours = {"transactional.id": self.identity, "enable.idempotence": True}
+            producer = client(Producer, {"linger.ms": 20, "compression.type": "lz4", **self.settings, **ours})
             with kafka_errors("beginning to publish"):
                 producer.init_transactions(_BEGINS_WITHIN)
             self._positions = self._read_back()
@@ -137,38 +133,29 @@ class Publisher:
 
         Another producer's open transaction hides what was committed behind it, so its end is waited for.
         """
-        reading = {"group.id": self.identity, "enable.auto.commit": False, "enable.partition.eof": True}
-        end = self._end()
-        reader = client(Consumer, {**self.settings, **reading, "isolation.level": "read_committed", "auto.offset.reset": "error"})
+        reading = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
+        settings = {**self.settings, **reading, "group.id": self.identity, "isolation.level": "read_committed"}
         found: dict[str, Position] = {}
-        deadline = time.monotonic() + _READS_WITHIN
-        try:
-            with kafka_errors("reading back what has been published"):
-                first, _ = reader.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
-                reader.assign([TopicPartition(self.offsets_topic, 0, first)])
-                reached = first
-                while reached < end:
-                    if time.monotonic() > deadline:
-                        raise TransientError(_HANGS.format(topic=self.offsets_topic))
-                    message = reader.poll(1.0)
-                    if message is None:
-                        continue
-                    reached = message.offset() + (0 if message.error() else 1)
-                    if message.error() is None and message.value() is not None:
-                        kept = json.loads(message.value())
-                        found[message.key().decode()] = Position(kept["at"], kept["nth"])
-        finally:
-            reader.close()
+        end, deadline = self._end(), time.monotonic() + _READS_WITHIN
+        with closing(client(Consumer, settings)) as reader, kafka_errors("reading back what has been published"):
+            reached, _ = watermarks(reader, self.offsets_topic, 0)
+            reader.assign([TopicPartition(self.offsets_topic, 0, reached)])
+            while reached < end:
+                if time.monotonic() > deadline:
+                    raise TransientError(_HANGS.format(topic=self.offsets_topic))
+                message = reader.poll(1.0)
+                if message is None:
+                    continue
+                reached = message.offset() + (0 if message.error() else 1)
+                if message.error() is None and message.value() is not None:
+                    kept = json.loads(message.value())
+                    found[message.key().decode()] = Position(kept["at"], kept["nth"])
         return found
 
     def _end(self) -> int:
-        asking = client(Consumer, {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"})
-        try:
-            with kafka_errors("asking where the offsets end"):
-                _, end = asking.get_watermark_offsets(TopicPartition(self.offsets_topic, 0), timeout=ANSWERS_WITHIN)
-            return int(end)
-        finally:
-            asking.close()
+        settings = {**self.settings, "group.id": self.identity, "isolation.level": "read_uncommitted"}
+        with closing(client(Consumer, settings)) as asking:
+            return watermarks(asking, self.offsets_topic, 0)[1]
 
 
 def _produce(producer: Any, message: Outgoing) -> None:
@@ -183,5 +170,4 @@ def _produce(producer: Any, message: Outgoing) -> None:
 
 def _is_fenced(error: BaseException) -> bool:
     cause = error.__cause__
-    fenced = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
-    return isinstance(cause, KafkaException) and cause.args[0].code() in fenced
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED)
