@@ -85,7 +85,10 @@ class SourceStatus:
 
 
 class Source(Protocol):
-    """A log of changes. All but `status` and `landed` are called by one thread."""
+    """A log of changes. All but `status` and `landed` are called by one thread.
+
+    A class that inherits from it leaves out `keep_alive`, `landed` and `close` where there is nothing to do.
+    """
 
     def run(self, emit: Emit, stop: Event) -> None:
         """Read from the last landed position on, until `stop` is set.
@@ -98,12 +101,15 @@ class Source(Protocol):
 
     def keep_alive(self) -> None:
         """Tell the server that this reader lives; called about once a second while the queue is full."""
+        return
 
     def landed(self, token: object) -> None:
         """Take note that everything up to the `Emitted` with this token is committed; called by the lander's thread."""
+        return
 
     def status(self) -> SourceStatus:
         """Return how far the source has come; called by any thread."""
 
     def close(self) -> None:
         """Confirm what has landed, and let go of the connections. After `run` has returned."""
+        return

@@ -126,8 +126,8 @@ def made(folder: Path, work: Path, stop: Event) -> tuple[CassandraSource, Runtim
     options = CassandraOptions(
         cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw"
     )
-    source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
-    return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+    source = CassandraSource({t.name: t for t in targets}, options, log, Health())
+    return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), Metrics("cassandra"), health=source.health)
 
 
 def agent(folder: Path, work: Path, *, expected: int) -> Watched:
@@ -136,7 +136,7 @@ def agent(folder: Path, work: Path, *, expected: int) -> Watched:
     source, runtime = made(folder, work, stop)
 
     def landed() -> int:
-        return int(sum(source.metrics.events(name)._value.get() for name in TABLES))
+        return int(sum(runtime.metrics.events(name)._value.get() for name in TABLES))
 
     def watch() -> None:
         while source._work is None or not source._work.read_to:

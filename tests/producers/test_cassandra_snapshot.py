@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cassandra")
 
+from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import (
     FIRST_TOKEN,

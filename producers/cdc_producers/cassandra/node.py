@@ -172,20 +172,11 @@ class Node:
         return list(session.execute(text, values or None))
 
     def _connect(self) -> Session:
-        user = os.environ.get(USER)
         # only this node: another one's schema may be ahead of it, and its settings are others
         profile = ExecutionProfile(
             load_balancing_policy=WhiteListRoundRobinPolicy([self.host]), row_factory=dict_factory, request_timeout=_TIMEOUT
         )
-        self._cluster = Cluster(
-            [self.host],
-            port=self.port,
-            auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
-            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-            connect_timeout=_TIMEOUT,
-            schema_metadata_enabled=False,
-            token_metadata_enabled=False,
-        )
+        self._cluster = cluster_at(self.host, self.port, profile, token_metadata_enabled=False)
         self._session = self._cluster.connect()
         return self._session
 
@@ -199,6 +190,20 @@ class Node:
                 f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are --host, --port, "
                 f"{USER} right?"
             ) from error
+
+
+def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
+    """Return a cluster to connect to, as the account that the environment names."""
+    user = os.environ.get(USER)
+    return Cluster(
+        [host],
+        port=port,
+        auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=profile.request_timeout,
+        schema_metadata_enabled=False,
+        **more,
+    )
 
 
 def message_of(error: Exception) -> str:

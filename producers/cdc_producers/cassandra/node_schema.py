@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
@@ -92,7 +92,7 @@ class NodeTable:
     @property
     def place(self) -> str:
         """Its quoted name."""
-        return f"{quoted(self.keyspace)}.{quoted(self.name)}"
+        return quoted(self.keyspace, self.name)
 
     def _create(self) -> str:
         gone = {drop.column.name: drop.column for drop in self.dropped}
@@ -126,7 +126,7 @@ class NodeType:
     @property
     def place(self) -> str:
         """Its quoted name."""
-        return f"{quoted(self.keyspace)}.{quoted(self.name)}"
+        return quoted(self.keyspace, self.name)
 
     @property
     def cql(self) -> str:
@@ -139,9 +139,8 @@ class NodeType:
         return {(a.replace('""', '"') or b) for _, kind in self.fields for a, b in _NAME.findall(kind)}
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """Statements that stand or fall together; `name` is for messages."""
+class Definition(NamedTuple):
+    """Statements that are taken together or not at all; `name` is for messages."""
 
     name: str
     cql: tuple[str, ...]
@@ -161,7 +160,7 @@ class NodeSchema:
     version: str
     ids: Mapping[UUID, NodeTable]
     types: tuple[NodeType, ...] = ()
-    definitions: tuple[Definition, ...] = field(default=())
+    definitions: tuple[Definition, ...] = ()
 
     def table(self, full_name: str) -> NodeTable | None:
         """Return the table of that name; None where the node has none."""
@@ -197,9 +196,9 @@ def _ordered(types: Sequence[NodeType]) -> list[NodeType]:
     return placed
 
 
-def quoted(name: str) -> str:
-    """Return a name as CQL takes it whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
+def quoted(*names: str) -> str:
+    """Return a name, or a name within others, as CQL takes it whatever is in it."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
 _STATEMENT = re.compile(r"""(?:[^;'"]|'(?:[^']|'')*'|"(?:[^"]|"")*")+""")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.snapshot_ranges import TokenRange
 from cdc_views.model.schema import Column, Role, TableSchema
 
@@ -59,23 +60,18 @@ class Selection:
             chosen[column.role].append(Selected(column, len(parts), has_times))
             name = quoted(column.name)
             parts += [name, f"WRITETIME({name})", f"TTL({name})"] if has_times else [name]
-        select = f"SELECT {', '.join(parts)} FROM {quoted(table.keyspace)}.{quoted(table.name)}"
+        select = f"SELECT {', '.join(parts)} FROM {quoted(table.keyspace, table.name)}"
         return cls(table, keys, tuple(chosen[Role.STATIC]), tuple(chosen[Role.REGULAR]), select, token)
 
     def over(self, tokens: TokenRange) -> str:
         """Return the text for a range."""
         return f"{self.select} WHERE {self.token} > {tokens.after} AND {self.token} <= {tokens.through}"
 
-    @property
-    def columns(self) -> tuple[Selected, ...]:
-        """Every column with cells."""
-        return (*self.statics, *self.regulars)
-
     def has_expiring(self, rows: Sequence[RawRow]) -> bool:
         """Whether any cell of these rows expires."""
         return any(
             _is_expiring(row[found.ttl], is_multicell=found.column.type.is_multicell)
-            for found in self.columns
+            for found in (*self.statics, *self.regulars)
             if found.has_times
             for row in rows
         )
@@ -85,8 +81,3 @@ def _is_expiring(ttl: bytes | None, *, is_multicell: bool) -> bool:
     if ttl is None or not is_multicell:
         return ttl is not None
     return ttl[4:] != _NO_ELEMENT * ((len(ttl) - 4) // 4)
-
-
-def quoted(name: str) -> str:
-    """Return a name as CQL takes it whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
