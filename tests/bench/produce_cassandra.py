@@ -77,7 +77,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
     count, begun, used = 0, 0.0, 0.0
     for place, segment in enumerate(segments_in(folder / "cdc_raw")):
         if place == 1:
-            begun, used = time.perf_counter(), cpu(reader.process_id)
+            begun, used = time.perf_counter(), cpu(reader._process.pid)
         path = str(segment.log.resolve())
         reader._send(
             {
@@ -93,7 +93,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
         while reader._frame()[0] in b"EC":
             pass
         count += SEGMENT if place else 0
-    took, used, memory = time.perf_counter() - begun, cpu(reader.process_id) - used, peak(reader.process_id)
+    took, used, memory = time.perf_counter() - begun, cpu(reader._process.pid) - used, peak(reader._process.pid)
     reader.close()
     return count, took, used, memory
 
@@ -141,7 +141,7 @@ def agent(folder: Path, work: Path, *, expected: int) -> Watched:
     def watch() -> None:
         while source._work is None or not source._work.read_to:
             time.sleep(0.01)
-        reader = source._work.reader.process_id
+        reader = source._work.reader._process.pid
         begun, python, java = time.perf_counter(), cpu(), cpu(reader)
         while any((folder / "cdc_raw").glob("*.log")):
             time.sleep(0.05)
