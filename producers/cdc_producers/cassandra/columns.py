@@ -200,11 +200,11 @@ def _key(column: Column, found: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 def _bound(found: pa.StructArray, clustering: tuple[Column, ...]) -> pa.Array:
     size, inclusive, *prefix = _inside(found)
-    made = {"size": size, "inclusive": inclusive}
+    arrays, names = [size, inclusive], ["size", "inclusive"]  # a column may be called so, too
     for column, part in zip(clustering, prefix, strict=True):
-        read = _comparable if carries_comparable(column.type) else _physical
-        made[physical_name(column.name)] = read(column.type, part)
-    return _struct(found, made)
+        arrays.append(_comparable(column.type, part) if carries_comparable(column.type) else _physical(column.type, part))
+        names.append(physical_name(column.name))
+    return pa.StructArray.from_arrays(arrays, names, mask=found.is_null())
 
 
 def _comparable(kind: LogicalType, found: pa.Array) -> pa.Array:
