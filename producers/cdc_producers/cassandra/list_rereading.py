@@ -10,12 +10,11 @@ from cassandra.query import SimpleStatement
 
 from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
 from cdc_producers.cassandra.node_schema import quoted
-from cdc_producers.cassandra.snapshot_events import Moment, replaced_list
+from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
 from cdc_producers.cassandra.snapshot_query import RawRow, Selected
 from cdc_producers.cassandra.snapshot_reading import SnapshotReader, cassandra_errors
 from cdc_views.landing import Position
 from cdc_views.model.schema import Role, TableSchema
-from cdc_views.rules.codec.jsontext import quote
 
 _REREADS = 5
 
@@ -32,10 +31,8 @@ def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node
     row, moment = _read(reader, table, _select(table, key, chosen))
     until = moment.seconds * 1_000_000 - int(SETTLES_AFTER * 1_000_000)
     cells = [text for selected in chosen for text in replaced_list(selected, row, until, moment)]
-    head = f'"format":"cassandra-mutation/1","node":{quote(node)},"segment":{position.at},"position":{position.nth}'
-    place = f'"keyspace":{quote(table.keyspace)},"table":{quote(table.name)},"partition":{key.part}'
     kind = f'"kind":"row","clustering":{key.row}' if key.row else '"kind":"static"'
-    return f'{{{head},{place},"rows":[{{{kind},"cells":[{",".join(cells)}]}}]}}'.encode(), until
+    return event_of(table, key.part, [f'{{{kind},"cells":[{",".join(cells)}]}}'], node=node, position=position), until
 
 
 def _read(reader: SnapshotReader, table: TableSchema, text: str) -> tuple[RawRow | None, Moment]:
