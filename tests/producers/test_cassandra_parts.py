@@ -9,12 +9,11 @@ from uuid import UUID
 import fsspec
 import pytest
 from cdc_producers.cassandra import PRODUCER
-from cdc_producers.cassandra.after import AfterLanding, set_aside
 from cdc_producers.cassandra.node import NodeFacts
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
 from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
 from cdc_producers.cassandra.schema_file import changes, check, follow
-from cdc_producers.cassandra.segments import index_of
+from cdc_producers.cassandra.segments import AfterLanding, index_of, set_aside
 from cdc_producers.cassandra.source import _check_node
 from cdc_producers.metrics import Health
 from helpers.captured import Said

@@ -11,10 +11,9 @@ from threading import Event
 from typing import NamedTuple
 from uuid import UUID
 
-from cdc_producers.cassandra.after import set_aside
 from cdc_producers.cassandra.reader import Bad, CommitLogReader, Ended, ReadEvents
 from cdc_producers.cassandra.schemas import Schemas
-from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
+from cdc_producers.cassandra.segments import WHOLE, Segment, index_of, segments_in, set_aside
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing import Position
@@ -92,7 +91,7 @@ class Follower:
                 continue
             later = any(other.limit is not None for other in found[place + 1 :])
             ends = segment.is_complete or (later and self._is_abandoned(segment))
-            if segment.limit is None and later and not segment.index.exists():
+            if segment.limit is None and later and not index_of(segment.log).exists():
                 continue  # nothing in it is tracked
             if segment.limit is None and not ends:
                 break
@@ -109,7 +108,7 @@ class Follower:
 
     def _is_abandoned(self, segment: Segment) -> bool:
         """Whether the node was ended while it wrote this segment, and has begun another since."""
-        if not segment.index.exists():
+        if not index_of(segment.log).exists():
             return False
         since = self._followed_since.setdefault(segment.id, time.monotonic())
         return time.monotonic() - since > _ABANDONED_AFTER

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cdc_producers.cassandra.segments import has_let_go
+from cdc_producers.cassandra.remembered import has_let_go
 from cdc_views.errors import UsageError
 from cdc_views.landing.producers import option
 from cdc_views.landing.targets import ProducerProject

@@ -1,4 +1,4 @@
-"""What an agent remembers from run to run: files of JSON in its work folder."""
+"""What an agent remembers from run to run: files in its work folder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import msgspec
 from cdc_views.model.whole_files import write_whole
 
 _T = TypeVar("_T")
+_LET_GO = "has-let-go"
 
 
 def recall(file: Path, kind: type[_T]) -> _T | None:
-    """Return what was remembered; None where nothing was, or it cannot be read."""
+    """Return what a file of JSON has; None where there is none, or it cannot be read."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, ValueError):
@@ -21,6 +22,17 @@ def recall(file: Path, kind: type[_T]) -> _T | None:
 
 
 def remember(file: Path, what: object) -> None:
-    """Remember that, in the place of what was."""
+    """Write that to a file as JSON, in the place of what was there."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, msgspec.json.encode(what).decode())
+
+
+def has_let_go(work_folder: Path) -> bool:
+    """Whether an agent with this work folder ever deleted or archived a segment: `cdc_raw` may lack what a table needs."""
+    return (work_folder / _LET_GO).exists()
+
+
+def note_let_go(work_folder: Path) -> None:
+    """Note that a segment is about to be deleted; see `has_let_go`."""
+    work_folder.mkdir(parents=True, exist_ok=True)
+    (work_folder / _LET_GO).touch()

@@ -12,7 +12,6 @@ from threading import Event
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cdc_producers.cassandra import schema_file
-from cdc_producers.cassandra.after import AfterLanding
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
 from cdc_producers.cassandra.gaps import Gaps
@@ -24,6 +23,7 @@ from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
 from cdc_producers.cassandra.reader import CommitLogReader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
+from cdc_producers.cassandra.segments import AfterLanding
 from cdc_producers.metrics import Health
 from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.errors import TransientError, UsageError
