@@ -6,13 +6,16 @@ import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc_producers.cassandra.options import After
 from cdc_producers.cassandra.remembered import note_let_go
-from cdc_producers.metrics import Health
 from cdc_views.errors import TransientError
 from cdc_views.landing.targets import ProducerLog
 from cdc_views.model.extras import needs
+
+if TYPE_CHECKING:
+    from cdc_producers.metrics import Health
 
 _LOG = re.compile(r"CommitLog-\d+-(\d+)\.log\Z")
 _INDEX_ENDS = "_cdc.idx"
