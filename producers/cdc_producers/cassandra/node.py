@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -118,47 +119,39 @@ class Node:
                 return found
 
     def _schema(self, version: str, keyspaces: list[str]) -> NodeSchema:
-        columns: dict[tuple[str, str], list[NodeColumn]] = {}
-        drops: dict[tuple[str, str], list[NodeDrop]] = {}
+        columns: dict[tuple[str, str], list[NodeColumn]] = defaultdict(list)
+        drops: dict[tuple[str, str], list[NodeDrop]] = defaultdict(list)
         types: list[NodeType] = []
+        logged: dict[tuple[str, str], Logged] = {}
         for keyspace in keyspaces:
             for row in self._rows("SELECT * FROM system_schema.columns WHERE keyspace_name = %s", keyspace):
-                columns.setdefault((keyspace, row["table_name"]), []).append(_column(row))
+                columns[keyspace, row["table_name"]].append(_column(row))
             for row in self._rows("SELECT * FROM system_schema.dropped_columns WHERE keyspace_name = %s", keyspace):
-                drops.setdefault((keyspace, row["table_name"]), []).append(_drop(row))
+                drops[keyspace, row["table_name"]].append(_drop(row))
             for row in self._rows("SELECT * FROM system_schema.types WHERE keyspace_name = %s", keyspace):
-                types.append(
-                    NodeType(keyspace, row["type_name"], tuple(zip(row["field_names"], row["field_types"], strict=True)))
-                )
-        tables, logged = [], self._logged(keyspaces)
+                fields = zip(row["field_names"], row["field_types"], strict=True)
+                types.append(NodeType(keyspace, row["type_name"], tuple(fields)))
+            logged |= self._logged(keyspace)
+        tables = []
         durable = {row["keyspace_name"]: row["durable_writes"] for row in self._rows("SELECT * FROM system_schema.keyspaces")}
         for row in [*self._rows("SELECT * FROM system_schema.tables"), *self._rows("SELECT * FROM system_schema.views")]:
             place = row["keyspace_name"], row.get("table_name") or row["view_name"]
-            parts = tuple(columns.get(place, ())), tuple(drops.get(place, ()))
-            made = NodeTable(*place, row["id"], bool(row.get("cdc")), *parts, is_compact=_is_compact(row.get("flags")))
-            tables.append(replace(made, is_durable=durable.get(place[0], True), logged=logged.get(place)))
+            made = NodeTable(*place, row["id"], bool(row.get("cdc")), tuple(columns[place]), tuple(drops[place]))
+            settings = {"is_compact": _is_compact(row.get("flags")), "is_durable": durable.get(place[0], True)}
+            tables.append(replace(made, **settings, logged=logged.get(place)))
         return schema_of(version, tables, types, keyspaces)
 
-    def _logged(self, keyspaces: list[str]) -> dict[tuple[str, str], Logged]:
+    def _logged(self, keyspace: str) -> dict[tuple[str, str], Logged]:
         """When what brings a table into the log was written; a setting that was never written is 0."""
-        altered: dict[tuple[str, str], int] = {}
-        found: dict[tuple[str, str], Logged] = {}
-        for keyspace in keyspaces:
-            for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
-                for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
-                    place = keyspace, row["table_name"]
-                    altered[place] = max(altered.get(place, 0), row["at"] or 0)
-            durable = self._rows(
-                "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s", keyspace
-            )
-            tables = {
-                row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)
-            }
-            for name, at in tables.items():
-                durable_at = durable[0]["at"] or 0 if durable else 0
-                place = keyspace, name
-                found[place] = Logged(at, altered.get(place, 0), durable_at, max(tables.values()))
-        return found
+        altered: dict[str, int] = defaultdict(int)
+        for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
+            for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
+                altered[row["table_name"]] = max(altered[row["table_name"]], row["at"] or 0)
+        of_keyspace = "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s"
+        durable_at = max((row["at"] or 0 for row in self._rows(of_keyspace, keyspace)), default=0)
+        tables = {row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)}
+        newest = max(tables.values(), default=0)
+        return {(keyspace, name): Logged(at, altered[name], durable_at, newest) for name, at in tables.items()}
 
     def close(self) -> None:
         """Let go of the connection."""

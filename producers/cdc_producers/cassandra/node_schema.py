@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -184,16 +185,12 @@ def _keyspace(name: str) -> Definition:
 
 def _ordered(types: Sequence[NodeType]) -> list[NodeType]:
     """Types after those they use."""
-    placed: list[NodeType] = []
-    waiting = sorted(types, key=lambda kind: kind.place)
-    while waiting:
-        names = {(kind.keyspace, kind.name) for kind in waiting}
-        free = [kind for kind in waiting if not any((kind.keyspace, name) in names for name in kind.names_used - {kind.name})]
-        if not free:
-            return placed + waiting
-        placed += free
-        waiting = [kind for kind in waiting if kind not in free]
-    return placed
+    known = {kind.place: kind for kind in sorted(types, key=lambda kind: kind.place)}
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for kind in known.values():
+        used = sorted(quoted(kind.keyspace, name) for name in kind.names_used - {kind.name})
+        sorter.add(kind.place, *(place for place in used if place in known))
+    return [known[place] for place in sorter.static_order()]
 
 
 def quoted(*names: str) -> str:

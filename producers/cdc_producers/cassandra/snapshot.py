@@ -13,13 +13,12 @@ from itertools import groupby, islice
 from threading import Event
 
 from cdc_producers.cassandra.gaps import Gaps
-from cdc_producers.cassandra.list_rereading import list_event
 from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import SnapshotEventWriter
 from cdc_producers.cassandra.snapshot_query import RawRow, Selection
 from cdc_producers.cassandra.snapshot_ranges import FIRST_TOKEN, WHOLE, RingPosition, place_of, position_of, remaining, split
-from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader
+from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader, list_event
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.landing import Position
