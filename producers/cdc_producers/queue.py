@@ -84,24 +84,20 @@ class BoundedQueue:
                 rest = deadline - time.monotonic()
                 if rest <= 0 or not self._changed.wait(rest):
                     break
-            return self._batch()
+            batch: list[Emitted] = []
+            rows, taken = 0, 0
+            while self._items and rows < self.limits.batch_rows and taken < self.limits.batch_bytes:
+                item, more, size, _ = self._items.popleft()
+                rows += more
+                taken += size
+                batch.append(item)
+            self.rows -= rows
+            self.bytes -= taken
+            self._changed.notify_all()
+            return batch
 
     def _is_full(self, rows: int, size: int) -> bool:
         return self.rows + rows > self.limits.queue_rows or self.bytes + size > self.limits.queue_bytes
 
     def _is_batch(self) -> bool:
         return self.rows >= self.limits.batch_rows or self.bytes >= self.limits.batch_bytes
-
-    def _batch(self) -> list[Emitted]:
-        batch: list[Emitted] = []
-        rows, taken = 0, 0
-        items, most_rows, most_bytes = self._items, self.limits.batch_rows, self.limits.batch_bytes
-        while items and rows < most_rows and taken < most_bytes:
-            item, more, size, _ = items.popleft()
-            rows += more
-            taken += size
-            batch.append(item)
-        self.rows -= rows
-        self.bytes -= taken
-        self._changed.notify_all()
-        return batch

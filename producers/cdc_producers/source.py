@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -49,6 +49,38 @@ class Emitted(NamedTuple):
         if not isinstance(self.content, EventBlock):
             return self
         return self._replace(content=self.content.after(position))
+
+
+@dataclass(slots=True)
+class BlockBuilder:
+    """Builds one block of many events: an object for each event costs a producer more than reading it.
+
+    They are of one table and stream, and come in the order of their positions.
+
+    Attributes:
+        happened: When the source committed the first of them, epoch seconds.
+        size: Bytes of all of them.
+    """
+
+    happened: float
+    size: int = 0
+    _offsets: list[int] = field(default_factory=list)
+    _contents: list[bytes] = field(default_factory=list)
+    _numbers: list[int] = field(default_factory=list)
+
+    def add(self, position: Position, content: bytes) -> None:
+        """Add an event that comes after those there are."""
+        self._offsets.append(position.at)
+        self._numbers.append(position.nth)
+        self._contents.append(content)
+        self.size += len(content)
+
+    def built(self, table: str, stream: str) -> Emitted:
+        """Return them as one thing to be emitted; there is at least one."""
+        last = Position(self._offsets[-1], self._numbers[-1])
+        alone = self._contents[0] if len(self._contents) == 1 else None
+        content = alone if alone is not None else EventBlock(self._offsets, self._contents, self.size, self._numbers)
+        return Emitted(table, stream, last, content, self.happened)
 
 
 Emit = Callable[[Emitted], None]

@@ -77,9 +77,12 @@ class Node:
 
     def facts(self) -> NodeFacts:
         """Return what the node says of itself; raises `TransientError` where it does not answer."""
+        settings: list[dict[str, Any]] = []
         with self._errors():
             local = self._rows("SELECT host_id, broadcast_address, rpc_address, release_version FROM system.local")[0]
-            found = {row["name"]: row["value"] or "" for row in self._settings()}
+            with suppress(InvalidRequest):  # no such table before 4.0
+                settings = self._rows("SELECT name, value FROM system_views.settings")
+        found = {row["name"]: row["value"] or "" for row in settings}
         return NodeFacts(
             str(local["host_id"]),
             str(local["broadcast_address"] or local["rpc_address"]),
@@ -90,12 +93,6 @@ class Node:
             str(local["release_version"]),
             found.get("cdc_on_repair_enabled", "true") == "true",
         )
-
-    def _settings(self) -> list[dict[str, Any]]:
-        try:
-            return [row for row in self._rows("SELECT name, value FROM system_views.settings") if row["name"].startswith("cdc_")]
-        except InvalidRequest:
-            return []
 
     def schema_version(self) -> str:
         """Return what differs once anything in the schema has changed."""

@@ -16,8 +16,7 @@ from cdc_producers.cassandra.gaps import Gaps
 from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import SnapshotEventWriter
-from cdc_producers.cassandra.snapshot_query import RawRow, Selection
-from cdc_producers.cassandra.snapshot_ranges import FIRST_TOKEN, WHOLE, RingPosition, place_of, position_of, remaining, split
+from cdc_producers.cassandra.snapshot_query import FIRST_TOKEN, WHOLE, RawRow, RingPosition, Selection, remaining, split
 from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader, list_event
 from cdc_producers.metrics import Metrics
 from cdc_producers.source import Emit, Emitted, Source, SourceStatus
@@ -148,7 +147,7 @@ class SnapshotSource(Source):
     def next_reading(self, name: str) -> tuple[RingPosition | None, int]:
         """Return where a table's snapshot goes on, and a number above those of its earlier readings."""
         landed = self._landed(name)
-        place = None if landed is None else place_of(landed)
+        place = None if landed is None else RingPosition.of(landed)
         reading = max(self._readings.get(name, -1), -1 if place is None else place.reading) + 1
         self._readings[name] = reading
         return place, reading
@@ -225,8 +224,8 @@ class _TableSnapshot:
                 content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
                 if writer.lacks_from is not None:
                     self.source.lists.told_again(self.name, writer.selection.table, content, writer.log_since)
-                position = position_of(RingPosition(token, reading, self._ordinal))
-                self.emit(Emitted(self.name, writer.node, position, content))
+                place = RingPosition(token, reading, self._ordinal)
+                self.emit(Emitted(self.name, writer.node, place.position, content))
 
     def _tell_limits(self, table: TableSchema, place: RingPosition | None) -> None:
         log, name = self.source.log, self.name

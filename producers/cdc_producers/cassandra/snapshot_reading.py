@@ -25,8 +25,7 @@ from cdc_producers.cassandra.node import PASSWORD, USER, cluster_at, message_of
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
-from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection
-from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, whole_ring
+from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection, TokenRange, primary_ranges, whole_ring
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.model.schema import Role, TableSchema

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.postgres.events import ChangePosition, PostgresEventWriter, Reread
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import TypeCatalog
-from cdc_producers.source import Emit
+from cdc_producers.source import BlockBuilder, Emit
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 
