@@ -44,7 +44,6 @@ class Follower:
         names: The wanted tables, in the order the reader numbers them.
         landed: Where each table's landing stands at the start.
         stream: The stream that positions are kept under.
-        reader: The Java part.
         schemas: The node's schema; asked anew for what the reader does not know.
         push: Gives the reader the schema as it is now, and the project's files with it.
         aside: Where segments are kept that could not be read wholly.

@@ -8,7 +8,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -23,6 +23,8 @@ from cassandra.query import dict_factory
 from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
 from cdc_views.errors import TransientError
 
+AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
+"""What the driver raises where a node does not answer."""
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _TIMEOUT = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -73,7 +75,7 @@ class Node:
     host: str
     port: int
     _cluster: Cluster | None = None
-    _session: Session | None = field(default=None)
+    _session: Session | None = None
 
     def facts(self) -> NodeFacts:
         """Return what the node says of itself; raises `TransientError` where it does not answer."""
@@ -174,7 +176,7 @@ class Node:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+        except AWAY as error:
             self.close()
             raise TransientError(
                 f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are --host, --port, "

@@ -36,7 +36,6 @@ class Schemas:
         keyspaces: Those whose mutations are read.
         folder: Where the schema is remembered.
         file: CQL with table ids, in place of the node's.
-        log: Where it says that the node is away.
         truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
         unseen: Seconds between the last two times that the node described its schema; infinite before the second.
     """
@@ -52,7 +51,7 @@ class Schemas:
     unseen: float = math.inf
     _looked: float = 0.0
     _seen: float = -math.inf
-    _known: NodeSchema | None = field(default=None)
+    _known: NodeSchema | None = None
 
     @property
     def current(self) -> NodeSchema:

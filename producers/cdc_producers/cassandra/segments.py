@@ -85,7 +85,6 @@ class AfterLanding:
     """Acts on segments once everything in them is committed, never before.
 
     Attributes:
-        after: What to do.
         archive: A folder, or a URL that fsspec knows; used where `after` is archive.
         node: The archive's folder of this node.
         work_folder: Where it is noted that a segment was let go (`has_let_go`).

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
 
-from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, InvalidRequest, ProtocolVersion, Unauthorized
-from cassandra.cluster import ExecutionProfile, NoHostAvailable, ResponseFuture, Session
-from cassandra.connection import ConnectionException
+from cassandra import AuthenticationFailed, ConsistencyLevel, InvalidRequest, ProtocolVersion, Unauthorized
+from cassandra.cluster import ExecutionProfile, ResponseFuture, Session
 from cassandra.policies import DCAwareRoundRobinPolicy
 from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
 from cassandra.query import SimpleStatement, tuple_factory
 
 from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
-from cdc_producers.cassandra.node import PASSWORD, USER, cluster_at, message_of
+from cdc_producers.cassandra.node import AWAY, PASSWORD, USER, cluster_at, message_of
 from cdc_producers.cassandra.node_schema import quoted
 from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
@@ -216,7 +215,7 @@ def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
     except InvalidRequest as error:
         # a column that was dropped or added just now is in the project's schema soon
         raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
-    except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+    except AWAY as error:
         raise TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}") from error
 
 
