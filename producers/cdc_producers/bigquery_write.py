@@ -88,7 +88,7 @@ class RawWriter:
         """Find out what has landed; `table` is `projects/P/datasets/D/tables/T`, which is there.
 
         Raises:
-            SourceFileError: The record is none.
+            SourceFileError: The file is not a record.
             UnsupportedError: BigQuery has no lists within lists.
             EngineError: BigQuery says no.
         """

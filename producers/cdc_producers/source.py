@@ -21,7 +21,7 @@ class Emitted(NamedTuple):
     Attributes:
         table: The table it is about, as in the project file; empty for a landmark of all of them.
         stream: The stream of that table whose positions these are.
-        position: Where it stands; positions of one table and stream ascend, and what comes again is left out.
+        position: Its place in the log; positions of one table and stream ascend, and what comes again is left out.
         content: The event in the table's raw format; None where only the position has been reached. Or many events,
             or the rows of many, the last of them at the position.
         happened: When the source committed it, or the first of many, epoch seconds; 0 where it is not known.

@@ -42,7 +42,7 @@ class Follower:
     Attributes:
         folder: `cdc_raw`.
         names: The wanted tables, in the order the reader numbers them.
-        landed: Where each table's landing stands at the start.
+        landed: Up to where each table had landed at the start.
         stream: The stream that positions are kept under.
         schemas: The node's schema; asked anew for what the reader does not know.
         push: Gives the reader the schema as it is now, and the project's files with it.
@@ -244,7 +244,7 @@ class Follower:
         return False
 
     def _give_up(self, segment: Segment, position: int, reason: str, emit: Emit) -> None:
-        """Pass over the rest of a segment that stays unreadable: keep a copy, and tell each table's quarantine."""
+        """Pass over the rest of a segment that stays unreadable: keep a copy, and say so in each table's quarantine."""
         kept = set_aside(segment.log, self.aside)
         reason = f"{segment.log.name} cannot be read after {position}: {reason}; a copy is kept: {kept}"
         self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)

@@ -1,6 +1,6 @@
-"""Rows whose lists a snapshot told, and the log says more of: they are read again.
+"""Reads rows again whose lists a snapshot has emitted, where the log has more of the same lists.
 
-No SELECT tells the path of a list's element, so a snapshot makes paths up, and hides what the log may have of the same
+No SELECT returns the path of a list's element, so a snapshot makes paths up, and hides what the log may have of the same
 elements by a deletion. That is right until the log has something of the old part of such a list: an element that came late,
 with an older write time, or an old element that was set or removed. Then the row's lists are read again, and replace
 all that is older than the reading. Which rows wait for that is kept in the work folder, before the event lands.
@@ -60,7 +60,7 @@ def created(path: str) -> int:
 
 @dataclass
 class OldLists:
-    """What snapshots told of lists, and which rows are to be read again; used by the log's thread and the snapshot's."""
+    """Up to when snapshots emitted lists, and which rows are to be read again; used by the log's thread and the snapshot's."""
 
     folder: Path
     version: int = 0
@@ -69,7 +69,7 @@ class OldLists:
     _lock: Lock = field(default_factory=Lock)
 
     def tell(self, name: str, since: int) -> None:
-        """Note that a snapshot tells the table's lists up to `since` (µs); 0: none does, the log has everything."""
+        """Note that a snapshot emits the table's lists up to `since` (µs); 0: none does, the log has everything."""
         if not self.is_known(name) or self._since[name] != since:
             with self._changing() as base:
                 base.execute("INSERT OR REPLACE INTO told VALUES (?, ?)", (name, since))
@@ -77,7 +77,7 @@ class OldLists:
             self.version += 1
 
     def is_known(self, name: str) -> bool:
-        """Whether it is known up to when snapshots told the table's lists."""
+        """Whether it is known up to when snapshots emitted the table's lists."""
         if name not in self._since:
             self._since.update(self._asked("SELECT name, since FROM told"))
         return name in self._since
@@ -90,9 +90,9 @@ class OldLists:
             self.version += 1
 
     def newest(self, name: str) -> int:
-        """Return up to when any list of the table was told or replaced (µs): what is younger need not be looked at.
+        """Return up to when any list of the table was emitted or replaced (µs): what is younger need not be looked at.
 
-        0 where no snapshot told one. While rows wait, that is everything: one that is replaced now hides what comes late.
+        0 where no snapshot emitted one. While rows wait, that is everything: one that is replaced now hides what comes late.
         """
         if not self.is_known(name) or not self._since[name]:
             return 0

@@ -1,4 +1,4 @@
-"""The node this agent stands beside: its schema and its settings, asked for by CQL."""
+"""The node that this agent runs beside: its schema and its settings, asked for by CQL."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class NodeFacts:
     Attributes:
         host_id: What it keeps when its address changes.
         address: What other nodes call it.
-        cdc_folder: `cdc_raw_directory`; empty where the node does not tell.
-        total_space: `cdc_total_space` in bytes; 0 where the node does not tell.
+        cdc_folder: `cdc_raw_directory`; empty if the node does not say.
+        total_space: `cdc_total_space` in bytes; 0 if the node does not say.
         has_cdc: `cdc_enabled`.
         version: Of the release, as 5.0.9; empty where it is not known.
         blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
@@ -224,7 +224,7 @@ def _bytes_of(text: str, unit: str) -> int:
 
 
 def _is_compact(flags: Iterable[str] | None) -> bool:
-    """Whether a table is of COMPACT STORAGE; a materialized view tells no flags.
+    """Whether a table is of COMPACT STORAGE; a materialized view has no flags.
 
     Source: Apache Cassandra 5.0, schema/TableMetadata.java, Flag.isCQLTable.
     """

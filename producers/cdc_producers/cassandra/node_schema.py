@@ -211,7 +211,7 @@ def schema_of_text(text: str, where: str) -> NodeSchema:
     A line `-- known: <table id>` is about a table of another keyspace, whose mutations are passed over.
 
     Raises:
-        UsageError: A table has no id, or there is none.
+        UsageError: A table has no id, or there is no table.
     """
     ids: dict[UUID, NodeTable] = {}
     parts: dict[str, list[str]] = {}

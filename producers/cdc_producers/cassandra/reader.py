@@ -1,4 +1,4 @@
-"""The Java part as a process: what it is told, and the frames it answers with (see `jvm/Frames.java`)."""
+"""The Java part as a process: its commands, and the frames it answers with (see `jvm/Frames.java`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _LET_GO = "has-let-go"
 
 
 def recall(file: Path, kind: type[_T]) -> _T | None:
-    """Return what a file of JSON has; None where there is none, or it cannot be read."""
+    """Return what a file of JSON has; None if there is no such file, or it cannot be read."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, ValueError):

@@ -54,7 +54,7 @@ class SameTables:
         return name in self._followed
 
     def check(self, schema: NodeSchema, raws: Mapping[str, str], truncated: Mapping[UUID, Truncation]) -> dict[str, str]:
-        """Remember the tables as they are, and tell of those that were truncated since; `raws`: each one's raw table.
+        """Remember the tables as they are, and warn of those that were truncated since; `raws`: each one's raw table.
 
         Returns what is wrong with tables that were dropped and created again: what has landed is another table's. Such
         a table is well once it has another raw table, or is the former one again.

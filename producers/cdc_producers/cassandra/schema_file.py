@@ -1,7 +1,7 @@
 """Keeping the project's schema file as the node's schema is: columns added, dropped (with the drop's time) and added again.
 
 The statements go to the end of the user's CQL file, where the order of ALTERs is what they mean; a file of another
-kind is not touched, and the user is told what to change.
+kind is not touched: a warning says what to change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _fields(project: TableSchema, types: Sequence[NodeType]) -> Iterator[str]:
         if kind.name in known and kind.keyspace == project.keyspace:
             names = {name for name, _ in known[kind.name].fields}
             if not names <= {name for name, _ in kind.fields}:
-                continue  # a field was renamed, which `check` tells of: to add it would be another type
+                continue  # a field was renamed, as `check` reports: to add it would make another type
             for name, text in kind.fields:
                 if name not in names:
                     yield f"ALTER TYPE {kind.place} ADD {quoted(name)} {text};"

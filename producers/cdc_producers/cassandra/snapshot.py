@@ -34,7 +34,7 @@ _EVENT_ROWS = 100
 class SnapshotSource(Source):
     """Reads each table that has no whole snapshot yet.
 
-    `run` returns once every table is whole (`is_whole`), or when it is told to stop. `standing`: how far it has come.
+    `run` returns once every table is whole (`is_whole`), or when `stop` is set. `standing`: how far it has come.
     """
 
     targets: Mapping[str, StreamTarget]
@@ -64,7 +64,7 @@ class SnapshotSource(Source):
             self.is_whole = not stop.is_set()
 
     def _tell_lists(self, reader: SnapshotReader) -> None:
-        """Note up to when lists are told, before the log goes on: what it has of them from before then may be hidden."""
+        """Note up to when lists are emitted, before the log goes on: what it has of them from before then may be hidden."""
         for name, target in self.targets.items():
             if reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):

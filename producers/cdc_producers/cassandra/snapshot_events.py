@@ -1,6 +1,6 @@
 """Rows that a SELECT gave as events of the format `cassandra-mutation/1`.
 
-What CQL does not tell is chosen so that the log's own events, which are exact, prevail wherever they are:
+What CQL does not return is chosen so that the log's own events, which are exact, prevail wherever they are:
 
 - the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
   but the log's. It expires with the last cell where every cell expires. A snapshot that is taken again marks rows that have
@@ -26,7 +26,7 @@ from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.codec.serialized import deserialize
 
 UNTOLD = 0
-"""The write time of what CQL tells none of: below any event of the log."""
+"""The write time where CQL returns none: below any event of the log."""
 _WRITTEN, _LEFT = ListOf(Scalar(Kind.BIGINT)), ListOf(Scalar(Kind.INT))
 _BETWEEN = 0x1B21DD213814000 + 1_262_304_000 * 10_000_000
 """2010 in a timeuuid's 100 ns: paths of prepended elements count down from there (Cassandra's `Lists.java`)."""
@@ -65,7 +65,7 @@ class SnapshotEventWriter:
         log_since: The log has the elements of lists written from here on (µs); see above.
         marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
         lacks_from: The log lacks only what was written from here on (µs), until `log_since`: rows from before have their
-            markers from it, and lists replace those that another snapshot told. None: it is the first snapshot.
+            markers from it, and lists replace those that another snapshot emitted. None: it is the first snapshot.
     """
 
     selection: Selection

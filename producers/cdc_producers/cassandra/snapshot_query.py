@@ -35,7 +35,7 @@ class TokenRange(NamedTuple):
 
 
 class RingPosition(NamedTuple):
-    """Where a snapshot stands: the token, which reading of it, and the event's number in that reading."""
+    """How far a snapshot has come: the token, which reading of it, and the event's number in that reading."""
 
     token: int
     reading: int = 0
@@ -93,7 +93,7 @@ def remaining(ranges: Iterable[TokenRange], place: RingPosition | None) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Where a column's value is in a row; `written` and `ttl` follow it where the server tells them (`has_times`)."""
+    """Where a column's value is in a row; `written` and `ttl` follow it where the server has them (`has_times`)."""
 
     column: Column
     place: int

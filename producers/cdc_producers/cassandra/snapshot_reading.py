@@ -222,7 +222,7 @@ def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
 def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node: str, position: Position) -> tuple[bytes, int]:
     """Return an event that replaces a row's lists, and up to when (µs); a row that is gone loses its elements.
 
-    The server tells write times of elements.
+    The server has write times of elements.
     """
     wanted = Role.REGULAR if key.row else Role.STATIC
     names = set(lists_of(table))

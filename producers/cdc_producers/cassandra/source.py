@@ -200,11 +200,11 @@ class _Work:
 
     @property
     def _versions(self) -> list[object]:
-        """Of the project's files, by which rows are made, and of what snapshots told of lists."""
+        """Versions of the project's files, by which rows are made, and of what is known of lists."""
         return [self.source.lists.version, *(target.version() for target in self.source.targets.values())]
 
     def follow(self, emit: Emit, stop: Event) -> None:
-        """Emit what the folder has, until told to stop."""
+        """Emit what the folder has, until `stop` is set."""
 
         def note(item: Emitted) -> None:
             if item.table in self.aside.troubles:
@@ -289,7 +289,7 @@ def _check_node(facts: NodeFacts, host: str, log: ProducerLog) -> None:
 
 
 def _refusal(name: str, found: NodeTable | None) -> str:
-    """Say why a table cannot be followed as the node has it; empty where it can."""
+    """Say why a table cannot be followed; empty where it can."""
     if found is None:
         return f"the node has no table {name}; correct the project file, or create the table"
     if not found.has_cdc:
