@@ -1,43 +1,44 @@
 """Rows into a raw table in BigQuery by the Storage Write API: each batch once, whatever is killed or lost.
 
 A writer appends to a stream of its own, every batch at the offset that follows the one before; BigQuery takes an offset
-once. What it is about to append, and from where in the source, stands in a small file (the *record*) before it does.
+once. Before it appends, it notes in a small file (the *record*) what, and from where in the source.
 After a crash the next writer finalizes that stream, which says how many rows it has: so it knows whether the last
 batch landed. A writer that was thought dead can append no more to a stream that is final.
 
 Without its record a source begins again, and rows land twice: no view shows it (rule M1), only the bill.
 
-Source: BigQuery, Stream data using the Storage Write API, "Use committed type for exactly-once semantics";
-google.cloud.bigquery.storage.v1, FinalizeWriteStreamResponse.
+Sources: BigQuery, Stream data using the Storage Write API, "Use committed type for exactly-once semantics", and
+Introduction to the Storage Write API, "Supported protocol buffer and Arrow data types" (TIMESTAMP takes int64 µs, BIGNUMERIC
+a string); google.cloud.bigquery.storage.v1, FinalizeWriteStreamResponse.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdc_views.errors import EngineError, SourceFileError, TransientError, UsageError
+from cdc_views.errors import EngineError, SourceFileError, TransientError, UnsupportedError, UsageError
 from cdc_views.landing import Position
 from cdc_views.model.extras import needs
+from cdc_views.model.whole_files import write_whole
 from cdc_views.storage.relation import Relation
 
 with needs("the Storage Write API", extra="bigquery-write"):
-    from cdc_producers.bigquery_rows import RowEncoder
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
-    from google.cloud.bigquery_storage_v1.types import AppendRowsRequest
     from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 
 MOST_BYTES = 9 * 1024 * 1024
@@ -48,6 +49,17 @@ ATTEMPTS = 5
 _APPEND_SECONDS = 60.0
 _OPEN_SECONDS = 20.0
 """The client opens a stream holding a lock that its own clean-up waits for: where the call fails at once, for ten minutes."""
+_Field = descriptor_pb2.FieldDescriptorProto
+_ROW = "Row"
+_SCALARS = (
+    (pa.types.is_integer, _Field.TYPE_INT64),
+    (pa.types.is_floating, _Field.TYPE_DOUBLE),
+    (pa.types.is_string, _Field.TYPE_STRING),
+    (pa.types.is_binary, _Field.TYPE_BYTES),
+    (pa.types.is_boolean, _Field.TYPE_BOOL),
+    (pa.types.is_decimal, _Field.TYPE_STRING),
+    (pa.types.is_timestamp, _Field.TYPE_INT64),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,10 @@ class RawWriter:
     def __init__(self, client: BigQueryWriteClient, *, table: str, relation: Relation, record: Path) -> None:
         """Find out what has landed; `table` is `projects/P/datasets/D/tables/T`, which is there.
 
-        Raises `SourceFileError` for a record that is no record, `EngineError` where BigQuery says no.
+        Raises:
+            SourceFileError: The file is not a record.
+            UnsupportedError: BigQuery has no lists within lists.
+            EngineError: BigQuery says no.
         """
         self._client, self._table, self._file = client, table, record
         self._encoder = RowEncoder(relation.arrow_schema())
@@ -107,7 +122,7 @@ class RawWriter:
             raise UsageError(f"{self._table}: a batch of {size:,} bytes; at most {MOST_BYTES:,} fit into one append")
         begun = replace(self._record, next_offset=self._record.offset + len(made), next_position=(through.at, through.nth))
         if not begun.stream:
-            begun = replace(begun, stream=self._new_stream(), offset=0, next_offset=len(made))
+            begun = replace(begun, stream=_new_stream(self._client, self._table), offset=0, next_offset=len(made))
         _write(self._file, begun)
         if made:
             self._send(made, begun)
@@ -121,22 +136,17 @@ class RawWriter:
             self._stream.close()
         self._stream = None
 
-    def _new_stream(self) -> str:
-        from google.cloud.bigquery_storage_v1 import types
-
-        wanted = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
-        with _client_errors(self._table):
-            return str(self._client.create_write_stream(parent=self._table, write_stream=wanted).name)
-
     def _send(self, made: list[bytes], begun: StreamRecord) -> None:
         """Append at the offset; an offset that is taken has our rows, since an answer was lost."""
         from google.api_core import exceptions as ex
+        from google.cloud.bigquery_storage_v1 import types
 
+        data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=made))
+        request = types.AppendRowsRequest(write_stream=begun.stream, offset=begun.offset, proto_rows=data)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                stream, request = self._opened(begun.stream), self._request(made, begun)
-                sent: Any = _within(_OPEN_SECONDS, lambda stream=stream, request=request: stream.send(request))  # type: ignore[misc]
-                sent.result(timeout=_APPEND_SECONDS)
+                send = self._opened(begun.stream).send
+                _within(_OPEN_SECONDS, partial(send, request)).result(timeout=_APPEND_SECONDS)
                 return
             except ex.AlreadyExists:
                 return
@@ -164,11 +174,13 @@ class RawWriter:
             self._stream = AppendRowsStream(self._client, template)
         return self._stream
 
-    def _request(self, made: list[bytes], begun: StreamRecord) -> AppendRowsRequest:
-        from google.cloud.bigquery_storage_v1 import types
 
-        data = types.AppendRowsRequest.ProtoData(rows=types.ProtoRows(serialized_rows=made))
-        return types.AppendRowsRequest(write_stream=begun.stream, offset=begun.offset, proto_rows=data)
+def _new_stream(client: BigQueryWriteClient, table: str) -> str:
+    from google.cloud.bigquery_storage_v1 import types
+
+    wanted = types.WriteStream(type_=types.WriteStream.Type.COMMITTED)
+    with _client_errors(table):
+        return str(client.create_write_stream(parent=table, write_stream=wanted).name)
 
 
 def _recovered(client: BigQueryWriteClient, record: StreamRecord) -> StreamRecord:
@@ -191,24 +203,20 @@ class _HangsError(Exception):
     """A call did not come back."""
 
 
-def _within(seconds: float, call: Callable[[], object]) -> object:
+def _within(seconds: float, call: Callable[[], Any]) -> Any:
     """Return what a call returns, or raise what it raises; `_HangsError` where it has done neither by then, and goes on alone."""
-    answers: SimpleQueue[tuple[object, BaseException | None]] = SimpleQueue()
+    answer: Future[Any] = Future()
 
     def run() -> None:
         try:
-            answers.put((call(), None))
+            answer.set_result(call())
         except BaseException as error:
-            answers.put((None, error))
+            answer.set_exception(error)
 
     Thread(target=run, name="append", daemon=True).start()
-    try:
-        answer, error = answers.get(timeout=seconds)
-    except Empty:
-        raise _HangsError from None
-    if error is not None:
-        raise error
-    return answer
+    if not wait([answer], timeout=seconds).done:
+        raise _HangsError
+    return answer.result()
 
 
 class _GoneError(EngineError):
@@ -259,11 +267,85 @@ def _read(file: Path) -> StreamRecord:
 
 
 def _write(file: Path, record: StreamRecord) -> None:
-    """Put the record in the place of the old one, at once or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f"{file.name}.part")
-    with part.open("w", encoding="utf-8") as out:
-        json.dump(asdict(record), out)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
+    write_whole(file, json.dumps(asdict(record)))
+
+
+class RowEncoder:
+    """Serializes Arrow rows; `descriptor` says how they read."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        """`schema` is the raw table's; raises `UnsupportedError` for lists within lists."""
+        self.schema = schema
+        self.descriptor = _message(_ROW, list(schema))
+        file = descriptor_pb2.FileDescriptorProto(name="row.proto", package="cdc_views", syntax="proto2")
+        file.message_type.append(self.descriptor)
+        pool = descriptor_pool.DescriptorPool()
+        pool.Add(file)
+        self._made: Any = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"cdc_views.{_ROW}"))
+
+    def rows(self, table: pa.Table) -> Iterator[bytes]:
+        """Yield each row; what is null is not set, and an empty array is one.
+
+        Raises `UnsupportedError` for an array that holds null, which BigQuery refuses to store.
+        """
+        # instants as µs, exact
+        columns = [c.cast(pa.int64()) if pa.types.is_timestamp(c.type) else c for c in table.columns]
+        for record in pa.table(columns, names=table.column_names).to_pylist():
+            row = self._made()
+            _fill(row, list(self.schema), record)
+            yield row.SerializeToString(deterministic=True)
+
+
+def _message(name: str, fields: list[pa.Field]) -> descriptor_pb2.DescriptorProto:
+    made = descriptor_pb2.DescriptorProto(name=name)
+    for number, field in enumerate(fields, start=1):
+        kind, label = field.type, _Field.LABEL_OPTIONAL
+        if pa.types.is_list(kind):
+            kind, label = kind.value_type, _Field.LABEL_REPEATED
+        added = made.field.add(name=field.name, number=number, label=label)
+        if pa.types.is_struct(kind):
+            nested = f"Of{number}"
+            made.nested_type.append(_message(nested, list(kind)))
+            added.type, added.type_name = _Field.TYPE_MESSAGE, nested
+        elif pa.types.is_list(kind):
+            raise UnsupportedError(
+                f"column {field.name!r} holds lists within lists, and BigQuery has no ARRAY of ARRAY",
+                remedy="leave the column out of the schema file",
+            )
+        else:
+            added.type = next(of for fits, of in _SCALARS if fits(kind))
+    return made
+
+
+def _fill(message: Any, fields: list[pa.Field], record: dict[str, Any]) -> None:
+    for field in fields:
+        value = record[field.name]
+        if value is None:
+            continue
+        if pa.types.is_list(field.type):
+            _extend(message, field, value)
+        elif pa.types.is_struct(field.type):
+            target = getattr(message, field.name)
+            target.SetInParent()
+            _fill(target, list(field.type), value)
+        else:
+            setattr(message, field.name, _plain(field.type, value))
+
+
+def _extend(message: Any, field: pa.Field, values: list[Any]) -> None:
+    target, kind = getattr(message, field.name), field.type.value_type
+    for value in values:
+        if value is None:
+            raise UnsupportedError(
+                f"an array of column {field.name!r} holds null, which BigQuery stores in none",
+                remedy="leave the column out of the schema file, or land into Delta tables",
+            )
+        if pa.types.is_struct(kind):
+            _fill(target.add(), list(kind), value)
+        else:
+            target.append(_plain(kind, value))
+
+
+def _plain(kind: pa.DataType, value: Any) -> Any:
+    return str(value) if pa.types.is_decimal(kind) else value

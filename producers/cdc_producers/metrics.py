@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -54,12 +55,10 @@ class Metrics:
         self.snapshot_rows = self._counter("snapshot_rows", "Rows read by snapshots", "table")
 
     def _counter(self, name: str, help: str, *labels: str) -> Callable[..., Counter]:
-        made = Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self.source, *values)
+        return partial(Counter(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry).labels, self.source)
 
     def _gauge(self, name: str, help: str, *labels: str) -> Callable[..., Gauge]:
-        made = Gauge(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry)
-        return lambda *values: made.labels(self.source, *values)
+        return partial(Gauge(f"cdc_views_{name}", help, ("source", *labels), registry=self.registry).labels, self.source)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Condition, Lock
+from threading import Condition
 
 from cdc_producers.source import Emitted, StoppedError
 
@@ -26,52 +26,39 @@ class Limits:
 
 @dataclass
 class BoundedQueue:
-    """First in, first out; one thread puts, one takes."""
+    """First in, first out; one thread puts, one takes.
+
+    Attributes:
+        rows: Events that wait.
+        bytes: Bytes they take, about.
+        is_closed: Whether nothing more goes in.
+    """
 
     limits: Limits
+    rows: int = 0
+    bytes: int = 0
+    is_closed: bool = False
     _items: deque[tuple[Emitted, int, int, float]] = field(default_factory=deque)
-    """What waits, its weight, and since when."""
-    _rows: int = 0
-    _bytes: int = 0
-    _is_closed: bool = False
-    _lock: Lock = field(default_factory=Lock)
-    _changed: Condition = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._changed = Condition(self._lock)
-
-    @property
-    def rows(self) -> int:
-        """Events that wait."""
-        return self._rows
-
-    @property
-    def bytes(self) -> int:
-        """Bytes they take, about."""
-        return self._bytes
+    """What waits, its rows and bytes, and since when."""
+    _changed: Condition = field(default_factory=Condition)
 
     @property
     def oldest(self) -> float:
         """When the change that waits longest happened, epoch seconds; 0: nothing waits, or it is not known."""
-        with self._lock:
+        with self._changed:
             return self._items[0][0].happened if self._items else 0.0
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more goes in."""
-        return self._is_closed
 
     def put(self, item: Emitted, *, while_waiting: Callable[[], None]) -> None:
         """Add an item once there is room; one larger than the whole queue goes in alone."""
         rows, size = item.weight
         while True:
-            with self._lock:
-                if self._is_closed:
+            with self._changed:
+                if self.is_closed:
                     raise StoppedError
                 if not self._items or not self._is_full(rows, size):
                     self._items.append((item, rows, size, time.monotonic()))
-                    self._rows += rows
-                    self._bytes += size
+                    self.rows += rows
+                    self.bytes += size
                     if self._is_batch():  # to wake the taker for less costs more than to read an event
                         self._changed.notify_all()
                     return
@@ -81,8 +68,8 @@ class BoundedQueue:
 
     def close(self) -> None:
         """Take nothing more in; what waits can still be taken out."""
-        with self._lock:
-            self._is_closed = True
+        with self._changed:
+            self.is_closed = True
             self._changed.notify_all()
 
     def take(self) -> list[Emitted]:
@@ -90,31 +77,27 @@ class BoundedQueue:
 
         Empty where nothing came for so long.
         """
-        with self._lock:
+        with self._changed:
             begun = self._items[0][3] if self._items else time.monotonic()
             deadline = begun + self.limits.batch_seconds
-            while not self._is_batch() and not self._is_closed:
+            while not self._is_batch() and not self.is_closed:
                 rest = deadline - time.monotonic()
                 if rest <= 0 or not self._changed.wait(rest):
                     break
-            return self._batch()
+            batch: list[Emitted] = []
+            rows, taken = 0, 0
+            while self._items and rows < self.limits.batch_rows and taken < self.limits.batch_bytes:
+                item, more, size, _ = self._items.popleft()
+                rows += more
+                taken += size
+                batch.append(item)
+            self.rows -= rows
+            self.bytes -= taken
+            self._changed.notify_all()
+            return batch
 
     def _is_full(self, rows: int, size: int) -> bool:
-        return self._rows + rows > self.limits.queue_rows or self._bytes + size > self.limits.queue_bytes
+        return self.rows + rows > self.limits.queue_rows or self.bytes + size > self.limits.queue_bytes
 
     def _is_batch(self) -> bool:
-        return self._rows >= self.limits.batch_rows or self._bytes >= self.limits.batch_bytes
-
-    def _batch(self) -> list[Emitted]:
-        batch: list[Emitted] = []
-        rows, taken = 0, 0
-        items, most_rows, most_bytes = self._items, self.limits.batch_rows, self.limits.batch_bytes
-        while items and rows < most_rows and taken < most_bytes:
-            item, more, size, _ = items.popleft()
-            rows += more
-            taken += size
-            batch.append(item)
-        self._rows -= rows
-        self._bytes -= taken
-        self._changed.notify_all()
-        return batch
+        return self.rows >= self.limits.batch_rows or self.bytes >= self.limits.batch_bytes

@@ -3,7 +3,7 @@
 A report is put together here, part by part, rather than collected by the client's integrations: kinds of errors, the
 places in this program that they came from, and their messages with everything quoted or in brackets left out, since
 that is where a source or a target repeats a row's values. Of errors that are not this project's own only the kind and
-the place are told. What stands in environment variables that hold secrets is left out wherever it turns up.
+the place are reported. The values of environment variables that hold secrets are left out wherever they turn up.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Reports:
         self._send({"exception": {"values": chain[::-1]}}, part=part, level="fatal" if is_fatal else "error")
 
     def quarantined(self, table: str, count: int) -> None:
-        """Report that events went to quarantine; why stands there, and in the log."""
+        """Report that events went to quarantine; quarantine and log say why."""
         if self.client is not None and self._is_due(table, "quarantined"):
             text = f"{count} events went to quarantine; `cdc-views replay` lands them after a repair"
             self._send({"message": {"formatted": text}}, part=table, level="warning")
@@ -90,7 +90,7 @@ def reporting(source: str, environment: Mapping[str, str], *, transport: Any = N
     """Yield what reports to Sentry where `SENTRY_DSN` is set, else to nobody; what is under way is sent at the end.
 
     Raises:
-        UsageError: The DSN is none, or sentry-sdk is not installed.
+        UsageError: The value is not a DSN, or sentry-sdk is not installed.
     """
     dsn = environment.get(DSN_VARIABLE)
     if not dsn:

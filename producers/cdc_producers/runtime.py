@@ -22,10 +22,9 @@ from cdc_producers.retrying import LONGEST_PAUSE, pauses
 from cdc_producers.source import Emitted, LostError, Source, StoppedError
 from cdc_producers.table_landing import TableLanding
 from cdc_views.errors import CdcViewsError, CheckFailedError, EngineError
-from cdc_views.landing import BatchReport, Position, Rejection, StreamBatch, StreamEvent, StreamLander
+from cdc_views.landing import BatchReport, Position, StreamBatch, StreamEvent, StreamLander
 from cdc_views.landing.redaction import without_values
 from cdc_views.landing.targets import ProducerOrder
-from cdc_views.storage.relation import RawTable
 
 _FOLLOW_EVERY = 10.0
 """Seconds between two times that an applied view is made to follow."""
@@ -38,7 +37,7 @@ _STOPS_WITHIN = 20.0
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Look for garbage in cycles less often: events are none, and to look at those that wait took a third of the time."""
+    """Look for cyclic garbage less often: events form no cycles, and looking at those that wait took a third of the time."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -61,7 +60,7 @@ class Runtime:
     health: Health = field(default_factory=Health)
     _queue: BoundedQueue = field(init=False)
     _emitted: dict[tuple[str, str], Position] = field(default_factory=dict)
-    _landings: dict[str, TableLanding] = field(default_factory=dict)
+    _landings: dict[str, TableLanding] = field(init=False)
     _unseen: set[str] = field(default_factory=set)
     _followed: float = 0.0
     _oldest: float = 0.0
@@ -70,6 +69,7 @@ class Runtime:
 
     def __post_init__(self) -> None:
         self._queue = BoundedQueue(self.limits)
+        self._landings = {target.name: TableLanding(target) for target in self.order.targets}
 
     def run(self) -> None:
         """Land until `order.stop` is set; what was read by then lands before it returns."""
@@ -123,16 +123,15 @@ class Runtime:
         if "source" in self.health.troubles:
             self.health.set("source", "")
             self.order.log.info("the source is followed again", part="source")
-        if item.table:
-            key = item.table, item.stream
-            known = self._emitted.get(key)
-            if known is not None and item.position <= known:
+        key = item.table, item.stream
+        known = self._emitted.get(key)
+        if known is not None:
+            if item.position <= known:
                 return
-            fresh = item if known is None else item.after(known)
-            self._queue.put(fresh, while_waiting=self.source.keep_alive)
+            item = item.after(known)
+        self._queue.put(item, while_waiting=self.source.keep_alive)
+        if item.table:
             self._emitted[key] = item.position
-        else:
-            self._queue.put(item, while_waiting=self.source.keep_alive)
 
     def _land_until_stopped(self, reader: Thread) -> None:
         deadline = None
@@ -172,8 +171,7 @@ class Runtime:
         return bad
 
     def _land_some(self, table: str, batches: list[StreamBatch]) -> tuple[BatchReport, int]:
-        landing = self._landings.get(table) or self._landing(table)
-        waits, stopping_since = pauses(), 0.0
+        landing, waits, stopping_since = self._landings[table], pauses(), 0.0
         while True:
             try:
                 landed = _land_first(landing, batches)
@@ -202,10 +200,6 @@ class Runtime:
                 except CdcViewsError as error:
                     self.order.log.warning(f"{target.name}: the view does not show yet what has landed: {error}")
 
-    def _landing(self, table: str) -> TableLanding:
-        target = next(target for target in self.order.targets if target.name == table)
-        return self._landings.setdefault(table, TableLanding(target))
-
     def _wait(self, part: str, error: Exception, pause: float) -> None:
         message = str(error).strip()
         self.health.set(part, message)
@@ -224,8 +218,10 @@ class Runtime:
         self.metrics.quarantined(table).inc(report.quarantined)
         if not last.stream.startswith(_NO_LOGS):
             self.metrics.position(table).set(last.through.at)
+        raw = self._landings[table].raw
         for rejection in report.rejections:
-            reason = _without_values(rejection, self._landings[table].raw)
+            # quarantine has the event's values
+            reason = without_values(rejection.reason, raw.relation.schema) if raw is not None else "see quarantine"
             self.order.log.warning(f"{table}: quarantined: {reason}", table=table)
         if report.quarantined:
             self.order.log.warning(
@@ -263,11 +259,6 @@ def _land_first(landing: TableLanding, batches: Sequence[StreamBatch]) -> tuple[
     return lander.land(events, through=through, now=now), 1
 
 
-def _without_values(rejection: Rejection, raw: RawTable | None) -> str:
-    """Why an event was refused, without its values; quarantine has those."""
-    return without_values(rejection.reason, raw.relation.schema) if raw is not None else "see quarantine"
-
-
 def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
     """Return each table's part of a batch, by stream."""
     found: dict[tuple[str, str], list[Emitted]] = {}
@@ -276,6 +267,6 @@ def _grouped(batch: Sequence[Emitted]) -> dict[str, list[StreamBatch]]:
             found.setdefault((item.table, item.stream), []).append(item)
     grouped: dict[str, list[StreamBatch]] = {}
     for (table, stream), items in found.items():
-        said = [(item.position, item.content) for item in items if item.content is not None]
-        grouped.setdefault(table, []).append(StreamBatch(stream, list(map(StreamEvent._make, said)), items[-1].position))
+        events = [StreamEvent(item.position, item.content) for item in items if item.content is not None]
+        grouped.setdefault(table, []).append(StreamBatch(stream, events, items[-1].position))
     return grouped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ class Emitted(NamedTuple):
     Attributes:
         table: The table it is about, as in the project file; empty for a landmark of all of them.
         stream: The stream of that table whose positions these are.
-        position: Where it stands; positions of one table and stream ascend, and what comes again is left out.
+        position: Its place in the log; positions of one table and stream ascend, and what comes again is left out.
         content: The event in the table's raw format; None where only the position has been reached. Or many events,
             or the rows of many, the last of them at the position.
         happened: When the source committed it, or the first of many, epoch seconds; 0 where it is not known.
@@ -49,6 +49,38 @@ class Emitted(NamedTuple):
         if not isinstance(self.content, EventBlock):
             return self
         return self._replace(content=self.content.after(position))
+
+
+@dataclass(slots=True)
+class BlockBuilder:
+    """Builds one block of many events: an object for each event costs a producer more than reading it.
+
+    They are of one table and stream, and come in the order of their positions.
+
+    Attributes:
+        happened: When the source committed the first of them, epoch seconds.
+        size: Bytes of all of them.
+    """
+
+    happened: float
+    size: int = 0
+    _offsets: list[int] = field(default_factory=list)
+    _contents: list[bytes] = field(default_factory=list)
+    _numbers: list[int] = field(default_factory=list)
+
+    def add(self, position: Position, content: bytes) -> None:
+        """Add an event that comes after those there are."""
+        self._offsets.append(position.at)
+        self._numbers.append(position.nth)
+        self._contents.append(content)
+        self.size += len(content)
+
+    def built(self, table: str, stream: str) -> Emitted:
+        """Return them as one thing to be emitted; there is at least one."""
+        last = Position(self._offsets[-1], self._numbers[-1])
+        alone = self._contents[0] if len(self._contents) == 1 else None
+        content = alone if alone is not None else EventBlock(self._offsets, self._contents, self.size, self._numbers)
+        return Emitted(table, stream, last, content, self.happened)
 
 
 Emit = Callable[[Emitted], None]
@@ -85,7 +117,10 @@ class SourceStatus:
 
 
 class Source(Protocol):
-    """A log of changes. All but `status` and `landed` are called by one thread."""
+    """A log of changes. All but `status` and `landed` are called by one thread.
+
+    A class that inherits from it leaves out `keep_alive`, `landed` and `close` where there is nothing to do.
+    """
 
     def run(self, emit: Emit, stop: Event) -> None:
         """Read from the last landed position on, until `stop` is set.
@@ -98,12 +133,15 @@ class Source(Protocol):
 
     def keep_alive(self) -> None:
         """Tell the server that this reader lives; called about once a second while the queue is full."""
+        return
 
     def landed(self, token: object) -> None:
         """Take note that everything up to the `Emitted` with this token is committed; called by the lander's thread."""
+        return
 
     def status(self) -> SourceStatus:
         """Return how far the source has come; called by any thread."""
 
     def close(self) -> None:
         """Confirm what has landed, and let go of the connections. After `run` has returned."""
+        return

@@ -77,7 +77,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
     count, begun, used = 0, 0.0, 0.0
     for place, segment in enumerate(segments_in(folder / "cdc_raw")):
         if place == 1:
-            begun, used = time.perf_counter(), cpu(reader.process_id)
+            begun, used = time.perf_counter(), cpu(reader._process.pid)
         path = str(segment.log.resolve())
         reader._send(
             {
@@ -93,7 +93,7 @@ def bare(folder: Path, work: Path, *, as_lines: bool) -> tuple[int, float, float
         while reader._frame()[0] in b"EC":
             pass
         count += SEGMENT if place else 0
-    took, used, memory = time.perf_counter() - begun, cpu(reader.process_id) - used, peak(reader.process_id)
+    took, used, memory = time.perf_counter() - begun, cpu(reader._process.pid) - used, peak(reader._process.pid)
     reader.close()
     return count, took, used, memory
 
@@ -126,8 +126,8 @@ def made(folder: Path, work: Path, stop: Event) -> tuple[CassandraSource, Runtim
     options = CassandraOptions(
         cassandra_lib=jars(), work_folder=work, schema_file=folder / "schema.cql", cdc_folder=folder / "cdc_raw"
     )
-    source = CassandraSource({t.name: t for t in targets}, options, log, Metrics("cassandra"), Health())
-    return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), source.metrics, health=source.health)
+    source = CassandraSource({t.name: t for t in targets}, options, log, Health())
+    return source, Runtime(source, ProducerOrder(targets, log, stop, listen=None), Metrics("cassandra"), health=source.health)
 
 
 def agent(folder: Path, work: Path, *, expected: int) -> Watched:
@@ -136,12 +136,12 @@ def agent(folder: Path, work: Path, *, expected: int) -> Watched:
     source, runtime = made(folder, work, stop)
 
     def landed() -> int:
-        return int(sum(source.metrics.events(name)._value.get() for name in TABLES))
+        return int(sum(runtime.metrics.events(name)._value.get() for name in TABLES))
 
     def watch() -> None:
         while source._work is None or not source._work.read_to:
             time.sleep(0.01)
-        reader = source._work.reader.process_id
+        reader = source._work.reader._process.pid
         begun, python, java = time.perf_counter(), cpu(), cpu(reader)
         while any((folder / "cdc_raw").glob("*.log")):
             time.sleep(0.05)

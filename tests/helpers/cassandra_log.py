@@ -32,6 +32,7 @@ class Log:
     mutations: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
     faults: dict[tuple[int, int], list[Ended]] = field(default_factory=dict)
     odd: set[tuple[int, int]] = field(default_factory=set)
+    restarted: int = 0
 
     def path(self, number: int) -> Path:
         return self.folder / f"CommitLog-7-{number}.log"
@@ -42,6 +43,9 @@ class Log:
         self.path(number).write_bytes(b"log")
         if index is not None:
             index_of(self.path(number)).write_text(index)
+
+    def start(self) -> None:
+        self.restarted += 1
 
     def read(
         self, log: Path, segment: int, *, start: int, limit: int, passes_over: bool = False, as_lines: bool = False
@@ -92,7 +96,6 @@ class Followed:
     landed: dict[str, Position | None] = field(default_factory=lambda: dict.fromkeys(IDS))
     emitted: list[Emitted] = field(default_factory=list)
     pushed: int = 0
-    restarted: int = 0
     said: Said = field(default_factory=Said)
 
     def __post_init__(self) -> None:
@@ -107,16 +110,12 @@ class Followed:
             reader,
             schemas,
             self._push,
-            self._restart,
             self.log.folder / "aside",
             self.said,
         )
 
     def _push(self) -> None:
         self.pushed += 1
-
-    def _restart(self) -> None:
-        self.restarted += 1
 
     def round(self) -> bool:
         return self.follower.round(self.emitted.append, Event())

@@ -23,8 +23,7 @@ pytest.importorskip("google.cloud.bigquery_storage_v1")
 
 import pyarrow as pa
 from cdc_producers import bigquery_write
-from cdc_producers.bigquery_rows import RowEncoder
-from cdc_producers.bigquery_write import RawWriter
+from cdc_producers.bigquery_write import RawWriter, RowEncoder
 from google.cloud.bigquery_storage_v1.writer import AppendRowsStream
 from services.bigquery_storage import StorageServer
 

@@ -17,15 +17,14 @@ from helpers.captured import Said
 
 pytest.importorskip("cassandra")
 
-from cdc_producers.cassandra.gaps import Gaps, Watched
+from cdc_producers.cassandra.gaps import Gaps
 from cdc_producers.cassandra.kept_events import KeptEvents
-from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node import Truncation
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable, NodeType
 from cdc_producers.cassandra.options import CassandraOptions
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schema_file import changes, check
-from cdc_producers.cassandra.source import _refusal, _Work
+from cdc_producers.cassandra.source import CassandraSource, _refusal, _Work
 from cdc_producers.metrics import Health
 from cdc_producers.source import Emitted
 
@@ -135,7 +134,7 @@ def test_cdc_off_is_told_while_it_is_and_the_snapshot_is_due_after(tmp_path: Pat
     assert (watch.health.troubles, watch.gaps.due()) == ({}, [])
     watch.look(replace(TABLE, has_cdc=False, logged=Logged(200, 100, 50)))
     assert "has cdc = false" in str(watch.health.troubles)
-    assert (watch.gaps.due(), watch.gaps.is_off(NAME)) == ([], True)
+    assert (watch.gaps.due(), watch.gaps.holds_back(NAME)) == ([], True)
     watch.look(replace(TABLE, has_cdc=False, logged=Logged(250, 250, 50)))  # altered while it is off
     on = replace(TABLE, logged=Logged(300, 100, 50))
     watch.look(on)
@@ -268,11 +267,12 @@ def _columns(kind: str) -> tuple[Any, ...]:
 
 def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old element of a list that a snapshot told makes its row wait for a reading, whenever its event lands."""
-    lists, stop, emitted = OldLists(tmp_path), Event(), list[Emitted]()
-    lists.tell(NAME, 1 << 60)
+    kept, stop, emitted = Kept(tmp_path), Event(), list[Emitted]()
+    targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
+    source = CassandraSource(targets, CassandraOptions(work_folder=tmp_path), kept.said, kept.health)
+    source.lists.tell(NAME, 1 << 60)
     cell = {"column": "l", "written": 5, "path": "5a659060-e625-11f1-a401-5328f2f67643", "value": "x"}
     said = {"partition": {"k": 1}, "rows": [{"kind": "row", "clustering": {"c": 2}, "cells": [cell]}]}
-    kept = Kept(tmp_path)
     kept.aside.set({NAME: "wrong"}, None)
     kept.aside.keep(event(10, json.dumps(said).encode()))
     kept.aside.set({}, None)
@@ -284,9 +284,8 @@ def test_lists_of_what_was_kept_are_looked_at_when_it_is_emitted(tmp_path: Path,
     monkeypatch.setattr(_Work, "push", lambda self: None)
     schemas: Any = SimpleNamespace(look=lambda: False, truncated={}, trouble="", facts=None)
     parts: list[Any] = [schemas, None, SimpleNamespace(round=over), SimpleNamespace(run=lambda: None), None]
-    targets: Any = {NAME: SimpleNamespace(version=lambda: 1)}
-    work = _Work(targets, CassandraOptions(), kept.said, kept.health, *parts, kept.aside, Watched(lists=lists))
+    work = _Work(source, *parts, kept.aside)
     work._pushed, work._lists = work._versions, {NAME: ("l",)}
     work.follow(emitted.append, stop)
     assert [item.position for item in emitted] == [Position(1, 10)]
-    assert [row.row for row in lists.due(now=1e12)] == ['{"c": 2}']
+    assert [row.row for row in source.lists.due(now=1e12)] == ['{"c": 2}']

@@ -158,7 +158,7 @@ def test_a_reader_that_is_gone_says_so_and_starts_again(lib: Path, capture: Path
     single._process.kill()
     with pytest.raises(TransientError, match="is started again"):
         read(single, log_of(capture, CAPTURED))
-    assert not single.is_running
+    assert single._process is None
 
 
 def test_the_views_equal_what_the_node_answered(run: CommandLine, lib: Path, capture: Path, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_rows_that_hold_an_odd_value_are_read_again_as_lines(log: Log) -> None:
     followed.round()
     # the runtime leaves out what comes a second time
     assert followed.events == [(ORDERS, 1, 10), (ORDERS, 1, 10), (ORDERS, 1, 20)]
-    assert followed.restarted == 1
+    assert log.restarted == 1
 
 
 def test_bytes_that_are_wrong_for_a_moment_are_read_again(log: Log) -> None:

@@ -78,7 +78,7 @@ def test_a_row_waits_where_the_log_has_something_old_of_its_list(tmp_path: Path,
 
 def test_a_row_that_was_replaced_is_looked_at_up_to_then(tmp_path: Path) -> None:
     made, key = old(tmp_path, AT), ListRow(NAME, PART, ROW)
-    made.replacing(key, AT + 100)
+    made.replacing([key], AT + 100)
     for said in (
         mutation(a_cell(AT + 50)),
         mutation({"kind": "row", "clustering": {"c": 2}, "deletion": {"written": AT + 50}}),

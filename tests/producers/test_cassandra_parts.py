@@ -9,14 +9,13 @@ from uuid import UUID
 import fsspec
 import pytest
 from cdc_producers.cassandra import PRODUCER
-from cdc_producers.cassandra.after import AfterLanding, set_aside
 from cdc_producers.cassandra.node import NodeFacts
 from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, schema_of, schema_of_text
 from cdc_producers.cassandra.options import After, CassandraOptions, FollowSchema
 from cdc_producers.cassandra.schema_file import changes, check, follow
-from cdc_producers.cassandra.segments import index_of
-from cdc_producers.cassandra.source import CassandraSource
-from cdc_producers.metrics import Health, Metrics
+from cdc_producers.cassandra.segments import AfterLanding, index_of, set_aside
+from cdc_producers.cassandra.source import _check_node
+from cdc_producers.metrics import Health
 from helpers.captured import Said
 
 from cdc_views.errors import UsageError
@@ -225,11 +224,10 @@ def test_a_copy_is_kept_of_what_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_node_of_before_4_0_is_refused_by_its_version() -> None:
-    source = CassandraSource({}, CassandraOptions(), Said(), Metrics("cassandra"), Health())
     facts = NodeFacts("host", "10.0.0.1", "", 0, True, True, "3.11.16")
     with pytest.raises(UsageError, match=r"is Cassandra 3\.11\.16: .* 4\.0 or newer was expected"):
-        source._check(schema_of("1", [NODE], [], []), facts)
-    source._check(schema_of("1", [NODE], [], []), replace(facts, version="4.0.15"))
+        _check_node(facts, "127.0.0.1", Said())
+    _check_node(replace(facts, version="4.0.15"), "127.0.0.1", Said())
 
 
 @pytest.mark.parametrize(

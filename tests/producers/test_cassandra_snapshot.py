@@ -11,17 +11,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("cassandra")
 
+from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import Moment, SnapshotEventWriter
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
-from cdc_producers.cassandra.snapshot_query import RawRow, Selection
-from cdc_producers.cassandra.snapshot_ranges import (
+from cdc_producers.cassandra.snapshot_query import (
     FIRST_TOKEN,
     LAST_TOKEN,
     WHOLE,
+    RawRow,
     RingPosition,
+    Selection,
     TokenRange,
-    place_of,
-    position_of,
     primary_ranges,
     remaining,
     split,
@@ -43,14 +42,14 @@ PLACES = st.builds(RingPosition, TOKENS, st.integers(0, (1 << 22) - 1), st.integ
 
 @given(PLACES)
 def test_a_position_says_where_it_was(place: RingPosition) -> None:
-    assert place_of(position_of(place)) == place
-    assert position_of(place) < WHOLE or place.token == LAST_TOKEN
-    assert all(0 <= part < 1 << 63 for part in position_of(place))
+    assert RingPosition.of(place.position) == place
+    assert place.position < WHOLE or place.token == LAST_TOKEN
+    assert all(0 <= part < 1 << 63 for part in place.position)
 
 
 @given(PLACES, PLACES)
 def test_positions_ascend_as_places_do(one: RingPosition, other: RingPosition) -> None:
-    assert (position_of(one) < position_of(other)) == (one < other)
+    assert (one.position < other.position) == (one < other)
 
 
 @given(st.lists(st.tuples(TOKENS, st.sampled_from("abc")), min_size=1, unique_by=lambda owner: owner[0]))

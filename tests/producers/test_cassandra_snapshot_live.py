@@ -14,9 +14,11 @@ import pytest
 
 pytest.importorskip("cassandra")
 
+from cdc_producers.cassandra.gaps import Gaps
+from cdc_producers.cassandra.lists import OldLists
+from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot import SnapshotSource
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
-from cdc_producers.metrics import Metrics
+from cdc_producers.metrics import Health, Metrics
 from cdc_producers.queue import Limits
 from cdc_producers.runtime import Runtime
 from cdc_producers.source import Emit, Emitted
@@ -77,8 +79,9 @@ def snapshot(server: CassandraCluster, *, breaks_after: int = 0, stops_after: in
     """Take the snapshot of the project in the working directory through the runtime; returns what it emitted."""
     log, stop, metrics = Quiet(), Event(), Metrics("cassandra")
     targets = targets_of(Path("cdc_views.yml"), (), format_name="cassandra-mutation", log=log)
-    chosen = SnapshotOptions(hosts=(server.addresses[0],), port=server.port, **{"consistency": "ALL", "page_rows": 7, **options})
-    inner = SnapshotSource({target.name: target for target in targets}, chosen, log, metrics)
+    chosen = SnapshotOptions(host=server.addresses[0], port=server.port, **{"consistency": "ALL", "page_rows": 7, **options})
+    gaps, lists = Gaps(Path("work"), log, Health()), OldLists(Path("work"))
+    inner = SnapshotSource({target.name: target for target in targets}, chosen, log, metrics, gaps, lists)
     source = Ending(inner, stop, breaks_after, stops_after)
     order = ProducerOrder(targets, log, stop, exits_on_error=True, listen=None)
     Runtime(source, order, metrics, Limits(batch_rows=50, batch_seconds=0.2)).run()

@@ -47,7 +47,7 @@ ASKED = {
     "produce cassandra": (["produce", "cassandra"], "producers"),
     "Sentry": (["python", "from cdc_producers.reports import _client; _client('https://k@127.0.0.1/1', None)"], "producers"),
     "an archive of segments": (
-        ["python", "import cdc_producers.cassandra.after as a; a.AfterLanding(a.After.ARCHIVE, '', '', None, None, None)"],
+        ["python", "import cdc_producers.cassandra.segments as a; a.AfterLanding(a.After.ARCHIVE, '', '', None, None, None)"],
         "producers",
     ),
     "to_pandas": (["python", QUERY], "pandas"),

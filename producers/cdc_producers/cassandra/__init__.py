@@ -11,8 +11,6 @@ from cdc_views.model.extras import needs
 def _run(order: ProducerOrder, options: CassandraOptions) -> None:
     with needs("`produce cassandra`", extra="producers"):
         from cdc_producers.cassandra.agent import SnapshotAndLog, SnapshotOnly
-        from cdc_producers.cassandra.gaps import Gaps, Watched
-        from cdc_producers.cassandra.lists import OldLists
         from cdc_producers.cassandra.snapshot import SnapshotSource
         from cdc_producers.cassandra.source import CassandraSource
         from cdc_producers.metrics import Health, Metrics
@@ -21,14 +19,13 @@ def _run(order: ProducerOrder, options: CassandraOptions) -> None:
 
     metrics, health = Metrics("cassandra"), Health()
     targets = {target.name: target for target in order.targets}
-    gaps = Gaps(options.work_folder, order.log, health, takes_snapshots=options.snapshot is SnapshotMode.INITIAL)
-    watched = Watched(gaps, lists=OldLists(options.work_folder))
-    snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, order.progress, watched=watched)
-    source: Source = CassandraSource(targets, options, order.log, metrics, health, watched)
+    log = CassandraSource(targets, options, order.log, health)
+    snapshot = SnapshotSource(targets, options.of_snapshot, order.log, metrics, log.gaps, log.lists, order.progress)
+    source: Source = log
     if options.snapshot is SnapshotMode.ONLY:
         source = SnapshotOnly(snapshot)
     elif options.snapshot is SnapshotMode.INITIAL:
-        source = SnapshotAndLog(snapshot, source, order.log, health)
+        source = SnapshotAndLog(snapshot, log, order.log, health)
     Runtime(source, order, metrics, health=health).run()
 
 

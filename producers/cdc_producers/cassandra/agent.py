@@ -19,8 +19,8 @@ _HEAD_START = 30.0
 
 
 @dataclass
-class SnapshotAndLog:
-    """Both at once; see `cdc_producers.source.Source`."""
+class SnapshotAndLog(Source):
+    """Both at once."""
 
     snapshot: SnapshotSource
     log_source: Source
@@ -31,22 +31,17 @@ class SnapshotAndLog:
     _is_settled: Event = field(default_factory=Event)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = Thread(target=self._read, args=(emit, stop), name="snapshot", daemon=True)
             self._thread.start()
-            self._wait(stop)
+            deadline = time.monotonic() + _HEAD_START
+            while not self._is_settled.wait(0.05) and not stop.is_set() and time.monotonic() < deadline:
+                pass
         if not stop.is_set():
             self.log_source.run(emit, stop)
-        if self._thread is not None:
-            self._thread.join(1.0)
+        self._thread.join(1.0)
         if self._failure is not None:
             raise self._failure
-
-    def _wait(self, stop: Event) -> None:
-        deadline = time.monotonic() + _HEAD_START
-        while not self._is_settled.wait(0.05) and not stop.is_set() and time.monotonic() < deadline:
-            pass
 
     def _read(self, emit: Emit, stop: Event) -> None:
         """Read until it is whole, and again when it has to be; what waiting mends is tried again, else the agent ends."""
@@ -82,43 +77,30 @@ class SnapshotAndLog:
         stop.set()
 
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`."""
         self.log_source.keep_alive()
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`."""
         self.log_source.landed(token)
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
         return self.log_source.status()
 
     def close(self) -> None:
-        """See `Source.close`."""
         self.log_source.close()
 
 
 @dataclass
-class SnapshotOnly:
-    """A snapshot, and the end of the producer; see `cdc_producers.source.Source`."""
+class SnapshotOnly(Source):
+    """A snapshot, and the end of the producer."""
 
     snapshot: SnapshotSource
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         self.snapshot.run(emit, stop)
         stop.set()
 
-    def keep_alive(self) -> None:
-        """See `Source.keep_alive`."""
-
-    def landed(self, token: object) -> None:
-        """See `Source.landed`."""
-
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
         return self.snapshot.status()
 
     def close(self) -> None:
-        """See `Source.close`; what was read has landed by now."""
-        self.snapshot.look()
+        self.snapshot.look()  # what was read has landed by now

@@ -46,6 +46,7 @@ _LEAVES = {
     Kind.BOOLEAN: ("bool", pa.bool_()),
 }
 """Types whose physical form is the serialized integer; the others stay serialized."""
+_WIDTHS = {"bytes": pa.binary(), **dict(_LEAVES.values())}
 _HEAD = struct.Struct(">iiiii")
 _SIZE = struct.Struct(">i")
 _KINDS = (FactKind.ROW, FactKind.STATIC, FactKind.PARTITION, FactKind.RANGE)
@@ -99,8 +100,7 @@ class ColumnPlan:
             MalformedEventError: A value is not of its type.
         """
         _, count, events, first, last = _HEAD.unpack_from(payload)
-        buffers = _buffers(payload, _HEAD.size)
-        found = _array(self._transport, count, buffers)
+        found = _array(self._transport, count, _buffers(payload, _HEAD.size))
         try:
             arrays = self._arrays(found, segment)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
@@ -116,13 +116,13 @@ class ColumnPlan:
         schema = self.relation.schema
         for column in schema.row_key:
             made.update(_key(column, next(parts)))
-        made["_live"] = _renamed(next(parts), ("written", "rank"))
-        made["_deleted"] = _renamed(next(parts), ("written", "at"))
+        made["_live"] = _named(next(parts), "written", "rank")
+        made["_deleted"] = _named(next(parts), "written", "at")
         if schema.clustering:
             made["_from"], made["_to"] = (_bound(next(parts), schema.clustering) for _ in range(2))
         for column in self._columns:
             made[physical_name(column.name)] = _values(column.type, next(parts))
-        origin = [_constant(self.node, len(found)), _constant(str(segment), len(found)), positions.cast(pa.int64())]
+        origin = [pa.repeat(self.node, len(found)), pa.repeat(str(segment), len(found)), positions.cast(pa.int64())]
         made["_origin"] = pa.StructArray.from_arrays(origin, ["node", "segment", "position"])
         return made
 
@@ -143,13 +143,10 @@ def _column(kind: LogicalType) -> Layout:
 
 def _arrow(layout: Layout) -> pa.DataType:
     if isinstance(layout, str):
-        return pa.binary() if layout == "bytes" else next(kind for name, kind in _WIDTHS if name == layout)
+        return _WIDTHS[layout]
     if "list" in layout:
         return pa.list_(_arrow(layout["list"]))
     return pa.struct([pa.field(str(i), _arrow(part)) for i, part in enumerate(layout["struct"])])
-
-
-_WIDTHS = (*_LEAVES.values(),)
 
 
 def _buffers(payload: bytes, at: int) -> Iterator[pa.Buffer]:
@@ -203,11 +200,11 @@ def _key(column: Column, found: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 def _bound(found: pa.StructArray, clustering: tuple[Column, ...]) -> pa.Array:
     size, inclusive, *prefix = _inside(found)
-    arrays, names = [size, inclusive], ["size", "inclusive"]
+    arrays, names = [size, inclusive], ["size", "inclusive"]  # a column may be called so, too
     for column, part in zip(clustering, prefix, strict=True):
         arrays.append(_comparable(column.type, part) if carries_comparable(column.type) else _physical(column.type, part))
         names.append(physical_name(column.name))
-    return _struct(found, arrays, names)
+    return pa.StructArray.from_arrays(arrays, names, mask=found.is_null())
 
 
 def _comparable(kind: LogicalType, found: pa.Array) -> pa.Array:
@@ -219,14 +216,13 @@ def _values(kind: LogicalType, found: pa.StructArray) -> pa.Array:
     if not kind.is_multicell:
         return _cells(kind, found)
     deletion, inside = _inside(found)
-    deleted = _renamed(deletion, ("written", "at"))
     if isinstance(kind, Udt):
-        fields = [_cells(part, cells) for (_, part), cells in zip(kind.fields, _inside(inside), strict=True)]
-        cells = _struct(inside, fields, [physical_name(name) for name, _ in kind.fields])
+        fields = zip(kind.fields, _inside(inside), strict=True)
+        cells = _struct(inside, {physical_name(name): _cells(part, cells) for (name, part), cells in fields})
     else:
         elements = _elements(kind, inside.values)
         cells = pa.ListArray.from_buffers(pa.list_(elements.type), len(inside), inside.buffers()[:2], children=[elements])
-    return _struct(found, [deleted, cells], ["deletion", "cells"])
+    return _struct(found, {"deletion": _named(deletion, "written", "at"), "cells": cells})
 
 
 def _elements(kind: LogicalType, found: pa.StructArray) -> pa.Array:
@@ -240,13 +236,12 @@ def _elements(kind: LogicalType, found: pa.StructArray) -> pa.Array:
     made |= {"written": written, "rank": rank}
     if of_value is not None:
         made |= _value(of_value, value[0])
-    return _struct(found, list(made.values()), list(made))
+    return _struct(found, made)
 
 
 def _cells(kind: LogicalType, found: pa.StructArray) -> pa.Array:
     written, rank, value = _inside(found)
-    made = {"written": written, "rank": rank, **_value(kind, value)}
-    return _struct(found, list(made.values()), list(made))
+    return _struct(found, {"written": written, "rank": rank, **_value(kind, value)})
 
 
 def _value(kind: LogicalType, found: pa.Array) -> dict[str, pa.Array]:
@@ -261,13 +256,9 @@ def _inside(found: pa.StructArray) -> list[pa.Array]:
     return [found.field(i) for i in range(found.type.num_fields)]
 
 
-def _struct(like: pa.StructArray, arrays: list[pa.Array], names: list[str]) -> pa.Array:
-    return pa.StructArray.from_arrays(arrays, names, mask=like.is_null())
+def _struct(like: pa.StructArray, parts: dict[str, pa.Array]) -> pa.Array:
+    return pa.StructArray.from_arrays(list(parts.values()), list(parts), mask=like.is_null())
 
 
-def _renamed(found: pa.StructArray, names: tuple[str, ...]) -> pa.Array:
-    return _struct(found, _inside(found), list(names))
-
-
-def _constant(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
+def _named(found: pa.StructArray, *names: str) -> pa.Array:
+    return _struct(found, dict(zip(names, _inside(found), strict=True)))

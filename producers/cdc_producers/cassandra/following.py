@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 from uuid import UUID
 
-from cdc_producers.cassandra.after import set_aside
-from cdc_producers.cassandra.node_schema import NodeTable
 from cdc_producers.cassandra.reader import Bad, CommitLogReader, Ended, ReadEvents
 from cdc_producers.cassandra.schemas import Schemas
-from cdc_producers.cassandra.segments import WHOLE, Segment, segments_in
+from cdc_producers.cassandra.segments import WHOLE, Segment, index_of, segments_in, set_aside
 from cdc_producers.source import Emit, Emitted, LostError
 from cdc_views.errors import EngineError, MalformedEventError, TransientError
 from cdc_views.landing import Position
@@ -25,23 +24,15 @@ _ABANDONED_AFTER = 2.0
 _TRIES = 4
 _PAUSE = 0.5
 _REACHED_EVERY = 10.0
-_TABLE_ID_AT = 1
-"""In a mutation of one update: its count is one byte, and the table's id comes next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Landmark:
+class Landmark(NamedTuple):
     """Token of `Source.landed`: all of a segment up to `position` was emitted before; `is_done`: all of the segment."""
 
-    log: Path
     segment: int
     position: int
     is_done: bool
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Orders landmarks as they are emitted."""
-        return self.segment, self.position
+    log: Path
 
 
 @dataclass
@@ -51,13 +42,13 @@ class Follower:
     Attributes:
         folder: `cdc_raw`.
         names: The wanted tables, in the order the reader numbers them.
-        landed: Where each table's landing stands at the start.
+        landed: Up to where each table had landed at the start.
         stream: The stream that positions are kept under.
-        reader: The Java part.
         schemas: The node's schema; asked anew for what the reader does not know.
         push: Gives the reader the schema as it is now, and the project's files with it.
-        restart: Starts the reader anew: what it was about to say is not heard.
         aside: Where segments are kept that could not be read wholly.
+        gone: Ids of tables that the node has dropped.
+        behind: Bytes that were not read yet.
     """
 
     folder: Path
@@ -68,15 +59,13 @@ class Follower:
     reader: CommitLogReader
     schemas: Schemas
     push: Callable[[], None]
-    restart: Callable[[], None]
     aside: Path
     log: ProducerLog
+    gone: list[UUID] = field(default_factory=list)
     behind: int = 0
     _reached: dict[int, int] = field(default_factory=dict)
     _done: set[int] = field(default_factory=set)
-    _newest: int = 0
     _followed_since: dict[int, float] = field(default_factory=dict)
-    _gone_tables: dict[UUID, str] = field(default_factory=dict)
     _corrupt: dict[int, int] = field(default_factory=dict)
     _emitted: dict[str, int] = field(default_factory=dict)
     _told_at: float = 0.0
@@ -91,7 +80,8 @@ class Follower:
         found = segments_in(self.folder)
         self._check_gone(found)
         self._done &= {segment.id for segment in found}
-        self.behind = sum(self._unread(segment) for segment in found)
+        unread = [segment for segment in found if segment.id not in self._done]
+        self.behind = sum(max(0, (segment.limit or 0) - self._start(segment)) for segment in unread)
         was_new = False
         for place, segment in enumerate(found):
             if stop.is_set():
@@ -100,19 +90,14 @@ class Follower:
                 continue
             later = any(other.limit is not None for other in found[place + 1 :])
             ends = segment.is_complete or (later and self._is_abandoned(segment))
-            if segment.limit is None and later and not segment.index.exists():
+            if segment.limit is None and later and not index_of(segment.log).exists():
                 continue  # nothing in it is tracked
             if segment.limit is None and not ends:
                 break
-            was_new |= self._segment(segment, ends=ends, emit=emit, stop=stop)
+            was_new |= self._segment(segment, ends=ends, emit=emit)
             if not ends:
                 break  # what comes later waits until this one is whole
         return was_new
-
-    def _unread(self, segment: Segment) -> int:
-        if segment.limit is None or segment.id in self._done:
-            return 0
-        return max(0, segment.limit - self._start(segment))
 
     def _start(self, segment: Segment) -> int:
         """Up to where all tables have the segment: what was read in this run, else what had landed before it."""
@@ -122,7 +107,7 @@ class Follower:
 
     def _is_abandoned(self, segment: Segment) -> bool:
         """Whether the node was ended while it wrote this segment, and has begun another since."""
-        if not segment.index.exists():
+        if not index_of(segment.log).exists():
             return False
         since = self._followed_since.setdefault(segment.id, time.monotonic())
         return time.monotonic() - since > _ABANDONED_AFTER
@@ -138,20 +123,20 @@ class Follower:
                 )
             del self._reached[number]
 
-    def _segment(self, segment: Segment, *, ends: bool, emit: Emit, stop: Event) -> bool:
+    def _segment(self, segment: Segment, *, ends: bool, emit: Emit) -> bool:
         start = self._start(segment)
         limit = WHOLE if ends else segment.limit or 0
         if start < limit:
             self._read(segment, start=start, limit=limit, ends=ends, emit=emit)
         reached = self._reached.get(segment.id, start)
-        if ends and reached >= WHOLE:
+        is_done = ends and reached >= WHOLE
+        if is_done:
             self._done.add(segment.id)
             self._tell_idle(segment, emit)
-            emit(Emitted(token=Landmark(segment.log, segment.id, WHOLE, is_done=True)))
-            return True
-        if reached > start:
-            emit(Emitted(token=Landmark(segment.log, segment.id, reached, is_done=False)))
-        return reached > start
+        elif reached <= start:
+            return False
+        emit(Emitted(token=Landmark(segment.id, reached, is_done=is_done, log=segment.log)))
+        return True
 
     def _read(self, segment: Segment, *, start: int, limit: int, ends: bool, emit: Emit) -> None:
         """Read up to the limit, mending what stops the reader where it can be mended."""
@@ -162,13 +147,13 @@ class Follower:
             except MalformedEventError:
                 # line by line the event is found that holds the value, and its table's quarantine takes it
                 as_lines = True
-                self.restart()
+                self.reader.start()
+                self.push()
                 continue
             start = self._reached[segment.id] = max(start, ended.position)
             if ends and not ended.why and ended.mutations == start == 0 and segment.limit:
                 # Cassandra's reader passes over a segment whose header it cannot read
-                nothing = Ended(0, why="corrupt", reason=f"nothing in it can be read, and its index says {segment.limit:,} bytes")
-                self._give_up(segment, nothing, ends=ends, emit=emit)
+                self._give_up(segment, 0, f"nothing in it can be read, and its index says {segment.limit:,} bytes", emit)
                 return
             if not ended.why:
                 self._reached[segment.id] = limit if limit == WHOLE else start
@@ -176,14 +161,20 @@ class Follower:
             if ended.why == "table":
                 self._learn(ended)
             elif ended.why == "mutation":
-                if not self._schema_changed():
-                    self._quarantine(segment, ended, emit)
+                if self.schemas.refresh():
+                    self.push()
+                else:
+                    self._emit_unreadable(segment, ended.at, ended.reason, emit, content=ended.content)
                     start = self._reached[segment.id] = ended.at
-            elif passes_over:
-                self._give_up(segment, ended, ends=ends, emit=emit)
+            elif not passes_over:
+                passes_over = self._is_corrupt(segment, ended)
+            elif ends:
+                self._give_up(segment, ended.position, ended.reason, emit)
                 return
             else:
-                passes_over = self._is_corrupt(segment, ended)
+                raise TransientError(
+                    f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; the node still writes it"
+                )
 
     def _emit_range(self, segment: Segment, start: int, limit: int, *, passes_over: bool, as_lines: bool, emit: Emit) -> Ended:
         synced, names, stream, number = segment.synced, self.names, self.stream, segment.id
@@ -193,7 +184,12 @@ class Follower:
                 emit(Emitted(name, stream, Position(number, item.position), item.content, synced))
                 self._emitted[name] = number
             elif isinstance(item, Bad):
-                self._note_bad(segment, item.reason)
+                kept = set_aside(segment.log, self.aside)
+                self.log.warning(
+                    f"{segment.log.name}: {item.reason}: that mutation is lost here, and other replicas have it; the rest is "
+                    f"read. A copy is kept: {kept}",
+                    segment=number,
+                )
             else:
                 return item
         raise TransientError("the reader said nothing of how it ended")
@@ -208,7 +204,7 @@ class Follower:
             raise TransientError(
                 f"a mutation of table id {unknown} waits for the node's schema, which has it: {error}"
             ) from error
-        if unknown in self._gone_tables:
+        if unknown in self.gone:
             raise EngineError(f"the reader asks for table id {unknown} again; what it was given of it is not enough")
         if unknown not in self.schemas.current.ids:
             if self.schemas.file is not None:
@@ -217,7 +213,7 @@ class Follower:
                     f"or a line `-- known: {unknown}` where it is of another keyspace"
                 )
             # the node wrote the mutation, so it had the table: asked later, it has it no more
-            self._gone_tables[unknown] = ""
+            self.gone.append(unknown)
             self.log.warning(
                 f"table id {unknown} has mutations here, and the node no longer has it: the table was dropped, so no read shows "
                 "anything of it; its mutations are passed over",
@@ -225,37 +221,17 @@ class Follower:
             )
         self.push()
 
-    @property
-    def gone(self) -> Sequence[UUID]:
-        """Ids of tables that the node has dropped."""
-        return list(self._gone_tables)
-
-    def _schema_changed(self) -> bool:
-        has_changed = self.schemas.refresh()
-        if has_changed:
-            self.push()
-        return has_changed
-
-    def _quarantine(self, segment: Segment, ended: Ended, emit: Emit) -> None:
-        """Emit a mutation that nobody can read as what it is, to its table, or to each where that is not known."""
-        table = self._table_of(ended.content)
-        if table is not None and table.full_name not in self.names:
-            return
-        for name in self.names if table is None else [table.full_name]:
-            emit(
-                Emitted(name, self.stream, Position(segment.id, ended.at), self._unreadable(name, segment, ended), segment.synced)
-            )
-
-    def _table_of(self, content: bytes) -> NodeTable | None:
-        if len(content) < 17 or content[0] != 1:
-            return None
-        return self.schemas.current.ids.get(UUID(bytes=content[_TABLE_ID_AT : _TABLE_ID_AT + 16]))
-
-    def _unreadable(self, name: str, segment: Segment, ended: Ended) -> bytes:
-        keyspace, _, table = name.partition(".")
-        said = {"format": "cassandra-mutation/1", "node": self.node, "segment": segment.id, "position": ended.at}
-        unreadable = {"reason": ended.reason, "bytes": ended.content.hex()}
-        return json.dumps({**said, "keyspace": keyspace, "table": table, "unreadable": unreadable}).encode()
+    def _emit_unreadable(self, segment: Segment, at: int, reason: str, emit: Emit, *, content: bytes = b"") -> None:
+        """Emit what nobody can read as that: to the table of the mutation `content`, or to each where that is not known."""
+        # in a mutation of one update the count is one byte, and the table's id comes next
+        is_of_one = len(content) >= 17 and content[0] == 1
+        table = self.schemas.current.ids.get(UUID(bytes=content[1:17])) if is_of_one else None
+        for name in self.names:
+            if table is None or table.full_name == name:
+                keyspace, _, short = name.partition(".")
+                said = {"format": "cassandra-mutation/1", "node": self.node, "segment": segment.id, "position": at}
+                said |= {"keyspace": keyspace, "table": short, "unreadable": {"reason": reason, "bytes": content.hex()}}
+                emit(Emitted(name, self.stream, Position(segment.id, at), json.dumps(said).encode(), segment.synced))
 
     def _is_corrupt(self, segment: Segment, ended: Ended) -> bool:
         """Whether bytes stay wrong when read again: what is being written may look so for a moment."""
@@ -267,30 +243,12 @@ class Follower:
         time.sleep(_PAUSE)
         return False
 
-    def _note_bad(self, segment: Segment, reason: str) -> None:
+    def _give_up(self, segment: Segment, position: int, reason: str, emit: Emit) -> None:
+        """Pass over the rest of a segment that stays unreadable: keep a copy, and say so in each table's quarantine."""
         kept = set_aside(segment.log, self.aside)
-        self.log.warning(
-            f"{segment.log.name}: {reason}: that mutation is lost here, and other replicas have it; the rest is read. "
-            f"A copy is kept: {kept}",
-            segment=segment.id,
-        )
-
-    def _give_up(self, segment: Segment, ended: Ended, *, ends: bool, emit: Emit) -> None:
-        """Pass over the rest of a segment that stays unreadable, with a copy kept and each table's quarantine told."""
-        if not ends:
-            raise TransientError(
-                f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; the node still writes it"
-            )
-        kept = set_aside(segment.log, self.aside)
-        reason = f"{segment.log.name} cannot be read after {ended.position}: {ended.reason}; a copy is kept: {kept}"
+        reason = f"{segment.log.name} cannot be read after {position}: {reason}; a copy is kept: {kept}"
         self.log.warning(f"{reason}. Other replicas have what it held; repair this node's tables", segment=segment.id)
-        skipped = Ended(ended.position, reason=reason, at=WHOLE - 1)
-        for name in self.names:
-            emit(
-                Emitted(
-                    name, self.stream, Position(segment.id, skipped.at), self._unreadable(name, segment, skipped), segment.synced
-                )
-            )
+        self._emit_unreadable(segment, WHOLE - 1, reason, emit)
         self._reached[segment.id] = WHOLE
 
     def _tell_idle(self, segment: Segment, emit: Emit) -> None:

@@ -6,19 +6,18 @@ in the work folder; where they moved, the table's snapshot is due again.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from cdc_producers.cassandra.lists import OldLists
 from cdc_producers.cassandra.node_schema import Logged, NodeSchema, NodeTable
+from cdc_producers.cassandra.remembered import recall, remember
 from cdc_producers.metrics import Health
 from cdc_views.landing.raw_table import another_raw
 from cdc_views.landing.targets import ProducerLog
-from cdc_views.model.whole_files import write_whole
 
 _FILE = "logged.json"
 _CLOSE = 5.0
@@ -61,22 +60,20 @@ class Gaps:
     Attributes:
         folder: The work folder.
         takes_snapshots: Whether this agent takes the snapshot itself; else the message says how.
+        aside: Tables that are set aside: their snapshot waits.
     """
 
     folder: Path
     log: ProducerLog
     health: Health
     takes_snapshots: bool = True
+    aside: frozenset[str] = frozenset()
     _known: dict[str, _Known] = field(default_factory=dict)
     _off: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def __post_init__(self) -> None:
-        try:
-            found = json.loads((self.folder / _FILE).read_text("utf-8"))
-        except (OSError, ValueError):
-            found = {}
-        self._known = {name: _Known(**{**fields, "logged": Logged(*fields["logged"])}) for name, fields in found.items()}
+        self._known = recall(self.folder / _FILE, dict[str, _Known]) or {}
         for name, known in self._known.items():
             if known.is_due:
                 self.health.set(_part(name), known.why)
@@ -88,12 +85,12 @@ class Gaps:
         like; in any other case nobody can tell whether CDC was off in between, and the snapshot is due.
         """
         with self._lock:
-            before = json.dumps(self._stored)
+            before = deepcopy(self._known)
             for name in names:
                 table = schema.table(name)
                 if table is not None and table.logged is not None:
                     self._look(name, table, table.logged, unseen)
-            if json.dumps(self._stored) != before:
+            if self._known != before:
                 self._write()
 
     def _look(self, name: str, table: NodeTable, now: Logged, unseen: float) -> None:
@@ -122,10 +119,9 @@ class Gaps:
         return now.cdc_at != before.cdc_at and not (is_close and is_of_columns)
 
     def _tell_off(self, name: str, known: _Known, table: NodeTable) -> None:
-        keyspace = table.keyspace
-        setting, remedy = ("cdc", f"ALTER TABLE {table.place} WITH cdc = true") if not table.has_cdc else (
-            "durable_writes", f"ALTER KEYSPACE {keyspace} WITH durable_writes = true"
-        )  # fmt: skip
+        setting, remedy = "cdc", f"ALTER TABLE {table.place} WITH cdc = true"
+        if table.has_cdc:
+            setting, remedy = "durable_writes", f"ALTER KEYSPACE {table.keyspace} WITH durable_writes = true"
         message = (
             f"{name} has {setting} = false: what is written to it now is in no commit log, and is missing here. {remedy}; "
             "then its snapshot is taken again"
@@ -138,9 +134,9 @@ class Gaps:
 
     def _due(self, name: str, known: _Known, now: Logged) -> None:
         known.retake = f"again-{max(now.cdc_at, now.durable_at)}"
-        by = "Its snapshot is taken again" if self.takes_snapshots else (
-            "Run this once with --snapshot only and the same --work-folder"
-        )  # fmt: skip
+        by = "Run this once with --snapshot only and the same --work-folder"
+        if self.takes_snapshots:
+            by = "Its snapshot is taken again"
         known.is_due = True
         known.why = (
             f"{name} was altered, and CDC or durable_writes may have been off: what was written then is in no commit log. "
@@ -151,22 +147,19 @@ class Gaps:
 
     def retake(self, name: str) -> str:
         """Return what the table's snapshot is called; empty: the first one."""
-        known = self._known.get(name)
-        return "" if known is None else known.retake
+        return self._known[name].retake if name in self._known else ""
 
     def lacks_from(self, name: str) -> int | None:
         """Return from when on (µs) the log may lack something of a table whose snapshot is taken again; None: it is the first."""
-        known = self._known.get(name)
-        return None if known is None or not known.retake else known.lacks_from
+        return self._known[name].lacks_from if self.retake(name) else None
 
     def is_sure(self, name: str) -> bool:
-        """Whether the log lacks something of a table: its settings were seen off, not only written anew."""
-        known = self._known.get(name)
-        return known is not None and known.is_sure
+        """Whether the log lacks something that the snapshot has to bring: not where settings were only written anew."""
+        return not self.retake(name) or self._known[name].is_sure
 
-    def is_off(self, name: str) -> bool:
-        """Whether what is written to the table now is in no log: a snapshot now would have to be taken again."""
-        return name in self._off
+    def holds_back(self, name: str) -> bool:
+        """Whether a snapshot of the table waits: it is set aside, or what is written to it now is in no log."""
+        return name in self.aside or name in self._off
 
     def taken(self, name: str) -> None:
         """Note that the snapshot that was due has landed, all of it."""
@@ -183,44 +176,8 @@ class Gaps:
         """Return the tables whose snapshot is due again."""
         return [name for name, known in list(self._known.items()) if known.is_due and name not in self._off]
 
-    @property
-    def _stored(self) -> dict[str, object]:
-        return {name: asdict(known) for name, known in self._known.items()}
-
     def _write(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / _FILE, json.dumps(self._stored))
-
-
-@dataclass
-class Watched:
-    """What the log's thread sees and the snapshot's has to know.
-
-    Attributes:
-        gaps: None: nothing is remembered, as without a node.
-        aside: Tables that are set aside: their snapshot waits.
-        lists: What snapshots read of lists; None: nothing is remembered.
-    """
-
-    gaps: Gaps | None = None
-    aside: frozenset[str] = frozenset()
-    lists: OldLists | None = None
-
-    def holds_back(self, name: str) -> bool:
-        """Whether a snapshot of the table has to wait."""
-        return name in self.aside or (self.gaps is not None and self.gaps.is_off(name))
-
-    def retake(self, name: str) -> str:
-        """See `Gaps.retake`."""
-        return "" if self.gaps is None else self.gaps.retake(name)
-
-    def is_sure(self, name: str) -> bool:
-        """See `Gaps.is_sure`; a first snapshot is of what no log has."""
-        return self.gaps is None or not self.gaps.retake(name) or self.gaps.is_sure(name)
-
-    def lacks_from(self, name: str) -> int | None:
-        """See `Gaps.lacks_from`."""
-        return None if self.gaps is None else self.gaps.lacks_from(name)
+        remember(self.folder / _FILE, self._known)
 
 
 def _part(name: str) -> str:

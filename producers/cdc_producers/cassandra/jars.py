@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from importlib.resources import files
@@ -13,29 +14,9 @@ from cdc_views.errors import EngineError, UsageError
 
 _ECJ = ("org.eclipse.jdt", "ecj", "3.33.0")
 _RELEASE = "11"
-_NEEDED = (
-    "apache-cassandra",
-    "cassandra-all",
-    "jackson-",
-    "guava-",
-    "antlr-",
-    "slf4j-",
-    "netty-",
-    "commons-",
-    "jctools-",
-    "caffeine-",
-)
+_NEEDED = re.compile("apache-cassandra|cassandra-all|(jackson|guava|antlr|slf4j|netty|commons|jctools|caffeine)-")
+"""How jars begin that the source names classes of: others hold packages of Java's own, which ecj refuses."""
 _NO_SPARK = "pip install 'cdc-views[spark]', whose Ivy fetches jars, or name the node's lib folder with --cassandra-lib"
-
-
-def sources() -> dict[str, str]:
-    """Return the Java files by name."""
-    folder = files("cdc_producers.cassandra").joinpath("jvm")
-    return {
-        file.name: file.read_text("utf-8")
-        for file in sorted(folder.iterdir(), key=lambda f: f.name)
-        if file.name.endswith(".java")
-    }
 
 
 def java() -> Path:
@@ -81,25 +62,34 @@ def compiled(jars: list[Path]) -> Path:
     Raises:
         EngineError: The compiler refuses the source: a Cassandra that this program does not know.
     """
-    known = {**sources(), **{jar.name: "" for jar in jars}}
+    java_files = sorted(files("cdc_producers.cassandra").joinpath("jvm").iterdir(), key=lambda file: file.name)
+    sources = {file.name: file.read_text("utf-8") for file in java_files if file.name.endswith(".java")}
+    known = {**sources, **{jar.name: "" for jar in jars}}
     digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in known.items()).encode()).hexdigest()
     folder = cache_folder() / f"cassandra-agent-{digest[:16]}"
     if not folder.exists():
-        _compile(jars, folder)
+        _compile(sources, jars, folder)
     return folder
 
 
-def _compile(jars: list[Path], folder: Path) -> None:
+def _compile(sources: dict[str, str], jars: list[Path], folder: Path) -> None:
     # beside the place, then renamed: another agent may compile at the same time, or this one be killed
     beside = folder.with_name(f"{folder.name}.{os.getpid()}")
     written = beside / "source"
     written.mkdir(parents=True, exist_ok=True)
-    for name, text in sources().items():
+    for name, text in sources.items():
         (written / name).write_text(text, "utf-8")
-    command = [*_compiler(jars), "-cp", os.pathsep.join(map(str, _needed(jars))), "-d", str(beside / "classes"), "-nowarn"]
-    done = subprocess.run(
-        [*command, *map(str, sorted(written.glob("*.java")))], capture_output=True, text=True, timeout=300, check=False
-    )
+    class_path = os.pathsep.join(str(jar) for jar in jars if _NEEDED.match(jar.name))
+    command = [
+        *_compiler(jars),
+        "-cp",
+        class_path,
+        "-d",
+        str(beside / "classes"),
+        "-nowarn",
+        *(str(written / n) for n in sources),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         shutil.rmtree(beside, ignore_errors=True)
         raise EngineError(
@@ -111,11 +101,6 @@ def _compile(jars: list[Path], folder: Path) -> None:
         if not folder.exists():
             raise
     shutil.rmtree(beside, ignore_errors=True)
-
-
-def _needed(jars: list[Path]) -> list[Path]:
-    """The jars that the source names classes of: others hold packages of Java's own, which ecj refuses."""
-    return [jar for jar in jars if jar.name.startswith(_NEEDED)]
 
 
 def _compiler(jars: list[Path]) -> list[str]:

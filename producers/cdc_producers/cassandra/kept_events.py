@@ -29,7 +29,6 @@ class KeptEvents:
 
     Attributes:
         folder: The work folder; events are in `waiting` in it, a file per table.
-        targets: The tables.
         troubles: What is wrong, by table; a table that is here lands nothing.
     """
 
@@ -56,7 +55,7 @@ class KeptEvents:
                 )
             if before and not trouble:
                 self.log.info(f"{name} is well again, and lands what was kept", table=name)
-            self.health.set(_part(name), trouble)
+            self.health.set(f"table {name}", trouble)
         self.troubles = dict(troubles)
         if emit is not None:
             self.give_back(emit)
@@ -137,7 +136,3 @@ class KeptEvents:
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-
-def _part(name: str) -> str:
-    return f"table {name}"

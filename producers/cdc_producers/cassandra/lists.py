@@ -1,6 +1,6 @@
-"""Rows whose lists a snapshot told, and the log says more of: they are read again.
+"""Reads rows again whose lists a snapshot has emitted, where the log has more of the same lists.
 
-No SELECT tells the path of a list's element, so a snapshot makes paths up, and hides what the log may have of the same
+No SELECT returns the path of a list's element, so a snapshot makes paths up, and hides what the log may have of the same
 elements by a deletion. That is right until the log has something of the old part of such a list: an element that came late,
 with an older write time, or an old element that was set or removed. Then the row's lists are read again, and replace
 all that is older than the reading. Which rows wait for that is kept in the work folder, before the event lands.
@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import ListOf
@@ -33,10 +35,11 @@ CREATE TABLE IF NOT EXISTS told (name TEXT PRIMARY KEY, since INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS waiting (name TEXT, part TEXT, row TEXT, found REAL, PRIMARY KEY (name, part, row));
 CREATE TABLE IF NOT EXISTS replaced (name TEXT, part TEXT, row TEXT, until INTEGER, PRIMARY KEY (name, part, row));
 """
+_ANY_WAITS = "SELECT 1 FROM waiting LIMIT 1"
 
 
 class ListRow(NamedTuple):
-    """A row, or a partition's static columns where `row` is empty; both parts of the key are JSON as the log's events have it."""
+    """A row, or a partition's static columns where `row` is empty; both parts of the key are JSON as in the log's events."""
 
     name: str
     part: str
@@ -51,15 +54,13 @@ def lists_of(schema: TableSchema) -> tuple[str, ...]:
 
 def created(path: str) -> int:
     """Return when an element was added (µs), by its path; an element that is set later keeps it."""
-    low, middle, high = path.split("-")[:3]
-    ticks = (int(high, 16) & 0x0FFF) << 48 | int(middle, 16) << 32 | int(low, 16)
-    at = (ticks - _EPOCH) // 10
+    at = (UUID(path).time - _EPOCH) // 10
     return at if at >= _REFERENCE else 2 * _REFERENCE - at
 
 
 @dataclass
 class OldLists:
-    """What snapshots told of lists, and which rows are to be read again; used by the log's thread and the snapshot's."""
+    """Up to when snapshots emitted lists, and which rows are to be read again; used by the log's thread and the snapshot's."""
 
     folder: Path
     version: int = 0
@@ -68,44 +69,37 @@ class OldLists:
     _lock: Lock = field(default_factory=Lock)
 
     def tell(self, name: str, since: int) -> None:
-        """Note that a snapshot tells the table's lists up to `since` (µs); 0: none does, the log has everything."""
-        if self.since(name) != since or name not in self._since:
-            with self._lock, self._open() as base:
+        """Note that a snapshot emits the table's lists up to `since` (µs); 0: none does, the log has everything."""
+        if not self.is_known(name) or self._since[name] != since:
+            with self._changing() as base:
                 base.execute("INSERT OR REPLACE INTO told VALUES (?, ?)", (name, since))
             self._since[name] = since
             self.version += 1
 
     def is_known(self, name: str) -> bool:
-        """Whether it is known up to when snapshots told the table's lists."""
-        self.since(name)
+        """Whether it is known up to when snapshots emitted the table's lists."""
+        if name not in self._since:
+            self._since.update(self._asked("SELECT name, since FROM told"))
         return name in self._since
-
-    def since(self, name: str) -> int:
-        """Return up to when snapshots told the table's lists (µs); 0 where none did."""
-        if name not in self._since and (self.folder / _FILE).exists():
-            with self._lock, self._open() as base:
-                self._since.update(base.execute("SELECT name, since FROM told").fetchall())
-        return self._since.get(name, 0)
 
     def refresh(self) -> None:
         """Take what another process has noted: a snapshot that is taken alone."""
         before = dict(self._since)
-        if (self.folder / _FILE).exists():
-            with self._lock, self._open() as base:
-                self._since.update(base.execute("SELECT name, since FROM told").fetchall())
+        self._since.update(self._asked("SELECT name, since FROM told"))
         if self._since != before:
             self.version += 1
 
     def newest(self, name: str) -> int:
-        """Return up to when any list of the table was told or replaced (µs): what is younger need not be looked at.
+        """Return up to when any list of the table was emitted or replaced (µs): what is younger need not be looked at.
 
-        While rows wait, that is everything: one that is replaced now hides what comes late.
+        0 where no snapshot emitted one. While rows wait, that is everything: one that is replaced now hides what comes late.
         """
-        since = self.since(name)
-        if not since or self.waiting():
-            return _EVERYTHING if since else 0
-        with self._lock, self._open() as base:
-            return int(max(since, base.execute("SELECT MAX(until) FROM replaced WHERE name = ?", (name,)).fetchone()[0] or 0))
+        if not self.is_known(name) or not self._since[name]:
+            return 0
+        if self.is_waiting():
+            return _EVERYTHING
+        ((until,),) = self._asked("SELECT MAX(until) FROM replaced WHERE name = ?", name)
+        return max(self._since[name], until or 0)
 
     def note(self, name: str, lists: Iterable[str], content: bytes) -> None:
         """Look at an event of the log: rows whose lists it says something old of wait from now on."""
@@ -113,7 +107,7 @@ class OldLists:
         if "rows" not in event and "partition_deletion" not in event:
             return
         part, found = _text(event["partition"]), set[ListRow]()
-        with self._lock, self._open() as base:
+        with self._changing() as base:
             rows = base.execute("SELECT row, until FROM replaced WHERE name = ? AND part = ?", (name, part)).fetchall()
             until = {str(row): int(limit) for row, limit in rows}
             if "partition_deletion" in event:
@@ -122,64 +116,71 @@ class OldLists:
                 if row["kind"] == "range_deletion":
                     found |= _older(name, part, until, row["deletion"])
                     continue
-                key = _text(row["clustering"]) if row["kind"] == "row" else ""
+                key = _row_key(row)
                 if _says_old(row, frozenset(lists), until.get(key, self._since.get(name, 0)), was_replaced=key in until):
                     found.add(ListRow(name, part, key))
-            had = base.execute("SELECT 1 FROM waiting LIMIT 1").fetchone()
+            had = base.execute(_ANY_WAITS).fetchone()
             base.executemany("INSERT OR REPLACE INTO waiting VALUES (?, ?, ?, ?)", [(*key, time.time()) for key in found])
         self.version += bool(found) and not had
 
     def due(self, *, now: float | None = None, most: int = 200) -> list[ListRow]:
         """Return rows that may be read now: what was found of them is old enough to be in the part that is replaced."""
-        if not (self.folder / _FILE).exists():
-            return []
         before = (time.time() if now is None else now) - _DUE_AFTER
-        with self._lock, self._open() as base:
-            rows = base.execute("SELECT name, part, row FROM waiting WHERE found < ? ORDER BY found LIMIT ?", (before, most))
-            return [ListRow(*row) for row in rows.fetchall()]
+        rows = self._asked("SELECT name, part, row FROM waiting WHERE found < ? ORDER BY found LIMIT ?", before, most)
+        return [ListRow(*row) for row in rows]
 
-    def waiting(self) -> int:
-        """Return how many rows wait."""
-        if not (self.folder / _FILE).exists():
-            return 0
-        with self._lock, self._open() as base:
-            return int(base.execute("SELECT COUNT(*) FROM waiting").fetchone()[0])
+    def is_waiting(self) -> bool:
+        """Whether any row waits."""
+        return bool(self._asked(_ANY_WAITS))
 
-    def replacing(self, row: ListRow, until: int) -> None:
-        """Note that a row's lists are replaced up to there (µs); before the event that does it is emitted."""
-        with self._lock, self._open() as base:
-            base.execute("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", (*row, until))
+    def replacing(self, rows: Sequence[ListRow], until: int) -> None:
+        """Note that rows' lists are replaced up to there (µs); before the event that does it is emitted."""
+        if rows:
+            with self._changing() as base:
+                base.executemany("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", [(*row, until) for row in rows])
 
     def told_again(self, name: str, table: TableSchema, content: bytes, until: int) -> None:
         """Note which lists an event of a repeated snapshot replaces; before it is emitted."""
         event, lists = json.loads(content), frozenset(lists_of(table))
-        keys = [
-            _text(row["clustering"]) if row["kind"] == "row" else ""
+        replaced = [
+            ListRow(name, _text(event["partition"]), _row_key(row))
             for row in event["rows"]
             if any("deletion" in cell and cell["column"] in lists for cell in row["cells"])
         ]
-        if keys:
-            rows = [(name, _text(event["partition"]), key, until) for key in keys]
-            with self._lock, self._open() as base:
-                base.executemany("INSERT OR REPLACE INTO replaced VALUES (?, ?, ?, ?)", rows)
+        self.replacing(replaced, until)
 
     def landed(self, row: ListRow, found_before: float) -> None:
         """Note that the event has landed; what was found of the row since waits on."""
-        with self._lock, self._open() as base:
+        with self._changing() as base:
             base.execute("DELETE FROM waiting WHERE name = ? AND part = ? AND row = ? AND found < ?", (*row, found_before))
-            has = base.execute("SELECT 1 FROM waiting LIMIT 1").fetchone()
+            has = base.execute(_ANY_WAITS).fetchone()
         self.version += not has
 
-    def _open(self) -> sqlite3.Connection:
-        if self._base is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._base = sqlite3.connect(self.folder / _FILE, timeout=30, check_same_thread=False)
-            self._base.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;" + _TABLES)
-        return self._base
+    def _asked(self, text: str, *values: object) -> list[Any]:
+        """Rows of a query; none where nothing was noted yet."""
+        if not (self.folder / _FILE).exists():
+            return []
+        with self._changing() as base:
+            return base.execute(text, values).fetchall()
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, of one thread at a time."""
+        with self._lock:
+            if self._base is None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._base = sqlite3.connect(self.folder / _FILE, timeout=30, check_same_thread=False)
+                self._base.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;" + _TABLES)
+            with self._base:
+                yield self._base
 
 
 def _text(key: Mapping[str, object]) -> str:
     return json.dumps(key, ensure_ascii=False)
+
+
+def _row_key(row: Mapping[str, Any]) -> str:
+    return _text(row["clustering"]) if row["kind"] == "row" else ""
 
 
 def _older(name: str, part: str, until: Mapping[str, int], deletion: Mapping[str, int]) -> set[ListRow]:
@@ -187,18 +188,13 @@ def _older(name: str, part: str, until: Mapping[str, int], deletion: Mapping[str
     return {ListRow(name, part, row) for row, limit in until.items() if deletion["written"] < limit}
 
 
-def _says_old(row: Mapping[str, object], lists: frozenset[str], limit: int, *, was_replaced: bool) -> bool:
+def _says_old(row: Mapping[str, Any], lists: frozenset[str], limit: int, *, was_replaced: bool) -> bool:
     deletion = row.get("deletion")
-    if was_replaced and isinstance(deletion, dict) and deletion["written"] < limit:
+    if was_replaced and deletion and deletion["written"] < limit:
         return True
-    cells = row.get("cells", ())
-    assert isinstance(cells, list | tuple)
-    return any(_is_old(cell, limit) for cell in cells if cell["column"] in lists)
+    return any(_is_old(cell, limit) for cell in row.get("cells", ()) if cell["column"] in lists)
 
 
-def _is_old(cell: Mapping[str, object], limit: int) -> bool:
-    deletion = cell.get("deletion")
-    if isinstance(deletion, dict):
-        return bool(deletion["written"] < limit)
-    written, path = cell["written"], cell["path"]
-    return isinstance(written, int) and (written < limit or created(str(path)) < limit)
+def _is_old(cell: Mapping[str, Any], limit: int) -> bool:
+    at: int = cell.get("deletion", cell)["written"]
+    return at < limit or ("deletion" not in cell and created(cell["path"]) < limit)

@@ -1,13 +1,14 @@
-"""The node this agent stands beside: its schema and its settings, asked for by CQL."""
+"""The node that this agent runs beside: its schema and its settings, asked for by CQL."""
 
 from __future__ import annotations
 
 import os
 import re
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -22,6 +23,8 @@ from cassandra.query import dict_factory
 from cdc_producers.cassandra.node_schema import Logged, NodeColumn, NodeDrop, NodeSchema, NodeTable, NodeType, schema_of
 from cdc_views.errors import TransientError
 
+AWAY = (NoHostAvailable, DriverException, ConnectionException, OSError)
+"""What the driver raises where a node does not answer."""
 USER, PASSWORD = "CDC_VIEWS_CASSANDRA_USER", "CDC_VIEWS_CASSANDRA_PASSWORD"
 _TIMEOUT = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -39,8 +42,8 @@ class NodeFacts:
     Attributes:
         host_id: What it keeps when its address changes.
         address: What other nodes call it.
-        cdc_folder: `cdc_raw_directory`; empty where the node does not tell.
-        total_space: `cdc_total_space` in bytes; 0 where the node does not tell.
+        cdc_folder: `cdc_raw_directory`; empty if the node does not say.
+        total_space: `cdc_total_space` in bytes; 0 if the node does not say.
         has_cdc: `cdc_enabled`.
         version: Of the release, as 5.0.9; empty where it is not known.
         blocks_writes: `cdc_block_writes`: False where the node deletes segments rather than refuse writes.
@@ -72,13 +75,16 @@ class Node:
     host: str
     port: int
     _cluster: Cluster | None = None
-    _session: Session | None = field(default=None)
+    _session: Session | None = None
 
     def facts(self) -> NodeFacts:
         """Return what the node says of itself; raises `TransientError` where it does not answer."""
+        settings: list[dict[str, Any]] = []
         with self._errors():
             local = self._rows("SELECT host_id, broadcast_address, rpc_address, release_version FROM system.local")[0]
-            found = {row["name"]: row["value"] or "" for row in self._settings()}
+            with suppress(InvalidRequest):  # no such table before 4.0
+                settings = self._rows("SELECT name, value FROM system_views.settings")
+        found = {row["name"]: row["value"] or "" for row in settings}
         return NodeFacts(
             str(local["host_id"]),
             str(local["broadcast_address"] or local["rpc_address"]),
@@ -89,12 +95,6 @@ class Node:
             str(local["release_version"]),
             found.get("cdc_on_repair_enabled", "true") == "true",
         )
-
-    def _settings(self) -> list[dict[str, Any]]:
-        try:
-            return [row for row in self._rows("SELECT name, value FROM system_views.settings") if row["name"].startswith("cdc_")]
-        except InvalidRequest:
-            return []
 
     def schema_version(self) -> str:
         """Return what differs once anything in the schema has changed."""
@@ -118,47 +118,39 @@ class Node:
                 return found
 
     def _schema(self, version: str, keyspaces: list[str]) -> NodeSchema:
-        columns: dict[tuple[str, str], list[NodeColumn]] = {}
-        drops: dict[tuple[str, str], list[NodeDrop]] = {}
+        columns: dict[tuple[str, str], list[NodeColumn]] = defaultdict(list)
+        drops: dict[tuple[str, str], list[NodeDrop]] = defaultdict(list)
         types: list[NodeType] = []
+        logged: dict[tuple[str, str], Logged] = {}
         for keyspace in keyspaces:
             for row in self._rows("SELECT * FROM system_schema.columns WHERE keyspace_name = %s", keyspace):
-                columns.setdefault((keyspace, row["table_name"]), []).append(_column(row))
+                columns[keyspace, row["table_name"]].append(_column(row))
             for row in self._rows("SELECT * FROM system_schema.dropped_columns WHERE keyspace_name = %s", keyspace):
-                drops.setdefault((keyspace, row["table_name"]), []).append(_drop(row))
+                drops[keyspace, row["table_name"]].append(_drop(row))
             for row in self._rows("SELECT * FROM system_schema.types WHERE keyspace_name = %s", keyspace):
-                types.append(
-                    NodeType(keyspace, row["type_name"], tuple(zip(row["field_names"], row["field_types"], strict=True)))
-                )
-        tables, logged = [], self._logged(keyspaces)
+                fields = zip(row["field_names"], row["field_types"], strict=True)
+                types.append(NodeType(keyspace, row["type_name"], tuple(fields)))
+            logged |= self._logged(keyspace)
+        tables = []
         durable = {row["keyspace_name"]: row["durable_writes"] for row in self._rows("SELECT * FROM system_schema.keyspaces")}
         for row in [*self._rows("SELECT * FROM system_schema.tables"), *self._rows("SELECT * FROM system_schema.views")]:
             place = row["keyspace_name"], row.get("table_name") or row["view_name"]
-            parts = tuple(columns.get(place, ())), tuple(drops.get(place, ()))
-            made = NodeTable(*place, row["id"], bool(row.get("cdc")), *parts, is_compact=_is_compact(row.get("flags")))
-            tables.append(replace(made, is_durable=durable.get(place[0], True), logged=logged.get(place)))
+            made = NodeTable(*place, row["id"], bool(row.get("cdc")), tuple(columns[place]), tuple(drops[place]))
+            settings = {"is_compact": _is_compact(row.get("flags")), "is_durable": durable.get(place[0], True)}
+            tables.append(replace(made, **settings, logged=logged.get(place)))
         return schema_of(version, tables, types, keyspaces)
 
-    def _logged(self, keyspaces: list[str]) -> dict[tuple[str, str], Logged]:
+    def _logged(self, keyspace: str) -> dict[tuple[str, str], Logged]:
         """When what brings a table into the log was written; a setting that was never written is 0."""
-        altered: dict[tuple[str, str], int] = {}
-        found: dict[tuple[str, str], Logged] = {}
-        for keyspace in keyspaces:
-            for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
-                for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
-                    place = keyspace, row["table_name"]
-                    altered[place] = max(altered.get(place, 0), row["at"] or 0)
-            durable = self._rows(
-                "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s", keyspace
-            )
-            tables = {
-                row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)
-            }
-            for name, at in tables.items():
-                durable_at = durable[0]["at"] or 0 if durable else 0
-                place = keyspace, name
-                found[place] = Logged(at, altered.get(place, 0), durable_at, max(tables.values()))
-        return found
+        altered: dict[str, int] = defaultdict(int)
+        for what, cell in (("columns", "kind"), ("dropped_columns", "dropped_time")):
+            for row in self._rows(_WRITTEN.format(what=what, cell=cell), keyspace):
+                altered[row["table_name"]] = max(altered[row["table_name"]], row["at"] or 0)
+        of_keyspace = "SELECT WRITETIME(durable_writes) AS at FROM system_schema.keyspaces WHERE keyspace_name = %s"
+        durable_at = max((row["at"] or 0 for row in self._rows(of_keyspace, keyspace)), default=0)
+        tables = {row["table_name"]: row["at"] or 0 for row in self._rows(_WRITTEN.format(what="tables", cell="cdc"), keyspace)}
+        newest = max(tables.values(), default=0)
+        return {(keyspace, name): Logged(at, altered[name], durable_at, newest) for name, at in tables.items()}
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -172,20 +164,11 @@ class Node:
         return list(session.execute(text, values or None))
 
     def _connect(self) -> Session:
-        user = os.environ.get(USER)
         # only this node: another one's schema may be ahead of it, and its settings are others
         profile = ExecutionProfile(
             load_balancing_policy=WhiteListRoundRobinPolicy([self.host]), row_factory=dict_factory, request_timeout=_TIMEOUT
         )
-        self._cluster = Cluster(
-            [self.host],
-            port=self.port,
-            auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
-            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-            connect_timeout=_TIMEOUT,
-            schema_metadata_enabled=False,
-            token_metadata_enabled=False,
-        )
+        self._cluster = cluster_at(self.host, self.port, profile, token_metadata_enabled=False)
         self._session = self._cluster.connect()
         return self._session
 
@@ -193,12 +176,26 @@ class Node:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+        except AWAY as error:
             self.close()
             raise TransientError(
                 f"the node at {self.host}:{self.port} does not answer: {message_of(error)}; is it up, are --host, --port, "
                 f"{USER} right?"
             ) from error
+
+
+def cluster_at(host: str, port: int, profile: ExecutionProfile, **more: Any) -> Cluster:
+    """Return a cluster to connect to, as the account that the environment names."""
+    user = os.environ.get(USER)
+    return Cluster(
+        [host],
+        port=port,
+        auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=profile.request_timeout,
+        schema_metadata_enabled=False,
+        **more,
+    )
 
 
 def message_of(error: Exception) -> str:
@@ -227,7 +224,7 @@ def _bytes_of(text: str, unit: str) -> int:
 
 
 def _is_compact(flags: Iterable[str] | None) -> bool:
-    """Whether a table is of COMPACT STORAGE; a materialized view tells no flags.
+    """Whether a table is of COMPACT STORAGE; a materialized view has no flags.
 
     Source: Apache Cassandra 5.0, schema/TableMetadata.java, Flag.isCQLTable.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -92,7 +93,7 @@ class NodeTable:
     @property
     def place(self) -> str:
         """Its quoted name."""
-        return f"{quoted(self.keyspace)}.{quoted(self.name)}"
+        return quoted(self.keyspace, self.name)
 
     def _create(self) -> str:
         gone = {drop.column.name: drop.column for drop in self.dropped}
@@ -126,7 +127,7 @@ class NodeType:
     @property
     def place(self) -> str:
         """Its quoted name."""
-        return f"{quoted(self.keyspace)}.{quoted(self.name)}"
+        return quoted(self.keyspace, self.name)
 
     @property
     def cql(self) -> str:
@@ -139,9 +140,8 @@ class NodeType:
         return {(a.replace('""', '"') or b) for _, kind in self.fields for a, b in _NAME.findall(kind)}
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """Statements that stand or fall together; `name` is for messages."""
+class Definition(NamedTuple):
+    """Statements that are taken together or not at all; `name` is for messages."""
 
     name: str
     cql: tuple[str, ...]
@@ -161,7 +161,7 @@ class NodeSchema:
     version: str
     ids: Mapping[UUID, NodeTable]
     types: tuple[NodeType, ...] = ()
-    definitions: tuple[Definition, ...] = field(default=())
+    definitions: tuple[Definition, ...] = ()
 
     def table(self, full_name: str) -> NodeTable | None:
         """Return the table of that name; None where the node has none."""
@@ -185,21 +185,17 @@ def _keyspace(name: str) -> Definition:
 
 def _ordered(types: Sequence[NodeType]) -> list[NodeType]:
     """Types after those they use."""
-    placed: list[NodeType] = []
-    waiting = sorted(types, key=lambda kind: kind.place)
-    while waiting:
-        names = {(kind.keyspace, kind.name) for kind in waiting}
-        free = [kind for kind in waiting if not any((kind.keyspace, name) in names for name in kind.names_used - {kind.name})]
-        if not free:
-            return placed + waiting
-        placed += free
-        waiting = [kind for kind in waiting if kind not in free]
-    return placed
+    known = {kind.place: kind for kind in sorted(types, key=lambda kind: kind.place)}
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for kind in known.values():
+        used = sorted(quoted(kind.keyspace, name) for name in kind.names_used - {kind.name})
+        sorter.add(kind.place, *(place for place in used if place in known))
+    return [known[place] for place in sorter.static_order()]
 
 
-def quoted(name: str) -> str:
-    """Return a name as CQL takes it whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
+def quoted(*names: str) -> str:
+    """Return a name, or a name within others, as CQL takes it whatever is in it."""
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
 _STATEMENT = re.compile(r"""(?:[^;'"]|'(?:[^']|'')*'|"(?:[^"]|"")*")+""")
@@ -215,7 +211,7 @@ def schema_of_text(text: str, where: str) -> NodeSchema:
     A line `-- known: <table id>` is about a table of another keyspace, whose mutations are passed over.
 
     Raises:
-        UsageError: A table has no id, or there is none.
+        UsageError: A table has no id, or there is no table.
     """
     ids: dict[UUID, NodeTable] = {}
     parts: dict[str, list[str]] = {}

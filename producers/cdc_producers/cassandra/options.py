@@ -8,11 +8,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cdc_producers.cassandra.segments import has_let_go
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
+from cdc_producers.cassandra.remembered import has_let_go
 from cdc_views.errors import UsageError
 from cdc_views.landing.producers import option
 from cdc_views.landing.targets import ProducerProject
+
+CONSISTENCIES = ("ONE", "TWO", "THREE", "QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "LOCAL_ONE", "ALL")
 
 
 class After(str, Enum):
@@ -36,6 +37,45 @@ class SnapshotMode(str, Enum):
     INITIAL = "initial"
     ONLY = "only"
     NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    """How a snapshot reads.
+
+    Attributes:
+        host: The node to connect to; its data center is the one that is read from.
+        port: Of CQL.
+        consistency: A consistency level: what was acknowledged at W is seen from a level R where R + W > RF.
+        page_rows: Rows asked for at once.
+        rows_per_second: At most; 0: as fast as it goes.
+        ranges: Parts the whole token ring is cut into; each is a query of its own.
+        own_ranges: Only the ranges whose first replica is `host`: each node's agent reads its part.
+        passes_over_logged: Whether a table that has had CDC since it was created is passed over: its log has everything, as
+            long as no segment was let go.
+        name: Of the stream that positions are kept under: another name is another snapshot.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 9042
+    consistency: str = "LOCAL_QUORUM"
+    page_rows: int = 1000
+    rows_per_second: int = 0
+    ranges: int = 64
+    own_ranges: bool = False
+    passes_over_logged: bool = False
+    name: str = "snapshot"
+
+    def __post_init__(self) -> None:
+        if self.consistency not in CONSISTENCIES:
+            raise UsageError(f"consistency level {self.consistency!r} is none of {', '.join(CONSISTENCIES)}")
+        for what, value, least in (
+            ("page rows", self.page_rows, 1),
+            ("rows a second", self.rows_per_second, 0),
+            ("ranges", self.ranges, 1),
+        ):
+            if value < least:
+                raise UsageError(f"{what} of a snapshot: {value}; {least} or more was expected")
 
 
 def _work_folder(project: ProducerProject, given: Mapping[str, Any]) -> Path:
@@ -89,22 +129,19 @@ class CassandraOptions:
         _ = self.of_snapshot
         if not 0 < self.warns_at <= 1:
             raise UsageError("--warn-at: a part of cdc_total_space was expected, more than 0 and at most 1")
-        if self.cassandra_lib is not None and not _has_cassandra(self.cassandra_lib):
-            raise UsageError(f"--cassandra-lib {self.cassandra_lib}: has no apache-cassandra-*.jar; name the node's lib folder")
+        lib = self.cassandra_lib
+        if lib is not None and not any([*lib.glob("apache-cassandra*.jar"), *lib.glob("cassandra-all-*.jar")]):
+            raise UsageError(f"--cassandra-lib {lib}: has no apache-cassandra-*.jar; name the node's lib folder")
 
     @property
     def of_snapshot(self) -> SnapshotOptions:
         """How the snapshot reads: beside the log only this node's part, alone everything."""
         is_beside = self.snapshot is SnapshotMode.INITIAL
         return SnapshotOptions(
-            hosts=(self.host,),
+            host=self.host,
             port=self.port,
             consistency=self.snapshot_consistency.upper(),
             rows_per_second=self.snapshot_rate,
             own_ranges=is_beside,
             passes_over_logged=is_beside and not has_let_go(self.work_folder),
         )
-
-
-def _has_cassandra(lib: Path) -> bool:
-    return any(next(lib.glob(name), None) for name in ("apache-cassandra*.jar", "cassandra-all-*.jar"))

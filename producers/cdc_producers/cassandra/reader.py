@@ -1,8 +1,7 @@
-"""The Java part as a process: what it is told, and the frames it answers with (see `jvm/Frames.java`)."""
+"""The Java part as a process: its commands, and the frames it answers with (see `jvm/Frames.java`)."""
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -10,11 +9,14 @@ import struct
 import subprocess
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple
 from uuid import UUID
+
+import msgspec
 
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.jars import cassandra_jars, compiled, java
@@ -53,14 +55,15 @@ _LOGGING = """\
   <root level="ERROR"><appender-ref ref="ERR"/></root>
 </configuration>
 """
-_OPENED = (
-    *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in ("jdk.internal.misc", "jdk.internal.ref", "sun.nio.ch")),
-    *(
-        f"--add-opens=java.base/{name}=ALL-UNNAMED"
-        for name in ("java.io", "java.lang", "java.lang.reflect", "java.nio", "java.util", "java.util.concurrent")
-    ),
-    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in ("jdk.internal.ref", "java.util.concurrent.atomic", "sun.nio.ch")),
-)
+_OPENED = [
+    f"--add-{how}=java.base/{name}=ALL-UNNAMED"
+    for how, names in (
+        ("exports", "jdk.internal.misc jdk.internal.ref sun.nio.ch"),
+        ("opens", "java.io java.lang java.lang.reflect java.nio java.util java.util.concurrent"),
+        ("opens", "jdk.internal.ref java.util.concurrent.atomic sun.nio.ch"),
+    )
+    for name in names.split()
+]
 """What Cassandra's own `jvm11-server.options` open of it, as far as reading needs it."""
 
 
@@ -72,8 +75,7 @@ class ReadEvents(NamedTuple):
     content: bytes | DecodedRows
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, rename={"content": "bytes"}):
     """A range was read, or as much of it as can be.
 
     Attributes:
@@ -95,8 +97,7 @@ class Ended:
     content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Bad:
+class Bad(msgspec.Struct, frozen=True):
     """A mutation whose checksum is wrong was passed over."""
 
     reason: str
@@ -113,16 +114,6 @@ class CommitLogReader:
     _plans: list[ColumnPlan | None] = field(default_factory=list)
     _process: subprocess.Popen[bytes] | None = None
     _said: deque[str] = field(default_factory=lambda: deque(maxlen=_SHOWN_LINES))
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it can be asked."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def process_id(self) -> int:
-        """Its process; 0: none."""
-        return self._process.pid if self._process is not None else 0
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
@@ -155,14 +146,15 @@ class CommitLogReader:
             EngineError: Cassandra's classes refuse the definition of a wanted table.
         """
         self._plans = [*plans, *[None] * (len(wanted) - len(plans))]
-        definitions = [{"name": part.name, "cql": part.cql} for part in schema.definitions]
-        described = {
-            "wanted": [str(i) for i in wanted],
-            "known": [str(i) for i in [*schema.ids, *passed_over]],
-            "definitions": definitions,
-        }
-        described |= {"plans": [None if plan is None else plan.description for plan in self._plans]}
-        self._send({"do": "schema", **described})
+        self._send(
+            {
+                "do": "schema",
+                "wanted": [str(i) for i in wanted],
+                "known": [str(i) for i in [*schema.ids, *passed_over]],
+                "definitions": [part._asdict() for part in schema.definitions],
+                "plans": [None if plan is None else plan.description for plan in self._plans],
+            }
+        )
         names = [schema.ids[number].full_name for number in wanted if number in schema.ids]
         for name, reason in self._ready().get("failed", {}).items():
             message = f"{name}: the reader cannot take its definition: {reason}"
@@ -187,20 +179,17 @@ class CommitLogReader:
             if kind == b"E":
                 yield from _events(payload)
             elif kind == b"C":
-                yield self._rows(payload, segment)
+                number = int.from_bytes(payload[:4], "big")
+                plan = self._plans[number]
+                if plan is None:
+                    raise EngineError("the reader sent rows where lines were asked for")
+                rows, last = plan.rows(payload, segment)
+                yield ReadEvents(number, last, rows)
             elif kind == b"B":
-                yield Bad(json.loads(payload)["reason"])
+                yield msgspec.json.decode(payload, type=Bad)
             else:
-                yield _ended(json.loads(payload))
+                yield msgspec.json.decode(payload, type=Ended)
                 return
-
-    def _rows(self, payload: bytes, segment: int) -> ReadEvents:
-        number = int.from_bytes(payload[:4], "big")
-        plan = self._plans[number]
-        if plan is None:
-            raise EngineError("the reader sent rows where lines were asked for")
-        rows, last = plan.rows(payload, segment)
-        return ReadEvents(number, last, rows)
 
     def close(self) -> None:
         """End it."""
@@ -209,10 +198,8 @@ class CommitLogReader:
             return
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
-                try:
+                with suppress(OSError):
                     pipe.close()
-                except OSError:
-                    continue
         try:
             process.wait(_ENDS_WITHIN)
         except subprocess.TimeoutExpired:
@@ -226,18 +213,9 @@ class CommitLogReader:
         places = [
             f"-Dcassandra.config={(folder / 'reader.yaml').as_uri()}",
             f"-Dlogback.configurationFile={folder / 'logback.xml'}",
-        ]
-        return [
-            str(java()),
-            *_OPENED,
-            *memory,
-            *places,
             f"-Dcassandra.storagedir={folder}",
-            "-cp",
-            class_path,
-            "cdcviews.Main",
-            self.node,
         ]
+        return [str(java()), *_OPENED, *memory, *places, "-cp", class_path, "cdcviews.Main", self.node]
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         """Keep what it says on stderr for messages: Java's own words are seldom for users."""
@@ -262,8 +240,7 @@ class CommitLogReader:
         kind, payload = self._frame()
         if kind != b"R":
             raise EngineError(f"the reader answered {kind!r} where R was expected")
-        found: dict[str, Any] = json.loads(payload)
-        return found
+        return msgspec.json.decode(payload, type=dict[str, Any])
 
     def _frame(self) -> tuple[bytes, bytes]:
         kind, size = _FRAME.unpack(self._exactly(_FRAME.size))
@@ -299,16 +276,3 @@ def _events(payload: bytes) -> Iterator[ReadEvents]:
         at += _EVENT.size
         yield ReadEvents(table, position, payload[at : at + size])
         at += size
-
-
-def _ended(message: dict[str, Any]) -> Ended:
-    table_id = message.get("table_id")
-    return Ended(
-        message["position"],
-        message["mutations"],
-        message.get("why", ""),
-        message.get("reason", ""),
-        message.get("at", 0),
-        UUID(table_id) if table_id else None,
-        base64.b64decode(message.get("bytes", "")),
-    )

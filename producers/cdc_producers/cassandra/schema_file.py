@@ -1,7 +1,7 @@
 """Keeping the project's schema file as the node's schema is: columns added, dropped (with the drop's time) and added again.
 
 The statements go to the end of the user's CQL file, where the order of ALTERs is what they mean; a file of another
-kind is not touched, and the user is told what to change.
+kind is not touched: a warning says what to change.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 
-from cdc_producers.cassandra.node_schema import NodeColumn, NodeDrop, NodeTable, NodeType, quoted
+from cdc_producers.cassandra.node_schema import NodeColumn, NodeTable, NodeType, quoted
 from cdc_producers.cassandra.options import FollowSchema
 from cdc_views.errors import SchemaError, UsageError
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.schema import Column, TableSchema
-from cdc_views.model.types import LogicalType, Udt
+from cdc_views.model.types import LogicalType, Udt, children
 from cdc_views.schemas.cql.reader import read_cql
 
 _CQL = (".cql", ".ddl")
@@ -38,27 +38,22 @@ def _fields(project: TableSchema, types: Sequence[NodeType]) -> Iterator[str]:
         if kind.name in known and kind.keyspace == project.keyspace:
             names = {name for name, _ in known[kind.name].fields}
             if not names <= {name for name, _ in kind.fields}:
-                continue  # a field was renamed, which `check` tells of: to add it would be another type
+                continue  # a field was renamed, as `check` reports: to add it would make another type
             for name, text in kind.fields:
                 if name not in names:
                     yield f"ALTER TYPE {kind.place} ADD {quoted(name)} {text};"
 
 
-def _user_types(kind: object) -> Iterator[Udt]:
+def _user_types(kind: LogicalType) -> Iterator[Udt]:
     if isinstance(kind, Udt):
         yield kind
-    parts = [getattr(kind, name, None) for name in ("element", "key", "value")]
-    fields = getattr(kind, "fields", ())
-    for part in [*parts, *(field[1] if isinstance(kind, Udt) else field for field in fields)]:
-        if part is not None:
-            yield from _user_types(part)
+    for part in children(kind):
+        yield from _user_types(part)
 
 
 def _columns(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> Iterator[str]:
     here = {column.name for column in project.columns}
-    drops: dict[str, NodeDrop] = {}
-    for drop in sorted(node.dropped, key=lambda found: found.at):
-        drops[drop.column.name] = drop
+    drops = {drop.column.name: drop for drop in sorted(node.dropped, key=lambda found: found.at)}
     for name, drop in drops.items():
         if project.drop_time(name) != drop.at:
             if name not in here:
@@ -102,7 +97,7 @@ def check(project: TableSchema, node: NodeTable, types: Sequence[NodeType]) -> N
             raise UsageError(f"{project.full_name}: {f'column {column.name!r}: {inside}' if inside else differs}")
 
 
-def _inside(here: object, there: object) -> Iterator[str]:
+def _inside(here: LogicalType, there: LogicalType) -> Iterator[str]:
     """Where the fields of user types differ that both sides call the same; nothing where the types' texts differ."""
     if isinstance(here, Udt) and isinstance(there, Udt) and here.name == there.name:
         for number, (mine, theirs) in enumerate(zip_longest(here.fields, there.fields), start=1):
@@ -112,13 +107,9 @@ def _inside(here: object, there: object) -> Iterator[str]:
                     f"field {number} of user type {here.name} is {_field(mine)} in the schema file and {_field(theirs)} in the "
                     f"node; {_remedy(here, mine, theirs)}"
                 )
-        return
-    for name in ("element", "key", "value"):
-        if hasattr(here, name) and hasattr(there, name):
-            yield from _inside(getattr(here, name), getattr(there, name))
-    if not isinstance(here, Udt) and not isinstance(there, Udt):  # a tuple's parts
-        for mine, theirs in zip(getattr(here, "fields", ()), getattr(there, "fields", ()), strict=False):
-            yield from _inside(mine, theirs)
+    elif type(here) is type(there) and not isinstance(here, Udt):
+        for part, other in zip(children(here), children(there), strict=False):
+            yield from _inside(part, other)
 
 
 def _remedy(kind: Udt, mine: tuple[str, LogicalType] | None, theirs: tuple[str, LogicalType] | None) -> str:

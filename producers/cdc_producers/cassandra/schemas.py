@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from cdc_producers.cassandra.node import Node, NodeFacts, Truncation
 from cdc_producers.cassandra.node_schema import Definition, NodeSchema, NodeTable, schema_of_text
+from cdc_producers.cassandra.remembered import recall, remember
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing.targets import ProducerLog
-from cdc_views.model.whole_files import write_whole
 
 _LOOK_EVERY = 1.0
 _REMEMBERED = "schema.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """What of a node's schema is needed to read its segments; `ids`: keyspace, name and CDC of each table."""
+
+    facts: NodeFacts
+    ids: dict[UUID, tuple[str, str, bool]]
+    definitions: tuple[Definition, ...]
 
 
 @dataclass
@@ -29,7 +36,6 @@ class Schemas:
         keyspaces: Those whose mutations are read.
         folder: Where the schema is remembered.
         file: CQL with table ids, in place of the node's.
-        log: Where it says that the node is away.
         truncated: The last TRUNCATE of tables, by id, as far as the node was asked.
         unseen: Seconds between the last two times that the node described its schema; infinite before the second.
     """
@@ -45,7 +51,7 @@ class Schemas:
     unseen: float = math.inf
     _looked: float = 0.0
     _seen: float = -math.inf
-    _known: NodeSchema | None = field(default=None)
+    _known: NodeSchema | None = None
 
     @property
     def current(self) -> NodeSchema:
@@ -70,10 +76,14 @@ class Schemas:
             self.truncated = self.node.truncated()
             self.refresh()
         except TransientError as error:
-            if not self._recall():
+            found = recall(self.folder / _REMEMBERED, _Remembered)
+            if found is None:
                 raise
+            self.facts = found.facts
+            # another version than the node's, so that the first look at it takes its schema
+            ids = {table_id: NodeTable(keyspace, name, table_id, cdc) for table_id, (keyspace, name, cdc) in found.ids.items()}
+            self._known = NodeSchema("remembered", ids, (), found.definitions)
             self._away(error)
-        assert self.facts is not None
         return self.facts
 
     def refresh(self) -> bool:
@@ -81,10 +91,11 @@ class Schemas:
         self._looked = time.monotonic()
         found = self._asked()
         self._note_seen()
-        has_changed = self._known is None or found.version != self._known.version or found != self._known
+        has_changed = found != self._known
         self._known, self.trouble = found, ""
-        if has_changed:
-            self._remember()
+        if has_changed and self.facts is not None and self.file is None:
+            ids = {table.id: (table.keyspace, table.name, table.has_cdc) for table in found.ids.values()}
+            remember(self.folder / _REMEMBERED, _Remembered(self.facts, ids, found.definitions))
         return has_changed
 
     def look(self) -> bool:
@@ -92,9 +103,9 @@ class Schemas:
         if time.monotonic() - self._looked < _LOOK_EVERY:
             return False
         self._looked = time.monotonic()
+        if self.file is not None:
+            return False
         try:
-            if self.file is not None:
-                return False
             self.truncated = self.node.truncated()
             if self.node.schema_version() == self.current.version:
                 self.trouble = ""
@@ -121,36 +132,3 @@ class Schemas:
         if not self.trouble:
             self.log.warning(f"{error}. Segments are read by the schema as it was last seen", part="node")
         self.trouble = str(error)
-
-    def _remember(self) -> None:
-        if self.facts is None or self._known is None or self.file is not None:
-            return
-        known = self._known
-        stored = {
-            "facts": {name: getattr(self.facts, name) for name in NodeFacts.__slots__},
-            "version": known.version,
-            "ids": {str(table.id): [table.keyspace, table.name, table.has_cdc] for table in known.ids.values()},
-            "definitions": [[part.name, part.cql] for part in known.definitions],
-        }
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / _REMEMBERED, json.dumps(stored))
-
-    def _recall(self) -> bool:
-        stored = remembered(self.folder)
-        if stored is None:
-            return False
-        ids = {UUID(i): NodeTable(keyspace, name, UUID(i), has_cdc) for i, (keyspace, name, has_cdc) in stored["ids"].items()}
-        definitions = tuple(Definition(name, tuple(cql)) for name, cql in stored["definitions"])
-        self.facts = NodeFacts(**stored["facts"])
-        # another version than the node's, so that the first look at it takes its schema
-        self._known = NodeSchema("remembered", ids, (), definitions)
-        return True
-
-
-def remembered(folder: Path) -> dict[str, Any] | None:
-    """Return what was remembered; None where nothing was, or it cannot be read."""
-    try:
-        found: dict[str, Any] = json.loads((folder / _REMEMBERED).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found

@@ -1,19 +1,29 @@
-"""The commit log segments that a node leaves in `cdc_raw`, and how far each may be read."""
+"""The commit log segments that a node leaves in `cdc_raw`: how far each may be read, and what becomes of one that has landed."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from cdc_producers.cassandra.options import After
+from cdc_producers.cassandra.remembered import note_let_go
 from cdc_views.errors import TransientError
+from cdc_views.landing.targets import ProducerLog
+from cdc_views.model.extras import needs
+
+if TYPE_CHECKING:
+    from cdc_producers.metrics import Health
 
 _LOG = re.compile(r"CommitLog-\d+-(\d+)\.log\Z")
 _INDEX_ENDS = "_cdc.idx"
 _COMPLETED = "COMPLETED"
-_LET_GO = "has-let-go"
 WHOLE = (1 << 31) - 1
 """Past the end of any segment: positions in one are 31 bits."""
+_PART = "cdc_raw"
+_ARCHIVE_PART = "archive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +44,9 @@ class Segment:
     is_complete: bool = False
     synced: float = 0.0
 
-    @property
-    def index(self) -> Path:
-        """The file beside it that says how far it may be read."""
-        return index_of(self.log)
-
 
 def index_of(log: Path) -> Path:
-    """Return where the index of a segment's file is."""
+    """Return where the index of a segment's file is: it says how far the segment may be read."""
     return log.with_name(log.name.removesuffix(".log") + _INDEX_ENDS)
 
 
@@ -75,13 +80,100 @@ def held_bytes(folder: Path) -> int:
     return total
 
 
-def has_let_go(work_folder: Path) -> bool:
-    """Whether an agent with this work folder ever deleted or archived a segment: `cdc_raw` may lack what a table needs."""
-    return (work_folder / _LET_GO).exists()
+@dataclass
+class AfterLanding:
+    """Acts on segments once everything in them is committed, never before.
+
+    Attributes:
+        archive: A folder, or a URL that fsspec knows; used where `after` is archive.
+        node: The archive's folder of this node.
+        work_folder: Where it is noted that a segment was let go (`has_let_go`).
+    """
+
+    after: After
+    archive: str
+    node: str
+    log: ProducerLog
+    health: Health
+    work_folder: Path
+    _waiting: list[Path] = field(default_factory=list)
+    _is_near: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise `MissingExtraError` at the start, not when the first segment is to be archived."""
+        if self.after is After.ARCHIVE:
+            with needs("`--after archive`", extra="producers"):
+                import fsspec  # noqa: F401
+
+    def add(self, log: Path) -> None:
+        """Take a segment, all of which has landed."""
+        if self.after is not After.KEEP and log not in self._waiting:
+            self._waiting.append(log)
+
+    def run(self) -> None:
+        """Act on what waits; a segment that an archive does not take stays, and is tried again."""
+        while self._waiting:
+            log = self._waiting[0]
+            try:
+                if self.after is After.ARCHIVE and log.exists():
+                    self._put(log)
+            except Exception as error:  # whatever a file system of fsspec raises
+                # without what may be a secret in its URL
+                place = self.archive.partition("?")[0].rpartition("@")[2]
+                message = (
+                    f"{log.name} cannot be archived to {place}: {type(error).__name__}: {error}; it stays, and is tried again"
+                )
+                if self.health.troubles.get(_ARCHIVE_PART) != message:
+                    self.log.warning(message, part=_ARCHIVE_PART)
+                self.health.set(_ARCHIVE_PART, message)
+                return
+            self.health.set(_ARCHIVE_PART, "")
+            note_let_go(self.work_folder)
+            # the index goes last: a segment without one looks as if nothing were in it yet
+            log.unlink(missing_ok=True)
+            index_of(log).unlink(missing_ok=True)
+            self._waiting.pop(0)
+
+    def _put(self, log: Path) -> None:
+        import fsspec
+
+        files, root = fsspec.core.url_to_fs(self.archive)
+        folder = f"{root.rstrip('/')}/{self.node}"
+        files.makedirs(folder, exist_ok=True)
+        for path in (index_of(log), log):
+            if path.exists():
+                to, size = f"{folder}/{path.name}", path.stat().st_size
+                # one that is there with the right size is as good: a segment that has landed never changes
+                if not files.exists(to) or files.size(to) != size:
+                    files.put_file(str(path), to)
+                    if files.size(to) != size:
+                        raise OSError(f"{to} has {files.size(to):,} of {size:,} bytes")
+
+    def watch(self, folder: Path, total: int, warns_at: float) -> int:
+        """Return the bytes that count against `cdc_total_space`, and say so when it is nearly full."""
+        held = held_bytes(folder)
+        is_near = total > 0 and held >= total * warns_at
+        if is_near:
+            message = (
+                f"{folder} holds {held >> 20:,} MiB of the {total >> 20:,} MiB of cdc_total_space; once it is full the node "
+                "refuses writes (or deletes what has not landed, with cdc_block_writes: false); let this agent land, or raise it"
+            )
+            if not self._is_near:
+                self.log.warning(message, part=_PART, held=held, total=total)
+            self.health.set(_PART, message)
+        elif self._is_near:
+            self.health.set(_PART, "")
+            self.log.info(f"{folder} holds {held >> 20:,} MiB of {total >> 20:,} MiB again", part=_PART)
+        self._is_near = is_near
+        return held
 
 
-def note_let_go(work_folder: Path) -> None:
-    """Note that a segment is about to be deleted; see `has_let_go`."""
-    if not has_let_go(work_folder):
-        work_folder.mkdir(parents=True, exist_ok=True)
-        (work_folder / _LET_GO).touch()
+def set_aside(log: Path, folder: Path) -> Path:
+    """Keep a copy of a segment that could not be read wholly; returns where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (log, index_of(log)):
+        if path.exists() and not (folder / path.name).exists():
+            beside = folder / f"{path.name}.part"
+            shutil.copyfile(path, beside)
+            beside.replace(folder / path.name)
+    return folder / log.name

@@ -7,20 +7,19 @@ from the log, and the two merge by write time. A snapshot that was stopped goes 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 from threading import Event
 
-from cdc_producers.cassandra.gaps import Watched
-from cdc_producers.cassandra.list_rereading import ListReader
+from cdc_producers.cassandra.gaps import Gaps
 from cdc_producers.cassandra.lists import ListRow, OldLists, lists_of
+from cdc_producers.cassandra.options import SnapshotOptions
 from cdc_producers.cassandra.snapshot_events import SnapshotEventWriter
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
-from cdc_producers.cassandra.snapshot_query import RawRow, Selection
-from cdc_producers.cassandra.snapshot_ranges import FIRST_TOKEN, WHOLE, RingPosition, place_of, position_of, remaining, split
-from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader
+from cdc_producers.cassandra.snapshot_query import FIRST_TOKEN, WHOLE, RawRow, RingPosition, Selection, remaining, split
+from cdc_producers.cassandra.snapshot_reading import Page, SnapshotReader, list_event
 from cdc_producers.metrics import Metrics
-from cdc_producers.source import Emit, Emitted, SourceStatus
+from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, SnapshotProgress, StreamTarget, shown_nowhere
 from cdc_views.model.schema import TableSchema
@@ -32,69 +31,70 @@ _EVENT_ROWS = 100
 
 
 @dataclass
-class SnapshotSource:
-    """Reads each table that has no whole snapshot yet; see `cdc_producers.source.Source`.
+class SnapshotSource(Source):
+    """Reads each table that has no whole snapshot yet.
 
-    `run` returns once every table is whole (`is_whole`), or when it is told to stop.
+    `run` returns once every table is whole (`is_whole`), or when `stop` is set. `standing`: how far it has come.
     """
 
     targets: Mapping[str, StreamTarget]
     options: SnapshotOptions
     log: ProducerLog
     metrics: Metrics
+    gaps: Gaps
+    lists: OldLists
     progress: SnapshotProgress = shown_nowhere
     is_whole: bool = False
     begun: int = field(default_factory=lambda: time.time_ns() // 1000)
+    standing: SourceStatus = field(default_factory=SourceStatus)
     _readings: dict[str, int] = field(default_factory=dict)
-    watched: Watched = field(default_factory=Watched)
     _emitted_whole: set[tuple[str, str, str]] = field(default_factory=set)
     _host_id: str = ""
     _since: dict[str, int] = field(default_factory=dict)
     _rereading: list[tuple[ListRow, float, Position]] = field(default_factory=list)
-    _standing: SourceStatus = field(default_factory=SourceStatus)
 
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         if not self.is_whole:
-            reader = SnapshotReader.connect(self.options)
-            try:
+            with SnapshotReader.connected(self.options) as reader:
                 self._host_id = reader.host_id
                 self._tell_lists(reader)
                 for name in self.targets:
                     if not stop.is_set() and self._is_needed(name):
                         self._read(reader, name, emit, stop)
-            finally:
-                reader.close()
             self.is_whole = not stop.is_set()
 
     def _tell_lists(self, reader: SnapshotReader) -> None:
-        """Note up to when lists are told, before the log goes on: what it has of them from before then may be hidden."""
-        lists = self.watched.lists
+        """Note up to when lists are emitted, before the log goes on: what it has of them from before then may be hidden."""
         for name, target in self.targets.items():
-            if lists is not None and reader.tells_elements and lists_of(target.schema):
+            if reader.tells_elements and lists_of(target.schema):
                 if self._is_needed(name):
-                    lists.tell(name, self.log_since(name))
-                elif not lists.is_known(name):  # by an agent that did not note it
-                    lists.tell(name, self.begun)
+                    self.lists.tell(name, self.log_since(name))
+                elif not self.lists.is_known(name):  # by an agent that did not note it
+                    self.lists.tell(name, self.begun)
 
     def read_lists_again(self, emit: Emit) -> None:
         """Read the lists again that the log has said something old of; `lists` says why."""
-        lists = self.watched.lists
-        if lists is None:
-            return
-        self._note_reread(lists)
+        self._note_reread()
         under_way = {row for row, _, _ in self._rereading}
-        fresh = [row for row in lists.due() if row.name in self.targets and row not in under_way]
-        fresh = [row for row in fresh if not self.watched.holds_back(row.name)]
-        if fresh:
-            reader = SnapshotReader.connect(self.options)
-            try:
-                self._host_id = reader.host_id
-                self._read_rows_again(reader, lists, fresh, emit)
-            finally:
-                reader.close()
+        rows = [row for row in self.lists.due() if row.name in self.targets and row not in under_way]
+        rows = [row for row in rows if not self.gaps.holds_back(row.name)]
+        if not rows:
+            return
+        with SnapshotReader.connected(self.options) as reader:
+            self._host_id = reader.host_id
+            stream, segment = _REREAD + self._host_id, time.time_ns() // 1_000_000
+            for number, row in enumerate(rows):
+                found_before, position = time.time(), Position(segment, number)
+                content, until = list_event(reader, self.targets[row.name].schema, row, node=stream, position=position)
+                self.lists.replacing([row], until)
+                emit(Emitted(row.name, stream, position, content))
+                self._rereading.append((row, found_before, position))
+            self.log.info(
+                f"lists of {len(rows):,} rows were read again: the log had elements of theirs that are older than the snapshot",
+                rows=len(rows),
+            )
 
-    def _note_reread(self, lists: OldLists) -> None:
+    def _note_reread(self) -> None:
         """Let go of rows whose replacement has landed."""
         stream, waiting = _REREAD + self._host_id, []
         landed = {name: self.targets[name].lander(stream).position() for name in {row.name for row, _, _ in self._rereading}}
@@ -103,33 +103,18 @@ class SnapshotSource:
             if through is None or through < position:
                 waiting.append((row, found_before, position))
             else:
-                lists.landed(row, found_before)
+                self.lists.landed(row, found_before)
         self._rereading = waiting
-
-    def _read_rows_again(self, reader: SnapshotReader, lists: OldLists, rows: list[ListRow], emit: Emit) -> None:
-        stream, segment = _REREAD + self._host_id, time.time_ns() // 1_000_000
-        for number, row in enumerate(rows):
-            found_before = time.time()
-            made = ListReader(reader, self.targets[row.name].schema)
-            content, until = made.event(row, node=stream, position=(segment, number))
-            lists.replacing(row, until)
-            emit(Emitted(row.name, stream, Position(segment, number), content))
-            self._rereading.append((row, found_before, Position(segment, number)))
-        self.log.info(
-            f"lists of {len(rows):,} rows were read again: the log had elements of theirs that are older than the snapshot",
-            rows=len(rows),
-        )
 
     def look(self) -> None:
         """Note what has landed of snapshots that were due again, and whether any table needs one now (`is_whole`)."""
-        gaps = self.watched.gaps
-        for name in gaps.due() if gaps is not None else ():
-            if gaps is not None and name in self.targets and self._host_id and self._landed(name) == WHOLE:
-                gaps.taken(name)
+        for name in self.gaps.due():
+            if name in self.targets and self._host_id and self._landed(name) == WHOLE:
+                self.gaps.taken(name)
         self.is_whole = self.is_whole and not any(self._is_needed(name) for name in self.targets)
 
     def _is_needed(self, name: str) -> bool:
-        if self.watched.holds_back(name) or self._key(name) in self._emitted_whole:
+        if self.gaps.holds_back(name) or self._key(name) in self._emitted_whole:
             return False
         if self._landed(name) != WHOLE:
             return True
@@ -142,10 +127,9 @@ class SnapshotSource:
         return name, self.stream_of(name), "" if raw is None else raw.location
 
     def _read(self, reader: SnapshotReader, name: str, emit: Emit, stop: Event) -> None:
-        is_first, key = not self.watched.retake(name), self._key(name)
+        is_first, key = not self.gaps.retake(name), self._key(name)
         if is_first and self.options.passes_over_logged and reader.is_logged_whole(self.targets[name].schema):
-            if self.watched.lists is not None:
-                self.watched.lists.tell(name, 0)
+            self.lists.tell(name, 0)
             self.log.info(
                 f"{name}: no snapshot: it has had CDC since it was created, and this agent has let no segment go yet, so the log "
                 "has everything; where something else deleted segments of the log, run this once with --snapshot only",
@@ -157,40 +141,27 @@ class SnapshotSource:
             emit(Emitted(name, key[1], WHOLE))
             self._emitted_whole.add(key)
 
-    def keep_alive(self) -> None:
-        """See `Source.keep_alive`: the server keeps nothing for a snapshot."""
-
-    def landed(self, token: object) -> None:
-        """See `Source.landed`."""
-
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
-        return self._standing
-
-    def close(self) -> None:
-        """See `Source.close`."""
-
-    def stands(self, name: str, token: int) -> None:
-        """Note how far a table's snapshot has come."""
-        self._standing = SourceStatus(f"{name} at token {token}", heard=time.time())
+        return self.standing
 
     def next_reading(self, name: str) -> tuple[RingPosition | None, int]:
         """Return where a table's snapshot goes on, and a number above those of its earlier readings."""
         landed = self._landed(name)
-        place = None if landed is None else place_of(landed)
+        place = None if landed is None else RingPosition.of(landed)
         reading = max(self._readings.get(name, -1), -1 if place is None else place.reading) + 1
         self._readings[name] = reading
         return place, reading
 
     def stream_of(self, name: str) -> str:
         """Return the stream that a table's positions are kept under."""
-        retake = self.watched.retake(name)
-        return self.options.stream_of(self._host_id) + (f":{retake}" if retake else "")
+        stream = f"{self.options.name}:{self._host_id}" if self.options.own_ranges else self.options.name
+        retake = self.gaps.retake(name)
+        return f"{stream}:{retake}" if retake else stream
 
     def log_since(self, name: str) -> int:
         """Return from when on (µs) the log has everything of a table; see `SnapshotEventWriter`."""
-        if self.options.log_since or not self.watched.retake(name):
-            return self.options.log_since or self.begun
+        if not self.gaps.retake(name):
+            return self.begun
         return self._since.setdefault(self.stream_of(name) + name, time.time_ns() // 1000)
 
     def _landed(self, name: str) -> Position | None:
@@ -213,51 +184,48 @@ class _TableSnapshot:
     _partition: RawRow | None = None
 
     def read(self) -> None:
-        source, options = self.source, self.source.options
-        table = source.targets[self.name].schema
-        place, reading = source.next_reading(self.name)
-        now, stream = time.time_ns(), source.stream_of(self.name)
+        source, name = self.source, self.name
+        table = source.targets[name].schema
+        place, reading = source.next_reading(name)
         selection = Selection.of(table, tells_elements=self.reader.tells_elements)
         writer = SnapshotEventWriter(
             selection,
-            node=stream,
-            segment=now // 1_000_000,
-            log_since=source.log_since(self.name),
+            node=source.stream_of(name),
+            segment=time.time_ns() // 1_000_000,
+            log_since=source.log_since(name),
             # where the log probably has everything, it says which rows were inserted
-            marks_rows=options.marks_rows and source.watched.is_sure(self.name),
-            lacks_from=source.watched.lacks_from(self.name),
+            marks_rows=source.gaps.is_sure(name),
+            lacks_from=source.gaps.lacks_from(name),
         )
         self._tell_limits(table, place)
         whole = self.reader.ranges()
         done, total = _covered(whole, place), sum(through - after for after, through in whole)
-        for page in self.reader.pages(selection, remaining(split(whole, options.ranges), place), self.stop):
+        for page in self.reader.pages(selection, remaining(split(whole, source.options.ranges), place), self.stop):
             self._emit_page(page, writer, reading)
             done = _covered(whole, RingPosition(page.tokens.through)) if page.is_last else done
-            self._tell_progress(len(page.rows), done / total)
+            self.rows += len(page.rows)
+            source.metrics.snapshot_rows(name).inc(len(page.rows))
+            source.standing = SourceStatus(f"{name} at token {self._token}", heard=time.time())
+            part = done / total
+            source.progress(name, done=self.rows, total=int(self.rows / part) if part else None)
         if not self.stop.is_set():
-            source.progress(self.name, done=self.rows, total=self.rows, is_over=True)
-            source.log.info(f"{self.name}: snapshot: read all {self.rows:,} rows", table=self.name, rows=self.rows)
+            source.progress(name, done=self.rows, total=self.rows, is_over=True)
+            source.log.info(f"{name}: snapshot: read all {self.rows:,} rows", table=name, rows=self.rows)
 
     def _emit_page(self, page: Page, writer: SnapshotEventWriter, reading: int) -> None:
         """Emit a page's rows, those of one partition together; a partition may go on in the next page."""
-        for rows in _by_partition(page.rows, writer):
-            partition, token = writer.partition_of(rows[0]), int.from_bytes(rows[0][0] or b"", "big", signed=True)
-            is_new = partition != self._partition
-            self._partition = partition
-            self._ordinal = 0 if token != self._token else self._ordinal + 1
-            self._token = token
-            self._events += 1
-            content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
-            if writer.lacks_from is not None and self.source.watched.lists is not None:
-                self.source.watched.lists.told_again(self.name, writer.selection.table, content, writer.log_since)
-            position = position_of(RingPosition(token, reading, self._ordinal))
-            self.emit(Emitted(self.name, writer.node, position, content))
-
-    def _tell_progress(self, rows: int, part: float) -> None:
-        self.rows += rows
-        self.source.metrics.snapshot_rows(self.name).inc(rows)
-        self.source.stands(self.name, self._token)
-        self.source.progress(self.name, done=self.rows, total=int(self.rows / part) if part else None)
+        for partition, of_partition in groupby(page.rows, writer.partition_of):
+            while rows := list(islice(of_partition, _EVENT_ROWS)):
+                token = int.from_bytes(rows[0][0] or b"", "big", signed=True)
+                is_new, self._partition = partition != self._partition, partition
+                self._ordinal = 0 if token != self._token else self._ordinal + 1
+                self._token = token
+                self._events += 1
+                content = writer.event(rows, page.moment, number=self._events, with_static=is_new)
+                if writer.lacks_from is not None:
+                    self.source.lists.told_again(self.name, writer.selection.table, content, writer.log_since)
+                place = RingPosition(token, reading, self._ordinal)
+                self.emit(Emitted(self.name, writer.node, place.position, content))
 
     def _tell_limits(self, table: TableSchema, place: RingPosition | None) -> None:
         log, name = self.source.log, self.name
@@ -275,17 +243,6 @@ class _TableSnapshot:
                 + ("one, the row's list is read again" if self.reader.tells_elements else "one, views may show it twice"),
                 table=name,
             )
-
-
-def _by_partition(rows: list[RawRow], writer: SnapshotEventWriter) -> Iterator[list[RawRow]]:
-    part: list[RawRow] = []
-    for row in rows:
-        if part and (len(part) == _EVENT_ROWS or writer.partition_of(row) != writer.partition_of(part[0])):
-            yield part
-            part = []
-        part.append(row)
-    if part:
-        yield part
 
 
 def _covered(ranges: Iterable[tuple[int, int]], place: RingPosition | None) -> int:

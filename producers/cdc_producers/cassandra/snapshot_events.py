@@ -1,6 +1,6 @@
 """Rows that a SELECT gave as events of the format `cassandra-mutation/1`.
 
-What CQL does not tell is chosen so that the log's own events, which are exact, prevail wherever they are:
+What CQL does not return is chosen so that the log's own events, which are exact, prevail wherever they are:
 
 - the *row marker*: its write time is 0, below any event, and a row all of whose cells are from `log_since` on has none
   but the log's. It expires with the last cell where every cell expires. A snapshot that is taken again marks rows that have
@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection
 from cdc_views.errors import MalformedEventError
-from cdc_views.model.schema import Column
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, Udt
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.codec.serialized import deserialize
 
 UNTOLD = 0
-"""The write time of what CQL tells none of: below any event of the log."""
+"""The write time where CQL returns none: below any event of the log."""
 _WRITTEN, _LEFT = ListOf(Scalar(Kind.BIGINT)), ListOf(Scalar(Kind.INT))
 _BETWEEN = 0x1B21DD213814000 + 1_262_304_000 * 10_000_000
 """2010 in a timeuuid's 100 ns: paths of prepended elements count down from there (Cassandra's `Lists.java`)."""
@@ -46,6 +46,14 @@ class _Cell(NamedTuple):
     left: int | None
 
 
+class _Element(NamedTuple):
+    """An element of a collection: its path and its value as JSON; a user type's missing field has no value."""
+
+    path: str
+    text: str | None
+    cell: _Cell
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotEventWriter:
     """Writes events of one table.
@@ -57,7 +65,7 @@ class SnapshotEventWriter:
         log_since: The log has the elements of lists written from here on (µs); see above.
         marks_rows: Whether a row that has live cells is taken for inserted, and so gets a row marker (rule W1).
         lacks_from: The log lacks only what was written from here on (µs), until `log_since`: rows from before have their
-            markers from it, and lists replace those that another snapshot told. None: it is the first snapshot.
+            markers from it, and lists replace those that another snapshot emitted. None: it is the first snapshot.
     """
 
     selection: Selection
@@ -76,10 +84,8 @@ class SnapshotEventWriter:
         table = self.selection.table
         written = [self._static(rows[0], moment)] if with_static else []
         written += [self._row(row, moment) for row in rows if self._is_row(row)]
-        head = f'"format":"cassandra-mutation/1","node":{quote(self.node)},"segment":{self.segment},"position":{number}'
-        place = f'"keyspace":{quote(table.keyspace)},"table":{quote(table.name)}'
         partition = _members(table.partition, rows[0][2:])
-        return f'{{{head},{place},"partition":{partition},"rows":[{",".join(filter(None, written))}]}}'.encode()
+        return event_of(table, partition, list(filter(None, written)), node=self.node, position=(self.segment, number))
 
     def _is_row(self, row: RawRow) -> bool:
         """Whether it is more than a partition's static columns, which come without a clustering key (rule W3)."""
@@ -120,7 +126,8 @@ class SnapshotEventWriter:
             if selected.column.type.is_multicell:
                 self._elements(selected, row, value, moment, texts=texts, found=found)
             else:
-                cell = _Cell(_number(row[selected.written], 8), _left(row[selected.ttl]))
+                left = row[selected.ttl]
+                cell = _Cell(_number(row[selected.written], 8), None if left is None else _number(left, 4))
                 found.append(cell)
                 texts.append(f"{_head(selected.column.name, cell, moment)}{_value(selected.column.type, value)}}}")
         return texts, found
@@ -128,32 +135,23 @@ class SnapshotEventWriter:
     def _elements(
         self, selected: Selected, row: RawRow, value: bytes, moment: Moment, *, texts: list[str], found: list[_Cell]
     ) -> None:
-        name, elements = selected.column.name, list(_entries(selected.column.type, value))
-        cells = _element_cells(selected, row, len(elements))
-        found += [cell for cell, (_, kept) in zip(cells, elements, strict=True) if kept is not None]
-        if isinstance(selected.column.type, ListOf):
-            texts += self._list(selected, elements, cells, moment)
-            return
-        for (path, text), cell in zip(elements, cells, strict=True):
-            if text is not None:
-                texts.append(f'{_head(name, cell, moment)},"path":{path}{text}}}')
+        elements = _elements_of(selected, row, value)
+        found += [element.cell for element in elements if element.text is not None]
+        if not isinstance(selected.column.type, ListOf):
+            for path, text, cell in elements:
+                if text is not None:
+                    texts.append(f'{_head(selected.column.name, cell, moment)},"path":{path}{text}}}')
+        elif old := [element.cell.written for element in elements if element.cell.written < self.log_since]:
+            # what the log does not have, after a deletion of what it may have of it
+            newest = max(old) if self.lacks_from is None else self.log_since - 2
+            texts += _replacing(selected, elements, self.log_since, newest + selected.has_times, moment)
 
-    def _list(
-        self, selected: Selected, elements: list[tuple[str, str | None]], cells: list[_Cell], moment: Moment
-    ) -> Iterator[str]:
-        """Yield the elements the log does not have, after a deletion of what it may have of them."""
-        name = selected.column.name
-        old = [i for i, cell in enumerate(cells) if cell.written < self.log_since]
-        if not old:
-            return
-        newest = self.log_since - 2 if self.lacks_from is not None else max(cells[i].written for i in old)
-        if selected.has_times:
-            deletion = f'{{"written":{newest},"deleted_at":{moment.seconds}}}'
-            yield f'{{"column":{quote(name)},"deletion":{deletion}}}'
-            newest += 1
-        for i in old:
-            path = uuid.UUID(fields=(*_time_fields(_BETWEEN + i), 0x80, 0, 0))
-            yield f'{_head(name, cells[i]._replace(written=newest), moment)},"path":"{path}"{elements[i][1]}}}'
+
+def event_of(table: TableSchema, partition: str, rows: Sequence[str], *, node: str, position: tuple[int, int]) -> bytes:
+    """Return an event of rows of one partition; both are JSON."""
+    head = f'"format":"cassandra-mutation/1","node":{quote(node)},"segment":{position[0]},"position":{position[1]}'
+    place = f'"keyspace":{quote(table.keyspace)},"table":{quote(table.name)}'
+    return f'{{{head},{place},"partition":{partition},"rows":[{",".join(rows)}]}}'.encode()
 
 
 def replaced_list(selected: Selected, row: RawRow | None, until: int, moment: Moment) -> Iterator[str]:
@@ -161,38 +159,60 @@ def replaced_list(selected: Selected, row: RawRow | None, until: int, moment: Mo
 
     What is younger is left to the log.
     """
-    name = selected.column.name
-    yield f'{{"column":{quote(name)},"deletion":{{"written":{until - 2},"deleted_at":{moment.seconds}}}}}'
     value = None if row is None else row[selected.place]
-    if row is None or value is None:
-        return
-    elements = list(_entries(selected.column.type, value))
-    for i, (cell, (_, text)) in enumerate(zip(_element_cells(selected, row, len(elements)), elements, strict=True)):
-        if cell.written < until:
-            path = uuid.UUID(fields=(*_time_fields(_BETWEEN + i), 0x80, 0, 0))
-            yield f'{_head(name, cell._replace(written=until - 1), moment)},"path":"{path}"{text}}}'
+    elements = [] if row is None or value is None else _elements_of(selected, row, value)
+    return _replacing(selected, elements, until, until - 1, moment)
+
+
+def _replacing(selected: Selected, elements: list[_Element], before: int, written: int, moment: Moment) -> Iterator[str]:
+    """Yield a list's elements from before (µs), as written then, after a deletion of what is older than that."""
+    name = selected.column.name
+    if selected.has_times:
+        yield f'{{"column":{quote(name)},"deletion":{{"written":{written - 1},"deleted_at":{moment.seconds}}}}}'
+    for number, element in enumerate(elements, start=_BETWEEN):
+        if element.cell.written < before:
+            low, middle, high = number & 0xFFFFFFFF, number >> 32 & 0xFFFF, number >> 48 & 0x0FFF | 0x1000
+            path = uuid.UUID(fields=(low, middle, high, 0x80, 0, 0))
+            yield f'{_head(name, element.cell._replace(written=written), moment)},"path":"{path}"{element.text}}}'
 
 
 def _head(name: str, cell: _Cell, moment: Moment) -> str:
-    expiry = "" if cell.left is None else f',"ttl":{max(cell.left, 1)},"expires_at":{moment.seconds + cell.left}'
-    return f'{{"column":{quote(name)},"written":{cell.written}{expiry}'
+    return f'{{"column":{quote(name)},"written":{cell.written}{_expiry(cell.left, moment)}'
+
+
+def _expiry(left: int | None, moment: Moment) -> str:
+    return "" if left is None else f',"ttl":{max(left, 1)},"expires_at":{moment.seconds + left}'
+
+
+def _json(kind: LogicalType, data: bytes | None) -> str:
+    return to_json(kind, deserialize(kind, data or b""))
 
 
 def _value(kind: LogicalType, data: bytes) -> str:
-    return f',"value":{to_json(kind, deserialize(kind, data))},"bytes":"{data.hex()}"'
+    return f',"value":{_json(kind, data)},"bytes":"{data.hex()}"'
 
 
 def _marker(written: int, cells: list[_Cell], moment: Moment) -> str:
     left = [cell.left for cell in cells if cell.left is not None]
-    if not cells or len(left) < len(cells):
-        return f',"liveness":{{"written":{written}}}'
-    longest = max(left)
-    return f',"liveness":{{"written":{written},"ttl":{max(longest, 1)},"expires_at":{moment.seconds + longest}}}'
+    longest = max(left) if left and len(left) == len(cells) else None
+    return f',"liveness":{{"written":{written}{_expiry(longest, moment)}}}'
 
 
 def _members(columns: Sequence[Column], values: Sequence[bytes | None]) -> str:
     pairs = zip(columns, values, strict=False)
-    return "{" + ",".join(f"{quote(c.name)}:{to_json(c.type, deserialize(c.type, data or b''))}" for c, data in pairs) + "}"
+    return "{" + ",".join(f"{quote(c.name)}:{_json(c.type, data)}" for c, data in pairs) + "}"
+
+
+def _elements_of(selected: Selected, row: RawRow, value: bytes) -> list[_Element]:
+    name, entries, cells = selected.column.name, list(_entries(selected.column.type, value)), list[_Cell]()
+    if selected.has_times:
+        written, left = deserialize(_WRITTEN, row[selected.written] or b""), deserialize(_LEFT, row[selected.ttl] or b"")
+        if len(written) > len(entries) or len(written) != len(left):
+            raise MalformedEventError(f"{name!r}: {len(entries)} elements with {len(written)} write times")
+        cells = [_Cell(UNTOLD if at is None else at, seconds) for at, seconds in zip(written, left, strict=True)]
+    # a field added to a user type later has none either
+    cells += [_Cell(UNTOLD, None)] * (len(entries) - len(cells))
+    return [_Element(path, text, cell) for (path, text), cell in zip(entries, cells, strict=True)]
 
 
 def _entries(kind: LogicalType, value: bytes) -> Iterator[tuple[str, str | None]]:
@@ -200,14 +220,14 @@ def _entries(kind: LogicalType, value: bytes) -> Iterator[tuple[str, str | None]
     match kind:
         case SetOf():
             for part in _parts(value[4:]):
-                yield _path(kind.element, part), ',"value":"","bytes":""'
+                yield _json(kind.element, part), ',"value":"","bytes":""'
         case ListOf():
             for part in _parts(value[4:]):
                 yield "", _value(kind.element, part or b"")
         case MapOf():
             parts = list(_parts(value[4:]))
             for key, data in zip(parts[::2], parts[1::2], strict=True):
-                yield _path(kind.key, key), _value(kind.value, data or b"")
+                yield _json(kind.key, key), _value(kind.value, data or b"")
         case Udt():
             parts = list(_parts(value))
             parts += [None] * (len(kind.fields) - len(parts))
@@ -215,10 +235,6 @@ def _entries(kind: LogicalType, value: bytes) -> Iterator[tuple[str, str | None]
                 yield quote(name), None if data is None else _value(field, data)
         case _:
             raise TypeError(f"{kind} has no elements")
-
-
-def _path(kind: LogicalType, data: bytes | None) -> str:
-    return to_json(kind, deserialize(kind, data or b""))
 
 
 def _parts(data: bytes) -> Iterator[bytes | None]:
@@ -230,26 +246,7 @@ def _parts(data: bytes) -> Iterator[bytes | None]:
         start += max(size, 0)
 
 
-def _element_cells(selected: Selected, row: RawRow, count: int) -> list[_Cell]:
-    if not selected.has_times:
-        return [_Cell(UNTOLD, None)] * count
-    written, left = deserialize(_WRITTEN, row[selected.written] or b""), deserialize(_LEFT, row[selected.ttl] or b"")
-    if len(written) > count or len(written) != len(left):
-        raise MalformedEventError(f"{selected.column.name!r}: {count} elements with {len(written)} write times")
-    pairs = [_Cell(UNTOLD if at is None else at, seconds) for at, seconds in zip(written, left, strict=True)]
-    # a field added to a user type later has neither
-    return pairs + [_Cell(UNTOLD, None)] * (count - len(pairs))
-
-
 def _number(data: bytes | None, width: int) -> int:
     if data is None or len(data) != width:
         raise MalformedEventError("the server gave a value without its write time")
     return int.from_bytes(data, "big", signed=True)
-
-
-def _left(data: bytes | None) -> int | None:
-    return None if data is None else _number(data, 4)
-
-
-def _time_fields(moment: int) -> tuple[int, int, int]:
-    return moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF, moment >> 48 & 0x0FFF | 0x1000

@@ -1,33 +1,37 @@
-"""The cluster as a snapshot reads it: one connection, pages of rows as the protocol carries them, one page ahead."""
+"""The cluster as a snapshot reads it: one connection, pages of rows as the protocol carries them, one page ahead.
+
+And one row's lists, where they have to be read again (see `lists`).
+"""
 
 from __future__ import annotations
 
-import os
+import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, NamedTuple
 
-from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException, InvalidRequest, ProtocolVersion, Unauthorized
-from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, ResponseFuture, Session
-from cassandra.connection import ConnectionException
+from cassandra import AuthenticationFailed, ConsistencyLevel, InvalidRequest, ProtocolVersion, Unauthorized
+from cassandra.cluster import ExecutionProfile, ResponseFuture, Session
 from cassandra.policies import DCAwareRoundRobinPolicy
 from cassandra.protocol import ProtocolHandler, ResultMessage, read_int
 from cassandra.query import SimpleStatement, tuple_factory
 
-from cdc_producers.cassandra.node import PASSWORD, USER, message_of
-from cdc_producers.cassandra.snapshot_events import Moment
-from cdc_producers.cassandra.snapshot_options import SnapshotOptions
-from cdc_producers.cassandra.snapshot_query import RawRow, Selection
-from cdc_producers.cassandra.snapshot_ranges import TokenRange, primary_ranges, whole_ring
+from cdc_producers.cassandra.lists import SETTLES_AFTER, ListRow, lists_of
+from cdc_producers.cassandra.node import AWAY, PASSWORD, USER, cluster_at, message_of
+from cdc_producers.cassandra.node_schema import quoted
+from cdc_producers.cassandra.options import SnapshotOptions
+from cdc_producers.cassandra.snapshot_events import Moment, event_of, replaced_list
+from cdc_producers.cassandra.snapshot_query import RawRow, Selected, Selection, TokenRange, primary_ranges, whole_ring
 from cdc_views.errors import TransientError, UsageError
-from cdc_views.model.schema import TableSchema
+from cdc_views.landing import Position
+from cdc_views.model.schema import Role, TableSchema
 
 _REREADS = 5
 _NEVER = Moment(0)
+_PAGE_SECONDS = 60.0
 _TELLS_ELEMENTS = 5
 """The first version of Cassandra that has WRITETIME and TTL of a collection's elements."""
 
@@ -58,52 +62,40 @@ class Page(NamedTuple):
 
 @dataclass
 class SnapshotReader:
-    """Reads tables at the chosen consistency level; `close` it."""
+    """Reads tables at the chosen consistency level.
+
+    Attributes:
+        host_id: Of the node that it is connected to.
+        tells_elements: Whether the server has write times of the elements of collections.
+    """
 
     options: SnapshotOptions
     session: Session
-    major: int
     host_id: str
+    tells_elements: bool
 
     @classmethod
-    def connect(cls, options: SnapshotOptions) -> SnapshotReader:
-        """Connect; raises `TransientError` where no node answers, `UsageError` where they refuse."""
-        user = os.environ.get(USER)
+    @contextmanager
+    def connected(cls, options: SnapshotOptions) -> Iterator[SnapshotReader]:
+        """Yield a reader; raises `TransientError` where no node answers, `UsageError` where they refuse."""
         profile = ExecutionProfile(
             load_balancing_policy=DCAwareRoundRobinPolicy(),
             consistency_level=getattr(ConsistencyLevel, options.consistency),
-            request_timeout=options.timeout_seconds,
+            request_timeout=_PAGE_SECONDS,
             row_factory=tuple_factory,
         )
-        cluster = Cluster(
-            list(options.hosts),
-            port=options.port,
-            auth_provider=PlainTextAuthProvider(user, os.environ.get(PASSWORD, "")) if user else None,
-            protocol_version=ProtocolVersion.V4,  # every version from 4.0 on speaks it, and it is all that is needed
-            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-            connect_timeout=options.timeout_seconds,
-            schema_metadata_enabled=False,
-        )
-        with cassandra_errors(options, "connecting"):
-            try:
+        # every version from 4.0 on speaks V4, and it is all that is needed
+        cluster = cluster_at(options.host, options.port, profile, protocol_version=ProtocolVersion.V4)
+        try:
+            with cassandra_errors(options, "connecting"):
                 session = cluster.connect()
                 version = str(session.execute("SELECT release_version FROM system.local").one()[0])
                 host_id = str(cluster.get_control_connection_host().host_id)
-            except BaseException:
+            session.client_protocol_handler = _RawHandler
+            yield cls(options, session, host_id, int(version.split(".")[0]) >= _TELLS_ELEMENTS)
+        finally:
+            with suppress(Exception):
                 cluster.shutdown()
-                raise
-        session.client_protocol_handler = _RawHandler
-        return cls(options, session, int(version.split(".")[0]), host_id)
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        with suppress(Exception):
-            self.session.cluster.shutdown()
-
-    @property
-    def tells_elements(self) -> bool:
-        """Whether the server has write times of the elements of collections."""
-        return self.major >= _TELLS_ELEMENTS and self.options.reads_elements
 
     def ranges(self) -> list[TokenRange]:
         """Return what this snapshot is to read: everything, or what its node is the first replica of."""
@@ -151,13 +143,14 @@ class SnapshotReader:
             request = ahead
             rows = request.rows()
             following = request.tokens if request.paging_state is not None else next(wanted, None)
-            ahead = None if following is None else _Request.of(self, selection, following, after=request)
+            ahead = None if following is None else _Request.of(self, selection, following, state=request.paging_state)
             moment = request.moment
             if rows and not moment.is_certain and selection.has_expiring(rows):
                 rows, moment = self._reread(selection, request, rows)
             yield Page(rows, moment, request.tokens, request.paging_state is None)
             count += len(rows)
-            self._rest(begun, count, stop)
+            if self.options.rows_per_second:
+                stop.wait(max(0.0, begun + count / self.options.rows_per_second - time.monotonic()))
 
     def _reread(self, selection: Selection, request: _Request, rows: list[RawRow]) -> tuple[list[RawRow], Moment]:
         """Read a page again until it was read within one second, so that the seconds left say when a cell expires."""
@@ -169,11 +162,6 @@ class SnapshotReader:
             if again.moment.is_certain or not found:
                 return found, again.moment
         return rows, request.moment
-
-    def _rest(self, begun: float, rows: int, stop: Event) -> None:
-        """Wait so long that no more than the chosen rows a second are read."""
-        if self.options.rows_per_second:
-            stop.wait(max(0.0, begun + rows / self.options.rows_per_second - time.monotonic()))
 
 
 @dataclass
@@ -190,22 +178,13 @@ class _Request:
     moment: Moment = _NEVER
 
     @classmethod
-    def of(
-        cls,
-        reader: SnapshotReader,
-        selection: Selection,
-        tokens: TokenRange,
-        *,
-        after: _Request | None = None,
-        state: bytes | None = None,
-    ) -> _Request:
-        """Ask for a range's first page, for the one that follows `after`, or for the one that begins at `state`."""
+    def of(cls, reader: SnapshotReader, selection: Selection, tokens: TokenRange, *, state: bytes | None = None) -> _Request:
+        """Ask for a range's page that begins at `state`; None: the first."""
         statement = SimpleStatement(selection.over(tokens), fetch_size=reader.options.page_rows)
-        begins = after.paging_state if after is not None else state
         begun = time.monotonic()
         with cassandra_errors(reader.options, f"reading {selection.table.full_name}"):
-            future = reader.session.execute_async(statement, paging_state=begins)
-        made = cls(reader.options, tokens, begins, future, begun)
+            future = reader.session.execute_async(statement, paging_state=state)
+        made = cls(reader.options, tokens, state, future, begun)
         future.add_callbacks(made._note, made._note)
         return made
 
@@ -216,22 +195,19 @@ class _Request:
         self.paging_state = found.paging_state
         rows: list[RawRow] = list(found.current_rows)
         if rows:
-            self.moment = self._moment(int.from_bytes(rows[0][1] or b"", "big"))
+            # the second in which the server began to read: certain where that and the first row fall into one second
+            clock, took = int.from_bytes(rows[0][1] or b"", "big"), ((self.ended or time.monotonic()) - self.begun) * 1000
+            self.moment = Moment(clock // 1000, clock % 1000 >= took)
         return rows
 
     def _note(self, _: object) -> None:
         self.ended = self.ended or time.monotonic()
 
-    def _moment(self, clock: int) -> Moment:
-        """The second in which the server began to read: certain where that and the first row fall into one second."""
-        took = ((self.ended or time.monotonic()) - self.begun) * 1000
-        return Moment(clock // 1000, clock % 1000 >= took)
-
 
 @contextmanager
 def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
     """Raise what a server or its absence raises as `UsageError` or `TransientError`, with what was being done."""
-    where = f"{', '.join(options.hosts)}:{options.port}"
+    where = f"{options.host}:{options.port}"
     try:
         yield
     except (Unauthorized, AuthenticationFailed) as error:
@@ -239,5 +215,48 @@ def cassandra_errors(options: SnapshotOptions, doing: str) -> Iterator[None]:
     except InvalidRequest as error:
         # a column that was dropped or added just now is in the project's schema soon
         raise TransientError(f"{where}: {doing}: {error}; does the project's schema match the cluster's?") from error
-    except (NoHostAvailable, DriverException, ConnectionException, OSError) as error:
+    except AWAY as error:
         raise TransientError(f"{where}: {doing} at {options.consistency}: {message_of(error)}") from error
+
+
+def list_event(reader: SnapshotReader, table: TableSchema, key: ListRow, *, node: str, position: Position) -> tuple[bytes, int]:
+    """Return an event that replaces a row's lists, and up to when (µs); a row that is gone loses its elements.
+
+    The server has write times of elements.
+    """
+    wanted = Role.REGULAR if key.row else Role.STATIC
+    names = set(lists_of(table))
+    columns = [column for column in table.columns if column.name in names and column.role is wanted]
+    chosen = [Selected(column, 1 + 3 * number, has_times=True) for number, column in enumerate(columns)]
+    row, moment = _read_row(reader, table, _select(table, key, chosen))
+    until = moment.seconds * 1_000_000 - int(SETTLES_AFTER * 1_000_000)
+    cells = [text for selected in chosen for text in replaced_list(selected, row, until, moment)]
+    kind = f'"kind":"row","clustering":{key.row}' if key.row else '"kind":"static"'
+    return event_of(table, key.part, [f'{{{kind},"cells":[{",".join(cells)}]}}'], node=node, position=position), until
+
+
+def _read_row(reader: SnapshotReader, table: TableSchema, text: str) -> tuple[RawRow | None, Moment]:
+    """Read the row within one second, if that can be, so that the seconds left say when a cell expires."""
+    for attempt in range(_REREADS):
+        begun = time.time()
+        with cassandra_errors(reader.options, f"reading lists of {table.full_name} again"):
+            rows = list(reader.session.execute(SimpleStatement(text)))
+        took = (time.time() - begun) * 1000
+        if not rows:
+            return None, Moment(int(begun))
+        clock = int.from_bytes(rows[0][0] or b"", "big")
+        if clock % 1000 >= took or attempt == _REREADS - 1:
+            break
+    return rows[0], Moment(clock // 1000)
+
+
+def _select(table: TableSchema, key: ListRow, chosen: Sequence[Selected]) -> str:
+    names = [quoted(selected.column.name) for selected in chosen]
+    parts = ["toUnixTimestamp(now())", *(f"{name}, WRITETIME({name}), TTL({name})" for name in names)]
+    values = json.loads(key.part) | (json.loads(key.row) if key.row else {})
+    where = " AND ".join(f"{quoted(name)} = fromJson({_literal(value)})" for name, value in values.items())
+    return f"SELECT {', '.join(parts)} FROM {quoted(table.keyspace, table.name)} WHERE {where} LIMIT 1"
+
+
+def _literal(value: object) -> str:
+    return "'" + json.dumps(value, ensure_ascii=False).replace("'", "''") + "'"

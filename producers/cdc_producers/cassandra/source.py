@@ -12,20 +12,20 @@ from threading import Event
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from cdc_producers.cassandra import schema_file
-from cdc_producers.cassandra.after import AfterLanding
 from cdc_producers.cassandra.columns import ColumnPlan
 from cdc_producers.cassandra.following import Follower, Landmark
-from cdc_producers.cassandra.gaps import Watched
+from cdc_producers.cassandra.gaps import Gaps
 from cdc_producers.cassandra.kept_events import KeptEvents
-from cdc_producers.cassandra.lists import lists_of
+from cdc_producers.cassandra.lists import OldLists, lists_of
 from cdc_producers.cassandra.node import Node, NodeFacts
 from cdc_producers.cassandra.node_schema import NodeSchema, NodeTable
 from cdc_producers.cassandra.options import CassandraOptions, SnapshotMode
 from cdc_producers.cassandra.reader import CommitLogReader
 from cdc_producers.cassandra.same_tables import SameTables
 from cdc_producers.cassandra.schemas import Schemas
-from cdc_producers.metrics import Health, Metrics
-from cdc_producers.source import Emit, Emitted, SourceStatus
+from cdc_producers.cassandra.segments import AfterLanding
+from cdc_producers.metrics import Health
+from cdc_producers.source import Emit, Emitted, Source, SourceStatus
 from cdc_views.errors import TransientError, UsageError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
@@ -36,52 +36,52 @@ _OLDEST = 4
 
 
 @dataclass
-class CassandraSource:
-    """Follows a node's `cdc_raw`; see `cdc_producers.source.Source`."""
+class CassandraSource(Source):
+    """Follows a node's `cdc_raw`. What it learns of `gaps` and `lists`, the snapshot beside it has to know."""
 
     targets: Mapping[str, StreamTarget]
     options: CassandraOptions
     log: ProducerLog
-    metrics: Metrics
     health: Health
-    watched: Watched = field(default_factory=Watched)
+    gaps: Gaps = field(init=False)
+    lists: OldLists = field(init=False)
     _work: _Work | None = None
 
+    def __post_init__(self) -> None:
+        folder, takes_snapshots = self.options.work_folder, self.options.snapshot is SnapshotMode.INITIAL
+        self.gaps = Gaps(folder, self.log, self.health, takes_snapshots=takes_snapshots)
+        self.lists = OldLists(folder)
+
     def run(self, emit: Emit, stop: Event) -> None:
-        """See `Source.run`."""
         self.close()
         options = self.options
-        schemas = self._schemas()
+        keyspaces = frozenset(target.schema.keyspace for target in self.targets.values())
+        schemas = Schemas(Node(options.host, options.port), keyspaces, options.work_folder, options.schema_file, self.log)
         facts = schemas.open()
         try:
-            stream = f"cassandra:{facts.host_id}"
-            landed = [name for name, target in self.targets.items() if target.lander(stream).position() is not None]
-            same = SameTables(options.work_folder, landed, self.log, self.health)
-            self._check(schemas.current, facts, same)
-            self._pass_over_truncated(schemas, stream)
-            reader = CommitLogReader(options, facts.address, self.log)
-            follower = self._follower(schemas, facts, reader)
-            after = AfterLanding(options.after, options.archive, facts.host_id, self.log, self.health, options.work_folder)
-            aside = KeptEvents(options.work_folder, self.targets, self.log, self.health)
-            self._work = work = _Work(
-                self.targets, options, self.log, self.health, schemas, reader, follower, after, same, aside, self.watched
-            )
-            reader.start()
+            self._work = work = self._begun(schemas, facts)
+            work.reader.start()
         except BaseException:
             schemas.node.close()
             raise
         work.push()
-        self.log.info(f"following {follower.folder}", folder=str(follower.folder), node=facts.address)
+        folder = work.follower.folder
+        self.log.info(f"following {folder}", folder=str(folder), node=facts.address)
         work.follow(emit, stop)
 
-    def _schemas(self) -> Schemas:
-        options = self.options
-        keyspaces = frozenset(target.schema.keyspace for target in self.targets.values())
-        return Schemas(Node(options.host, options.port), keyspaces, options.work_folder, options.schema_file, self.log)
-
-    def _follower(self, schemas: Schemas, facts: NodeFacts, reader: CommitLogReader) -> Follower:
-        stream = f"cassandra:{facts.host_id}"
-        return Follower(
+    def _begun(self, schemas: Schemas, facts: NodeFacts) -> _Work:
+        options, log, health, stream = self.options, self.log, self.health, f"cassandra:{facts.host_id}"
+        landed = [name for name, target in self.targets.items() if target.lander(stream).position() is not None]
+        same = SameTables(options.work_folder, landed, log, health)
+        _check_node(facts, options.host, log)
+        for name in self.targets:
+            # one that was followed before is set aside later, and the others go on
+            refusal = _refusal(name, schemas.current.table(name))
+            if refusal and not same.was_followed(name):
+                raise UsageError(refusal)
+        self._pass_over_truncated(schemas, stream)
+        reader = CommitLogReader(options, facts.address, log)
+        follower = Follower(
             folder=self._folder(facts),
             node=facts.address,
             names=list(self.targets),
@@ -90,35 +90,12 @@ class CassandraSource:
             reader=reader,
             schemas=schemas,
             push=lambda: self._work.push() if self._work is not None else None,
-            restart=lambda: self._work.restart() if self._work is not None else None,
-            aside=self.options.work_folder / "aside",
-            log=self.log,
+            aside=options.work_folder / "aside",
+            log=log,
         )
-
-    def _check(self, schema: NodeSchema, facts: NodeFacts, same: SameTables | None = None) -> None:
-        """Refuse what no agent can follow; a table that was followed before is set aside later, and the others go on."""
-        if facts.version and int(facts.version.partition(".")[0]) < _OLDEST:
-            raise UsageError(
-                f"the node at {self.options.host} is Cassandra {facts.version}: its log cannot be followed while it is written; "
-                f"{_OLDEST}.0 or newer was expected"
-            )
-        if not facts.has_cdc:
-            raise UsageError(
-                f"the node at {self.options.host} has cdc_enabled: false; set it true in cassandra.yaml and restart the node"
-            )
-        if not facts.blocks_writes:
-            self.log.warning(
-                "cdc_block_writes is false: the node deletes segments that have not landed once cdc_total_space is full"
-            )
-        if not facts.logs_repair:
-            self.log.warning(
-                "cdc_on_repair_enabled is false: what a repair streams to this node is in no commit log, so it is missing here "
-                "unless another replica's agent had it"
-            )
-        for name in self.targets:
-            refusal = _refusal(name, schema.table(name))
-            if refusal and not (same is not None and same.was_followed(name)):
-                raise UsageError(refusal)
+        after = AfterLanding(options.after, options.archive, facts.host_id, log, health, options.work_folder)
+        aside = KeptEvents(options.work_folder, self.targets, log, health)
+        return _Work(self, schemas, reader, follower, after, same, aside)
 
     def _pass_over_truncated(self, schemas: Schemas, stream: str) -> None:
         """Begin behind a table's TRUNCATE, as the node itself does when it replays its log."""
@@ -138,22 +115,18 @@ class CassandraSource:
         return given
 
     def keep_alive(self) -> None:
-        """See `Source.keep_alive`; called while the target is slow or away, when the folder fills."""
         if self._work is not None:
-            self._work.act()
+            self._work.act()  # while the target is slow or away the folder fills
 
     def landed(self, token: object) -> None:
-        """See `Source.landed`."""
         if isinstance(token, Landmark) and self._work is not None:
             self._work.landed.append(token)
 
     def status(self) -> SourceStatus:
-        """See `Source.status`."""
         work = self._work
         return SourceStatus() if work is None else SourceStatus(work.read_to, work.follower.behind, work.held, work.heard)
 
     def close(self) -> None:
-        """See `Source.close`."""
         work, self._work = self._work, None
         if work is not None:
             work.close()
@@ -163,17 +136,13 @@ class CassandraSource:
 class _Work:
     """What one call of `CassandraSource.run` works with."""
 
-    targets: Mapping[str, StreamTarget]
-    options: CassandraOptions
-    log: ProducerLog
-    health: Health
+    source: CassandraSource
     schemas: Schemas
     reader: CommitLogReader
     follower: Follower
     after: AfterLanding
     same: SameTables
     aside: KeptEvents
-    watched: Watched
     landed: deque[Landmark] = field(default_factory=deque)
     read_to: str = ""
     heard: float = 0.0
@@ -186,36 +155,35 @@ class _Work:
 
     def push(self) -> None:
         """Give the reader the schema as it is now; before, the project's files, so that they have what events will name."""
-        schema = self.schemas.current
+        source, schema = self.source, self.schemas.current
         self._pushed = self._versions
         troubles = self._troubles(schema)
         wanted: list[UUID] = []
         plans: list[ColumnPlan | None] = []
-        for name, target in self.targets.items():
+        for name, target in source.targets.items():
             table = schema.table(name)
             # nothing has this id: a table's number is its place
             wanted.append(uuid5(NAMESPACE_OID, name) if table is None else table.id)
             raw = None if name in troubles else target.lander(self.follower.stream).raw
-            since = self.watched.lists.newest(name) if self.watched.lists is not None and lists_of(target.schema) else 0
+            lists = lists_of(target.schema)
+            since = source.lists.newest(name) if lists else 0
             plans.append(None if raw is None else ColumnPlan(raw.relation, self.follower.node, since))
-            self._lists[name] = lists_of(target.schema) if since else ()
+            self._lists[name] = lists if since else ()
         self.reader.take(schema, wanted, plans=plans, passed_over=self.follower.gone)
-        self.watched.aside = frozenset(troubles)
-        if self.watched.gaps is not None:
-            well = [name for name in self.targets if name not in troubles]
-            self.watched.gaps.look(schema, well, unseen=self.schemas.unseen)
+        source.gaps.aside = frozenset(troubles)
+        source.gaps.look(schema, [name for name in source.targets if name not in troubles], unseen=self.schemas.unseen)
         self.aside.set(troubles, self._emit)
 
     def _troubles(self, schema: NodeSchema) -> dict[str, str]:
         """Return what is wrong with tables; raises `UsageError` for one that no agent has followed yet."""
         troubles: dict[str, str] = {}
-        for name, target in self.targets.items():
+        for name, target in self.source.targets.items():
             trouble = self._trouble(target, schema)
             if trouble and not self.same.was_followed(name):
                 raise UsageError(trouble)
             if trouble:
                 troubles[name] = trouble
-        raws = {name: "" if target.raw is None else target.raw.location for name, target in self.targets.items()}
+        raws = {name: "" if target.raw is None else target.raw.location for name, target in self.source.targets.items()}
         return {**self.same.check(schema, raws, self.schemas.truncated), **troubles}
 
     def _trouble(self, target: StreamTarget, schema: NodeSchema) -> str:
@@ -225,24 +193,18 @@ class _Work:
             return _refusal(target.name, table)
         try:
             if table.columns:
-                schema_file.follow(target, table, schema.types, mode=self.options.follow_schema, log=self.log)
+                schema_file.follow(target, table, schema.types, mode=self.source.options.follow_schema, log=self.source.log)
         except UsageError as error:
             return str(error)
         return ""
 
     @property
     def _versions(self) -> list[object]:
-        """Of the project's files, by which rows are made, and of what snapshots told of lists."""
-        lists = self.watched.lists
-        return [0 if lists is None else lists.version, *(target.version() for target in self.targets.values())]
-
-    def restart(self) -> None:
-        """Start the reader anew."""
-        self.reader.start()
-        self.push()
+        """Versions of the project's files, by which rows are made, and of what is known of lists."""
+        return [self.source.lists.version, *(target.version() for target in self.source.targets.values())]
 
     def follow(self, emit: Emit, stop: Event) -> None:
-        """Emit what the folder has, until told to stop."""
+        """Emit what the folder has, until `stop` is set."""
 
         def note(item: Emitted) -> None:
             if item.table in self.aside.troubles:
@@ -266,19 +228,18 @@ class _Work:
             truncated = self.schemas.truncated
             if self.schemas.look() or self._versions != self._pushed or self.schemas.truncated != truncated:
                 self.push()
-            self.health.set("node", self.schemas.trouble)
+            self.source.health.set("node", self.schemas.trouble)
             was_new = self.follower.round(note, stop)
             self.heard = time.time()
             self.act()
             if not was_new:
-                stop.wait(self.options.poll_seconds)
+                stop.wait(self.source.options.poll_seconds)
 
     def _note_lists(self, name: str, content: bytes) -> None:
-        lists = self.watched.lists
-        assert lists is not None
-        lists.note(name, self._lists[name], content)
-        if self.options.snapshot is not SnapshotMode.INITIAL and lists.waiting():
-            self.health.set(
+        source = self.source
+        source.lists.note(name, self._lists[name], content)
+        if source.options.snapshot is not SnapshotMode.INITIAL and source.lists.is_waiting():
+            source.health.set(
                 f"lists of {name}",
                 f"{name}: the log has old elements of lists that a snapshot told; these rows have to be read again: start "
                 "without --snapshot never",
@@ -289,7 +250,7 @@ class _Work:
         while self.landed:
             through = self.landed.popleft()
             # compared by place: what lands may have been emitted before the reader was started again
-            while self._emitted and self._emitted[0].place <= through.place:
+            while self._emitted and self._emitted[0][:2] <= through[:2]:
                 landmark = self._emitted.popleft()
                 if landmark.is_done:
                     self.after.add(landmark.log)
@@ -298,9 +259,8 @@ class _Work:
         facts = self.schemas.facts
         if facts is not None and time.monotonic() - self._watched > _WATCH_EVERY:
             self._watched = time.monotonic()
-            if self.watched.lists is not None:
-                self.watched.lists.refresh()
-            self.held = self.after.watch(self.follower.folder, facts.total_space, self.options.warns_at)
+            self.source.lists.refresh()
+            self.held = self.after.watch(self.follower.folder, facts.total_space, self.source.options.warns_at)
 
     def close(self) -> None:
         """Act on what has landed, and let go of the node and the reader."""
@@ -310,8 +270,26 @@ class _Work:
         self.schemas.node.close()
 
 
+def _check_node(facts: NodeFacts, host: str, log: ProducerLog) -> None:
+    """Refuse a node that no agent can follow, and warn of settings that lose changes."""
+    if facts.version and int(facts.version.partition(".")[0]) < _OLDEST:
+        raise UsageError(
+            f"the node at {host} is Cassandra {facts.version}: its log cannot be followed while it is written; "
+            f"{_OLDEST}.0 or newer was expected"
+        )
+    if not facts.has_cdc:
+        raise UsageError(f"the node at {host} has cdc_enabled: false; set it true in cassandra.yaml and restart the node")
+    if not facts.blocks_writes:
+        log.warning("cdc_block_writes is false: the node deletes segments that have not landed once cdc_total_space is full")
+    if not facts.logs_repair:
+        log.warning(
+            "cdc_on_repair_enabled is false: what a repair streams to this node is in no commit log, so it is missing here "
+            "unless another replica's agent had it"
+        )
+
+
 def _refusal(name: str, found: NodeTable | None) -> str:
-    """Say why a table cannot be followed as the node has it; empty where it can."""
+    """Say why a table cannot be followed; empty where it can."""
     if found is None:
         return f"the node has no table {name}; correct the project file, or create the table"
     if not found.has_cdc:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.mariadb import binlog
 from cdc_producers.mariadb.binlog import Event, GtidBegin, Statement
 from cdc_producers.mariadb.events import BinlogPosition, MariaDbEventWriter
@@ -14,7 +13,7 @@ from cdc_producers.mariadb.gtids import MOST_ORDINALS, Gtid, Mark
 from cdc_producers.mariadb.logged_tables import LoggedTables
 from cdc_producers.mariadb.statements import Action, Effect, effects, is_end
 from cdc_producers.row_log import ORDERS_EACH
-from cdc_producers.source import Emit, Emitted, LostError
+from cdc_producers.source import BlockBuilder, Emit, Emitted, LostError
 from cdc_views.errors import EngineError
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
-from cdc_producers.block_builder import BlockBuilder
 from cdc_producers.postgres import pgoutput
 from cdc_producers.postgres.catalog import PostgresColumn
 from cdc_producers.postgres.pgoutput import UNCHANGED, Begin, Commit, Delete, Field, Insert, Message, Relation, Truncate, Update
 from cdc_producers.postgres.values import Encode, TypeCatalog, encoder
 from cdc_producers.row_log import ORDERS_EACH, completed, warn_of_columns
-from cdc_producers.source import Emit
+from cdc_producers.source import BlockBuilder, Emit
 from cdc_views.landing import Position
 from cdc_views.landing.targets import ProducerLog, StreamTarget
 from cdc_views.model.schema import TableSchema

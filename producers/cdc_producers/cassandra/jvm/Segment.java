@@ -245,12 +245,12 @@ final class Segment extends CommitLogReader implements CommitLogReadHandler {
             Main.tellBad(frames, error.getMessage());
             return false;
         }
-        throw stop(new Halt("corrupt", error.getMessage()));
+        throw stop(new Halt("corrupt", String.valueOf(error.getMessage())));
     }
 
     @Override
     public void handleUnrecoverableError(CommitLogReadException error) throws IOException {
-        throw stop(new Halt("corrupt", error.getMessage()));
+        throw stop(new Halt("corrupt", String.valueOf(error.getMessage())));
     }
 
     @Override
