@@ -57,6 +57,16 @@ def physical_name(name: str) -> str:
     return _ESCAPED + "".join(_escape(letter) for letter in name)
 
 
+def bound_name(name: str) -> str:
+    """Return the name of a clustering column inside `_from` and `_to`, whose own members are called `size` and `inclusive`.
+
+    >>> bound_name("line"), bound_name("size")
+    ('line', '_size')
+    """
+    physical = physical_name(name)
+    return f"_{physical}" if physical in ("size", "inclusive") else physical
+
+
 def held_name(name: str) -> str:
     """Return the name as a Delta table of plain columns has it: the user's own, encoded only where Delta refuses it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cdc_views.model.naming import physical_name
+from cdc_views.model.naming import bound_name, physical_name
 from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, LogicalType, Scalar, Udt, is_text
 from cdc_views.plan import names
@@ -232,7 +232,7 @@ def _within(schema: TableSchema, bound: Expr, *, is_start: bool) -> Expr:
     inside: Expr = Field(bound, "inclusive")
     for index in reversed(range(len(schema.clustering))):
         column = schema.clustering[index]
-        ours, theirs = col(names.identity(column)), Field(bound, physical_name(column.name))
+        ours, theirs = col(names.identity(column)), Field(bound, bound_name(column.name))
         ends = Call(Op.LE, (size, Lit(index)))
         ended: Expr = Field(bound, "inclusive") if index else TRUE  # D2: a bound without a prefix is open
         inside = Case(((ends, ended), *_compared(column, ours, theirs, is_start=is_start)), inside)

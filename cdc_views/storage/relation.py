@@ -31,7 +31,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.formats.base import WriteOrder
-from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import (
     ListOf,
@@ -101,7 +101,7 @@ class Relation:
         parts = [pa.field("size", pa.int8()), pa.field("inclusive", pa.bool_())]
         for column in self.schema.clustering:
             kind = pa.binary() if carries_comparable(column.type) else arrow_type(column.type)
-            parts.append(pa.field(physical_name(column.name), kind))
+            parts.append(pa.field(bound_name(column.name), kind))
         return pa.struct(parts)
 
     def column_type(self, kind: LogicalType) -> pa.DataType:
@@ -162,7 +162,7 @@ class Relation:
         parts: dict[str, Any] = {"size": len(bound.prefix), "inclusive": bound.inclusive}
         for column, value in zip(self.schema.clustering, bound.prefix, strict=False):
             ordered = carries_comparable(column.type)
-            parts[physical_name(column.name)] = comparable(column.type, value) if ordered else to_physical(column.type, value)
+            parts[bound_name(column.name)] = comparable(column.type, value) if ordered else to_physical(column.type, value)
         return parts
 
 

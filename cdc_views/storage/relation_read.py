@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
@@ -165,7 +165,7 @@ def bound_of(relation: Relation, stored: Record) -> Bound:
     """Return one end of a range."""
     prefix = []
     for column in relation.schema.clustering[: stored["size"]]:
-        value = stored[physical_name(column.name)]
+        value = stored[bound_name(column.name)]
         decoded = uncomparable(column.type, value) if carries_comparable(column.type) else _native(column.type, value)
         prefix.append(decoded)
     return Bound(tuple(prefix), stored["inclusive"])

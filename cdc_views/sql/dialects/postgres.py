@@ -105,7 +105,7 @@ class Postgres(StructDialect):
         """The type of a key, a path or a value; a bound's field is of the key column of its name."""
         origin = self.origin(value)
         if isinstance(origin, Raw) and origin.path[0] in ("_from", "_to"):
-            origin = Raw(origin.path[1:])
+            origin = Raw((origin.path[1].removeprefix("_"), *origin.path[2:]))
         return self.lineage.kind(origin)
 
     def _by_bytes(self, value: e.Expr, item: Sql | None = None) -> Sql:

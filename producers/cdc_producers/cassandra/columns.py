@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from cdc_views.errors import MalformedEventError
 from cdc_views.landing.rows import DecodedRows
-from cdc_views.model.naming import KIND, bytes_name, key_name, physical_name
+from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physical_name
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import (
     Kind,
@@ -200,10 +200,10 @@ def _key(column: Column, found: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 def _bound(found: pa.StructArray, clustering: tuple[Column, ...]) -> pa.Array:
     size, inclusive, *prefix = _inside(found)
-    arrays, names = [size, inclusive], ["size", "inclusive"]  # a column may be called so, too
+    arrays, names = [size, inclusive], ["size", "inclusive"]
     for column, part in zip(clustering, prefix, strict=True):
         arrays.append(_comparable(column.type, part) if carries_comparable(column.type) else _physical(column.type, part))
-        names.append(physical_name(column.name))
+        names.append(bound_name(column.name))
     return pa.StructArray.from_arrays(arrays, names, mask=found.is_null())
 
 
