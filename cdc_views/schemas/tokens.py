@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from cdc_views.errors import SchemaError
+
+Found = TypeVar("Found")
 
 
 class TokenKind(Enum):
@@ -32,6 +35,10 @@ class Token:
 
     def __str__(self) -> str:
         return self.kind.value if self.kind is TokenKind.END else repr(self.text)
+
+    def error(self, message: str, *, where: str) -> SchemaError:
+        """Return the error to raise about this token of the file `where`."""
+        return SchemaError(message, where=where, line=self.line, column=self.column)
 
 
 class LineIndex:
@@ -118,6 +125,13 @@ class Cursor:
             return self.advance().text.lower() if self._folds_case else self.advance().text
         raise self.error(f"expected {what}, found {token}")
 
+    def list_of(self, read: Callable[[], Found]) -> list[Found]:
+        """Read one thing, and another after each comma."""
+        found = [read()]
+        while self.accept_symbol(","):
+            found.append(read())
+        return found
+
     def skip_group(self) -> None:
         """Read one token, or a whole bracketed group when the token opens one."""
         depth = 0
@@ -135,8 +149,7 @@ class Cursor:
 
     def error(self, message: str, *, at: Token | None = None) -> SchemaError:
         """Return the error to raise, placed at `at` or at the next token."""
-        token = at or self.token
-        return SchemaError(message, where=self.where, line=token.line, column=token.column)
+        return (at or self.token).error(message, where=self.where)
 
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")

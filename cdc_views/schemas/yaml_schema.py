@@ -32,13 +32,13 @@ from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.cql.reader import read_type_text
-from cdc_views.schemas.cql.types import TypeScope
-from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.cql.types import Fields, TypeScope
+from cdc_views.schemas.cql.written import WrittenType
 
 _TABLE_KEYS = {"keyspace", "table", "name", "columns", "primary_key", "partition_key", "clustering_key", "types", "dropped"}
 _KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)
 
-Types = dict[tuple[str, str], tuple[tuple[str, WrittenType], ...]]
+Types = dict[tuple[str, str], Fields]
 
 
 def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:

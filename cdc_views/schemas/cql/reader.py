@@ -6,44 +6,33 @@ any order. What shapes no table (keyspaces, indexes, views, functions, roles, in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-from cdc_views.errors import SchemaError
 from cdc_views.model.naming import renamed_field
 from cdc_views.model.schema import TableSchema
 from cdc_views.model.types import LogicalType, Udt
-from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.catalog import Catalog, full_name
 from cdc_views.schemas.cql.lexer import tokenize
-from cdc_views.schemas.cql.parser import parse_statements
-from cdc_views.schemas.cql.statements import (
-    AddColumns,
-    AddFields,
-    ChangeColumnType,
-    ChangeFieldType,
-    CopyTable,
-    CqlColumn,
-    CreateTable,
-    CreateType,
-    DropColumns,
-    DropTable,
-    DropType,
-    QualifiedName,
-    RenameColumns,
-    RenameFields,
-    Statement,
-    UseKeyspace,
+from cdc_views.schemas.cql.tables import (
+    read_column,
+    read_fields,
+    read_microseconds,
+    read_names,
+    read_options,
+    read_renames,
+    read_table,
 )
-from cdc_views.schemas.cql.types import TypeScope, read_type
-from cdc_views.schemas.table_draft import DraftColumn, TableDraft
-from cdc_views.schemas.tokens import Cursor
-from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.cql.types import Fields, TypeScope
+from cdc_views.schemas.cql.written import WrittenType, read_type
+from cdc_views.schemas.table_draft import DraftedTables, TableDraft
+from cdc_views.schemas.tokens import Cursor, Token
 
 _DROP_ADVICE = (
     "write `ALTER TABLE … DROP … USING TIMESTAMP <microseconds>`, or take the schema from `DESCRIBE TABLE … WITH INTERNALS`"
 )
 
-Fields = tuple[tuple[str, WrittenType], ...]
+_SHELL_COMMANDS = ("capture", "clear", "consistency", "copy", "desc", "describe", "expand", "login", "paging", "source")
+"""cqlsh's own commands, which end with their line."""
 
 
 def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
@@ -57,10 +46,7 @@ def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
     Raises:
         SchemaError: The text is not CQL; a table that is CQL but unusable is in the catalog's `refused` instead.
     """
-    reader = _Reader(keyspace, where=where)
-    for statement in parse_statements(Cursor(tokenize(text, where=where), where=where)):
-        reader.apply(statement)
-    return reader.catalog()
+    return _Reader(Cursor(tokenize(text, where=where), where=where), keyspace=keyspace).read()
 
 
 def parse_type(
@@ -101,157 +87,185 @@ def read_type_text(text: str, *, where: str, line: int = 1, column: int = 1) -> 
 
 
 class _Reader:
-    """The state of a keyspace's tables and types while statements are applied."""
+    """The state of a keyspace's tables and types while statements are applied.
 
-    def __init__(self, keyspace: str, *, where: str) -> None:
-        self._keyspace, self._where = keyspace, where
-        self._tables: dict[str, TableDraft[WrittenType]] = {}
+    Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older forms (`COLUMNFAMILY`, `ALTER … TYPE`) that files
+    of former clusters hold.
+    """
+
+    def __init__(self, cursor: Cursor, *, keyspace: str) -> None:
+        self._cursor, self._keyspace = cursor, keyspace
+        self._tables: DraftedTables[WrittenType] = DraftedTables(cursor.where, _DROP_ADVICE)
         self._types: dict[tuple[str, str], Fields] = {}
-        self._appliers: dict[type, Callable[..., None]] = {
-            CreateTable: self._create_table,
-            CopyTable: self._copy_table,
-            AddColumns: self._add_columns,
-            DropColumns: self._drop_columns,
-            RenameColumns: self._rename_columns,
-            ChangeColumnType: self._change_column_type,
-            CreateType: self._create_type,
-            AddFields: self._add_fields,
-            RenameFields: self._rename_fields,
-            ChangeFieldType: self._change_field_type,
-            DropTable: self._drop_table,
-            DropType: self._drop_type,
-            UseKeyspace: self._use,
+        self._statements = {
+            ("create", "table"): self._create_table,
+            ("create", "columnfamily"): self._create_table,
+            ("create", "type"): self._create_type,
+            ("alter", "table"): self._alter_table,
+            ("alter", "columnfamily"): self._alter_table,
+            ("alter", "type"): self._alter_type,
+            ("drop", "table"): self._drop_table,
+            ("drop", "columnfamily"): self._drop_table,
+            ("drop", "type"): self._drop_type,
+            ("use",): self._use,
         }
 
-    def apply(self, statement: Statement) -> None:
-        """Apply one statement."""
-        self._appliers[type(statement)](statement)
+    def read(self) -> Catalog:
+        """Apply every statement and return the tables."""
+        cursor = self._cursor
+        while not cursor.at_end:
+            if any(cursor.sees(word) for word in _SHELL_COMMANDS):
+                self._skip_line()
+                continue
+            self._statement()
+            if not cursor.at_end:
+                cursor.expect_symbol(";")
+        return self._tables.catalog(self._finish)
 
-    def catalog(self) -> Catalog:
-        """Return the tables as they are after all statements."""
-        builders = {name: partial(self._finish, draft) for name, draft in self._tables.items()}
-        return build_catalog(builders, where=self._where)
+    def _skip_line(self) -> None:
+        cursor = self._cursor
+        line = cursor.token.line
+        while not cursor.at_end and cursor.token.line == line and not cursor.sees_symbol(";"):
+            cursor.advance()
+
+    def _statement(self) -> None:
+        for opening, apply in self._statements.items():
+            if self._cursor.accept(*opening):
+                apply()
+                return
+        self._cursor.skip_until(";")
 
     def _finish(self, draft: TableDraft[WrittenType]) -> TableSchema:
-        scope = TypeScope(draft.keyspace, written=self._types, where=self._where)
-        for name, column in draft.columns.items():
-            if column.type.reversed:
-                draft.descending.add(name)
-        return draft.finish(scope.resolve)
+        draft.descending |= {name for name, column in draft.columns.items() if column.type.reversed}
+        return draft.finish(TypeScope(draft.keyspace, written=self._types, where=self._cursor.where).resolve)
 
-    def _full_name(self, name: QualifiedName) -> str:
-        return full_name(name.keyspace or self._keyspace, name.name)
+    def _use(self) -> None:
+        self._keyspace = self._cursor.name("a keyspace's name")
 
-    def _use(self, statement: UseKeyspace) -> None:
-        self._keyspace = statement.keyspace
+    def _qualified(self, what: str) -> tuple[str, str]:
+        """Read the name of a table or type and return its keyspace and name."""
+        name = self._cursor.name(what)
+        return (name, self._cursor.name(what)) if self._cursor.accept_symbol(".") else (self._keyspace, name)
 
-    def _new_table(self, table: QualifiedName, *, if_not_exists: bool) -> TableDraft[WrittenType] | None:
-        known = self._tables.get(self._full_name(table))
-        if known is not None:
-            if not if_not_exists:
-                known.refuse("created a second time; keep one CREATE TABLE", at=table.start)
-            return None
-        return self._added(table)
+    def _create_table(self) -> None:
+        cursor = self._cursor
+        may_exist = cursor.accept("if", "not", "exists")
+        start = cursor.token
+        draft = self._tables.new(*self._qualified("a table's name"))
+        if cursor.accept("like"):
+            self._copy_table(draft)
+        else:
+            read_table(cursor, draft, start=start)
+        self._tables.add(draft, at=start, may_exist=may_exist)
 
-    def _added(self, table: QualifiedName) -> TableDraft[WrittenType]:
-        draft: TableDraft[WrittenType] = TableDraft(
-            table.keyspace or self._keyspace, table.name, self._where, readded_advice=_DROP_ADVICE
-        )
-        self._tables[draft.full_name] = draft
-        return draft
-
-    def _create_table(self, statement: CreateTable) -> None:
-        draft = self._new_table(statement.table, if_not_exists=statement.if_not_exists)
-        if draft is None:
-            return
-        for column in statement.columns:
-            draft.add(_draft(column), at=column.start)
-        draft.partition, draft.clustering = list(statement.partition), list(statement.clustering)
-        draft.descending = set(statement.descending)
-        for name in sorted(statement.descending.difference(statement.clustering)):
-            draft.refuse(f"CLUSTERING ORDER BY names {name!r}, no clustering column", at=statement.table.start)
-
-    def _copy_table(self, statement: CopyTable) -> None:
-        source = self._tables.get(self._full_name(statement.source))
-        draft = self._new_table(statement.table, if_not_exists=statement.if_not_exists)
-        if draft is None:
-            return
+    def _copy_table(self, draft: TableDraft[WrittenType]) -> None:
+        start = self._cursor.token
+        keyspace, name = self._qualified("a table's name")
+        self._cursor.skip_until(";")
+        source = self._tables.by_name.get(full_name(keyspace, name))
         if source is None:
-            draft.refuse(f"LIKE names {statement.source.name!r}, no table of the file", at=statement.source.start)
+            draft.refuse(f"LIKE names {name!r}, no table of the file", at=start)
             return
         draft.columns, draft.fault = dict(source.columns), source.fault
         draft.partition, draft.clustering = list(source.partition), list(source.clustering)
         draft.descending = set(source.descending)
 
-    def _altered(self, table: QualifiedName) -> TableDraft[WrittenType]:
-        known = self._tables.get(self._full_name(table))
-        if known is not None:
-            return known
-        draft = self._added(table)
-        draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=table.start)
-        return draft
+    def _alter_table(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        start = cursor.token
+        place = self._qualified("a table's name")
+        if cursor.sees("with"):
+            read_options(cursor)
+        elif cursor.accept("drop", "compact", "storage"):
+            pass  # no column
+        elif cursor.accept("add"):
+            self._add_columns(self._altered(place, start))
+        elif cursor.accept("drop"):
+            self._drop_columns(self._altered(place, start), start)
+        elif cursor.accept("rename"):
+            self._rename_columns(self._altered(place, start), start)
+        elif cursor.accept("alter"):
+            cursor.accept("if", "exists")
+            name = cursor.name("a column's name")
+            if cursor.accept("type"):
+                self._altered(place, start).change_type(name, read_type(cursor), at=start)
+            else:
+                cursor.skip_until(";")  # masks and constraints do not change what is stored
+        else:
+            raise cursor.error(f"expected ADD, DROP, RENAME, ALTER or WITH, found {cursor.token}")
 
-    def _add_columns(self, statement: AddColumns) -> None:
-        draft = self._altered(statement.table)
-        for column in statement.columns:
-            draft.add(_draft(column), at=column.start, may_exist=statement.if_not_exists)
+    def _altered(self, place: tuple[str, str], start: Token) -> TableDraft[WrittenType]:
+        return self._tables.by_name.get(full_name(*place)) or self._tables.add_unknown(*place, at=start)
 
-    def _drop_columns(self, statement: DropColumns) -> None:
-        draft = self._altered(statement.table)
-        for name in statement.names:
-            draft.drop(name, at=statement.table.start, time=statement.at)
+    def _add_columns(self, draft: TableDraft[WrittenType]) -> None:
+        cursor = self._cursor
+        may_exist = cursor.accept("if", "not", "exists")
+        in_brackets = cursor.accept_symbol("(")
+        for column in cursor.list_of(lambda: read_column(cursor)):
+            draft.add(column, may_exist=may_exist)
+        if in_brackets:
+            cursor.expect_symbol(")")
 
-    def _rename_columns(self, statement: RenameColumns) -> None:
-        draft = self._altered(statement.table)
-        for old, new in statement.pairs:
-            draft.rename(old, new, at=statement.table.start)
+    def _rename_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
+        self._cursor.accept("if", "exists")
+        for old, new in read_renames(self._cursor):
+            draft.rename(old, new, at=start)
 
-    def _change_column_type(self, statement: ChangeColumnType) -> None:
-        self._altered(statement.table).change_type(statement.column, statement.type, at=statement.table.start)
+    def _drop_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        in_brackets = cursor.accept_symbol("(")
+        names = read_names(cursor)
+        if in_brackets:
+            cursor.expect_symbol(")")
+        time = read_microseconds(cursor) if cursor.accept("using", "timestamp") else None
+        for name in names:
+            draft.drop(name, at=start, time=time)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        self._tables.pop(self._full_name(statement.table), None)
+    def _drop_table(self) -> None:
+        self._cursor.accept("if", "exists")
+        self._tables.by_name.pop(full_name(*self._qualified("a table's name")), None)
 
-    def _place(self, name: QualifiedName) -> tuple[str, str]:
-        return name.keyspace or self._keyspace, name.name
-
-    def _create_type(self, statement: CreateType) -> None:
+    def _create_type(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "not", "exists")
+        place = self._qualified("a type's name")
+        cursor.expect_symbol("(")
         # a second CREATE TYPE can only be IF NOT EXISTS, or Cassandra would refuse it: the first one stays
-        self._types.setdefault(self._place(statement.type), statement.fields)
+        self._types.setdefault(place, read_fields(cursor))
+        cursor.expect_symbol(")")
 
-    def _fields(self, name: QualifiedName) -> Fields:
-        fields = self._types.get(self._place(name))
-        if fields is None:
-            raise SchemaError(
-                f"ALTER TYPE of {name.name!r}, which the file has not created before; add its CREATE TYPE",
-                where=self._where,
-                line=name.start.line,
-                column=name.start.column,
-            )
-        return fields
+    def _alter_type(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        start = cursor.token
+        place = self._qualified("a type's name")
+        if cursor.accept("add"):
+            cursor.accept("if", "not", "exists")
+            added, fields = read_fields(cursor), self._fields(place, start)
+            known = {name for name, _ in fields}
+            fields += tuple(field for field in added if field[0] not in known)
+        elif cursor.accept("rename"):
+            cursor.accept("if", "exists")
+            new = dict(read_renames(cursor))
+            fields = self._fields(place, start)
+            fields = tuple((renamed_field(name, new[name]) if name in new else name, kind) for name, kind in fields)
+        elif cursor.accept("alter"):
+            changed = cursor.name("a field's name")
+            cursor.expect("type")
+            new_type = read_type(cursor)
+            fields = tuple((name, new_type if name == changed else kind) for name, kind in self._fields(place, start))
+        else:
+            raise cursor.error(f"expected ADD, RENAME or ALTER, found {cursor.token}")
+        self._types[place] = fields
 
-    def _add_fields(self, statement: AddFields) -> None:
-        fields = self._fields(statement.type)
-        known = {name for name, _ in fields}
-        added = tuple(field for field in statement.fields if field[0] not in known)
-        self._types[self._place(statement.type)] = fields + added
+    def _fields(self, place: tuple[str, str], start: Token) -> Fields:
+        if place not in self._types:
+            message = f"ALTER TYPE of {place[1]!r}, which the file has not created before; add its CREATE TYPE"
+            raise self._cursor.error(message, at=start)
+        return self._types[place]
 
-    def _rename_fields(self, statement: RenameFields) -> None:
-        renamed = dict(statement.pairs)
-        fields = self._fields(statement.type)
-        self._types[self._place(statement.type)] = tuple(
-            (renamed_field(name, renamed[name]) if name in renamed else name, kind) for name, kind in fields
-        )
-
-    def _change_field_type(self, statement: ChangeFieldType) -> None:
-        fields = self._fields(statement.type)
-        self._types[self._place(statement.type)] = tuple(
-            (name, statement.new_type if name == statement.field else kind) for name, kind in fields
-        )
-
-    def _drop_type(self, statement: DropType) -> None:
-        self._types.pop(self._place(statement.type), None)
-
-
-def _draft(column: CqlColumn) -> DraftColumn[WrittenType]:
-    return DraftColumn(column.name, column.type, column.is_static)
+    def _drop_type(self) -> None:
+        self._cursor.accept("if", "exists")
+        self._types.pop(self._qualified("a type's name"), None)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from cdc_views.schemas.sql.columns import SqlColumn, read_column, read_key_columns, read_type
+from cdc_views.schemas.sql.columns import read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.types import SqlType
-from cdc_views.schemas.table_draft import DraftColumn, TableDraft
+from cdc_views.schemas.table_draft import TableDraft
 from cdc_views.schemas.tokens import Cursor
 
 _NOT_COLUMNS = (
@@ -44,20 +44,18 @@ def _add(cursor: Cursor, draft: TableDraft[SqlType]) -> None:
     says_column = cursor.accept("column")
     may_exist = cursor.accept("if", "not", "exists")
     if not says_column and any(cursor.sees(word) for word in _NOT_COLUMNS):
-        key = read_key_columns(cursor)
-        draft.partition = list(key) or draft.partition
-        return
-    if not cursor.accept_symbol("("):
-        _append(read_column(cursor), draft, may_exist=may_exist)
-        return
-    _append(read_column(cursor), draft, may_exist=may_exist)
-    while cursor.accept_symbol(","):
-        _append(read_column(cursor), draft, may_exist=may_exist)
-    cursor.expect_symbol(")")
+        draft.partition = read_key_columns(cursor) or draft.partition
+    elif cursor.accept_symbol("("):
+        cursor.list_of(lambda: add_column(cursor, draft, may_exist=may_exist))
+        cursor.expect_symbol(")")
+    else:
+        add_column(cursor, draft, may_exist=may_exist)
 
 
-def _append(column: SqlColumn, draft: TableDraft[SqlType], *, may_exist: bool) -> None:
-    draft.add(DraftColumn(column.name, column.type), at=column.start, may_exist=may_exist)
+def add_column(cursor: Cursor, draft: TableDraft[SqlType], *, may_exist: bool = False) -> None:
+    """Read a column into `draft`, and into its key where the column itself says so."""
+    column = read_column(cursor)
+    draft.add(column, may_exist=may_exist)
     if column.is_key:
         draft.partition.append(column.name)
 
@@ -72,9 +70,8 @@ def _drop(cursor: Cursor, draft: TableDraft[SqlType]) -> None:
         return
     start = cursor.token
     name = cursor.name("a column's name")
-    if may_miss and name not in draft.columns:
-        return
-    draft.drop(name, at=start)
+    if name in draft.columns or not may_miss:
+        draft.drop(name, at=start)
 
 
 def _rename(cursor: Cursor, draft: TableDraft[SqlType]) -> None:

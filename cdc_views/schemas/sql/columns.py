@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cdc_views.schemas.sql.types import SqlType
-from cdc_views.schemas.tokens import Cursor, Token, TokenKind
-
-
-@dataclass(frozen=True, slots=True)
-class SqlColumn:
-    """A column as DDL writes it."""
-
-    start: Token
-    name: str
-    type: SqlType
-    is_key: bool
-
+from cdc_views.schemas.table_draft import WrittenColumn
+from cdc_views.schemas.tokens import Cursor, TokenKind
 
 _TWO_WORDS = (
     ("double", "precision"),
@@ -33,7 +21,7 @@ _TWO_WORDS = (
 _LONG = {"long varbinary": "blob", "long varchar": "text"}
 
 
-def read_column(cursor: Cursor) -> SqlColumn:
+def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
     """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
 
     Raises:
@@ -50,7 +38,7 @@ def read_column(cursor: Cursor) -> SqlColumn:
             cursor.accept("key")
         elif not (cursor.accept("unique", "key") or cursor.accept("references")):
             cursor.skip_group()
-    return SqlColumn(start, name, kind, is_key)
+    return WrittenColumn(start, name, kind, is_key=is_key)
 
 
 def read_type(cursor: Cursor) -> SqlType:
@@ -107,27 +95,25 @@ def _dimensions(cursor: Cursor) -> int:
     return dimensions
 
 
-def read_key_columns(cursor: Cursor) -> tuple[str, ...]:
+def read_key_columns(cursor: Cursor) -> list[str]:
     """Read a constraint or index up to the comma or bracket after it; return the PRIMARY KEY's columns, else nothing.
 
     A MySQL key prefix (`name(10)`) and the order of an index column are left out.
     """
     if cursor.accept("constraint") and not cursor.sees("primary", "key"):
         cursor.advance()
-    key: tuple[str, ...] = ()
+    key: list[str] = []
     if cursor.accept("primary", "key"):
         while not (cursor.at_end or cursor.sees_symbol("(") or cursor.sees("using", "index")):
             cursor.advance()  # USING BTREE, an index name
-        key = _names(cursor) if cursor.accept_symbol("(") else ()
+        if cursor.accept_symbol("("):
+            key = cursor.list_of(lambda: _key_column(cursor))
+            cursor.expect_symbol(")")
     cursor.skip_until(",", ")", ";")
     return key
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
-    names = [cursor.name("a key column's name")]
+def _key_column(cursor: Cursor) -> str:
+    name = cursor.name("a key column's name")
     cursor.skip_until(",", ")")
-    while cursor.accept_symbol(","):
-        names.append(cursor.name("a key column's name"))
-        cursor.skip_until(",", ")")
-    cursor.expect_symbol(")")
-    return tuple(names)
+    return name

@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from cdc_views.model.schema import TableSchema
-from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.sql.alter import apply_action
-from cdc_views.schemas.sql.columns import read_column, read_key_columns
+from cdc_views.schemas.catalog import Catalog, full_name
+from cdc_views.schemas.sql.alter import add_column, apply_action
+from cdc_views.schemas.sql.columns import read_key_columns
 from cdc_views.schemas.sql.lexer import tokenize
 from cdc_views.schemas.sql.types import SqlType, logical_type
-from cdc_views.schemas.table_draft import DraftColumn, TableDraft
+from cdc_views.schemas.table_draft import DraftedTables, TableDraft
 from cdc_views.schemas.tokens import Cursor, Token
 
 _COMMENTS_AND_STRINGS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
@@ -64,7 +63,9 @@ class _Reader:
     def __init__(self, cursor: Cursor, *, keyspace: str, dialect: str) -> None:
         self._cursor, self._keyspace, self._dialect = cursor, keyspace, dialect
         self._parts = _MYSQL_TABLE_PARTS if dialect == "mysql" else _TABLE_PARTS
-        self._tables: dict[str, TableDraft[SqlType]] = {}
+        self._tables: DraftedTables[SqlType] = DraftedTables(
+            cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=dialect == "mysql"
+        )
 
     def read(self) -> Catalog:
         """Apply every statement and return the tables."""
@@ -72,11 +73,7 @@ class _Reader:
             self._statement()
             self._cursor.skip_until(";")
             self._cursor.accept_symbol(";")
-        builders = {name: partial(self._finish, draft) for name, draft in self._tables.items()}
-        return build_catalog(builders, where=self._cursor.where)
-
-    def _finish(self, draft: TableDraft[SqlType]) -> TableSchema:
-        return draft.finish(partial(logical_type, dialect=self._dialect))
+        return self._tables.catalog(lambda draft: draft.finish(partial(logical_type, dialect=self._dialect)))
 
     def _statement(self) -> None:
         cursor = self._cursor
@@ -85,9 +82,10 @@ class _Reader:
         elif cursor.accept("alter", "table"):
             self._alter()
         elif cursor.accept("drop", "table"):
-            self._drop()
+            cursor.accept("if", "exists")
+            cursor.list_of(self._drop_one)
         elif cursor.accept("rename", "table"):
-            self._rename()
+            cursor.list_of(self._rename_one)
         elif cursor.accept("use"):
             self._keyspace = cursor.name("a database's name")
         elif cursor.accept("set", "search_path"):
@@ -97,8 +95,7 @@ class _Reader:
         cursor = self._cursor
         if not cursor.accept("to"):
             cursor.accept_symbol("=")
-        token = cursor.token
-        if not cursor.at_end and token.text:
+        if cursor.token.text:  # the end has none
             self._keyspace = cursor.advance().text
 
     def _create(self) -> None:
@@ -108,21 +105,15 @@ class _Reader:
             pass
         if not cursor.accept("table"):
             return
-        if_not_exists = cursor.accept("if", "not", "exists")
+        may_exist = cursor.accept("if", "not", "exists")
         start = cursor.token
-        keyspace, name = self._qualified()
+        draft = self._tables.new(*self._qualified())
         if cursor.sees("partition", "of"):
             return  # its rows are read through the parent
-        known = self._tables.get(full_name(keyspace, name))
-        if known is not None and not replaces:
-            if not if_not_exists:
-                known.refuse("created a second time; keep one CREATE TABLE", at=start)
-            return
-        draft: TableDraft[SqlType] = TableDraft(
-            keyspace, name, cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=self._dialect == "mysql"
-        )
-        self._tables[draft.full_name] = draft
-        self._body(draft, start=start)
+        if replaces:
+            self._tables.by_name[draft.full_name] = draft
+        if self._tables.add(draft, at=start, may_exist=may_exist):
+            self._body(draft, start=start)
 
     def _qualified(self) -> tuple[str, str]:
         """Read a table's name and return its keyspace and name; a catalog in front of them is left out."""
@@ -139,7 +130,7 @@ class _Reader:
         if not cursor.accept_symbol("("):
             draft.refuse("CREATE TABLE without columns; write the columns out", at=start)
             return
-        while not cursor.sees_symbol(")"):
+        while not cursor.sees_symbol(")"):  # a comma before it does no harm
             self._element(draft)
             if not cursor.accept_symbol(","):
                 break
@@ -151,14 +142,9 @@ class _Reader:
         if cursor.accept("like"):
             self._copy(draft, start=start)
         elif any(cursor.sees(word) for word in self._parts) or cursor.sees("period", "for"):
-            key = read_key_columns(cursor)
-            if key:
-                draft.partition = list(key)
+            draft.partition = read_key_columns(cursor) or draft.partition
         else:
-            column = read_column(cursor)
-            draft.add(DraftColumn(column.name, column.type), at=column.start)
-            if column.is_key:
-                draft.partition.append(column.name)
+            add_column(cursor, draft)
 
     def _copy(self, draft: TableDraft[SqlType], *, start: Token) -> None:
         source = self._known(*self._qualified())
@@ -171,10 +157,10 @@ class _Reader:
 
     def _known(self, keyspace: str, name: str) -> TableDraft[SqlType] | None:
         """Return the table meant; an unqualified name also means the file's only table of that name."""
-        found = self._tables.get(full_name(keyspace, name))
+        found = self._tables.by_name.get(full_name(keyspace, name))
         if found is not None or keyspace != self._keyspace:
             return found
-        same = [draft for draft in self._tables.values() if draft.name == name]
+        same = [draft for draft in self._tables.by_name.values() if draft.name == name]
         return same[0] if len(same) == 1 else None
 
     def _alter(self) -> None:
@@ -184,35 +170,20 @@ class _Reader:
         start = cursor.token
         keyspace, name = self._qualified()
         cursor.accept_symbol("*")
-        draft = self._known(keyspace, name)
-        if draft is None:
-            draft = TableDraft(keyspace, name, cursor.where)
-            draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=start)
-            self._tables[draft.full_name] = draft
-        before = draft.full_name
-        apply_action(cursor, draft)
-        while cursor.accept_symbol(","):
-            apply_action(cursor, draft)
-        self._tables = {draft.full_name if name == before else name: table for name, table in self._tables.items()}
+        draft = self._known(keyspace, name) or self._tables.add_unknown(keyspace, name, at=start)
+        cursor.list_of(lambda: apply_action(cursor, draft))
+        self._tables.by_name = {table.full_name: table for table in self._tables.by_name.values()}
 
-    def _drop(self) -> None:
-        self._cursor.accept("if", "exists")
-        while True:
-            draft = self._known(*self._qualified())
-            if draft is not None:
-                del self._tables[draft.full_name]
-            if not self._cursor.accept_symbol(","):
-                break
+    def _drop_one(self) -> None:
+        draft = self._known(*self._qualified())
+        if draft is not None:
+            del self._tables.by_name[draft.full_name]
 
-    def _rename(self) -> None:
-        cursor = self._cursor
-        while True:
-            draft = self._known(*self._qualified())
-            cursor.expect("to")
-            keyspace, name = self._qualified()
-            if draft is not None:
-                del self._tables[draft.full_name]
-                draft.keyspace, draft.name = keyspace, name
-                self._tables[draft.full_name] = draft
-            if not cursor.accept_symbol(","):
-                break
+    def _rename_one(self) -> None:
+        draft = self._known(*self._qualified())
+        self._cursor.expect("to")
+        keyspace, name = self._qualified()
+        if draft is not None:
+            del self._tables.by_name[draft.full_name]
+            draft.keyspace, draft.name = keyspace, name
+            self._tables.by_name[draft.full_name] = draft
