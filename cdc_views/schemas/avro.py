@@ -17,15 +17,24 @@ Source: Apache Avro 1.12, specification, "Logical Types"; Confluent's Avro conve
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from cdc_views.errors import SchemaError, UnsupportedError, did_you_mean
-from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.connect import Json, JsonObject
-from cdc_views.schemas.connect_types import PLAIN, PRECISION, named_type, number_of, scale_of, table_of_envelope
+from cdc_views.schemas.connect import (
+    PLAIN,
+    PRECISION,
+    Json,
+    JsonObject,
+    fields_of,
+    named_type,
+    number_of,
+    table_of_envelope,
+    with_roles,
+)
 
 _PLAIN = {
     "boolean": Kind.BOOLEAN,
@@ -74,26 +83,22 @@ def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Se
         document: Json = json.loads(text)
     except json.JSONDecodeError as error:
         raise SchemaError(f"not JSON: {error.msg}", where=where, line=error.lineno, column=error.colno) from error
-    records = [part for part in (document if isinstance(document, list) else [document]) if _is_record(part)]
+    parts = document if isinstance(document, list) else [document]
+    records = [part for part in parts if isinstance(part, dict) and _is_record(part)]
     readers = [_Record(part, keyspace=keyspace, where=where, known=records) for part in records]
     builders = {reader.full_name: partial(reader.schema, key_columns=key_columns) for reader in readers}
     return build_catalog(builders, where=where, names_keyspaces=False)
 
 
-def _is_record(schema: Json) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "record"
-
-
-def _objects(schema: Json) -> list[JsonObject]:
-    return [part for part in schema if isinstance(part, dict)] if isinstance(schema, list) else []
+def _is_record(schema: JsonObject) -> bool:
+    return schema.get("type") == "record"
 
 
 class _Record:
     """One record that is a table, and the named types seen on the way to its columns."""
 
-    def __init__(self, schema: Json, *, keyspace: str, where: str, known: Sequence[Json]) -> None:
-        self._schema: JsonObject = schema if isinstance(schema, dict) else {}
-        self._where = where
+    def __init__(self, schema: JsonObject, *, keyspace: str, where: str, known: Sequence[JsonObject]) -> None:
+        self._schema, self._where = schema, where
         self._named: dict[str, JsonObject] = {}
         for part in known:
             self._note_names(part, namespace="")
@@ -111,34 +116,25 @@ class _Record:
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
         """Return the table; key columns first, in the key's order."""
         row = self._row()
-        fields = {str(field.get("name")): field for field in _objects(row.get("fields"))}
-        key = list(key_columns) or self._key(row, fields=list(fields.values()))
-        for name in key:
-            if name not in fields:
-                hint = did_you_mean(name, fields)
-                raise SchemaError(f"{self.full_name} has no key column {name!r}{hint}", where=self._where)
-        columns = [self._column(fields[name], role=Role.PARTITION) for name in key]
-        columns += [self._column(field, role=Role.REGULAR) for name, field in fields.items() if name not in key]
+        fields = {str(field.get("name")): field for field in fields_of(row)}
+        roles = with_roles(fields, key=key_columns or self._key(row, fields), table=self.full_name, where=self._where)
+        columns = [Column(name, self._type(fields[name].get("type"), place=name, within=()), role) for name, role in roles]
         return TableSchema(self._keyspace, self._table, tuple(columns))
-
-    def _column(self, field: JsonObject, *, role: Role) -> Column:
-        kind = self._type(field.get("type"), place=str(field.get("name")), within=())
-        return Column(str(field.get("name")), kind, role)
 
     def _row(self) -> JsonObject:
         """Return the record whose fields are the columns: `after` of a Debezium envelope, else the record."""
-        fields = {field.get("name"): field for field in _objects(self._schema.get("fields"))}
+        fields = {field.get("name"): field for field in fields_of(self._schema)}
         if not ("after" in fields and "op" in fields):
             return self._schema
         row = self._resolved(_not_null(fields["after"].get("type")))
         return row if isinstance(row, dict) and _is_record(row) else self._schema
 
-    def _key(self, row: JsonObject, *, fields: Sequence[JsonObject]) -> list[str]:
+    def _key(self, row: JsonObject, fields: Mapping[str, JsonObject]) -> list[str]:
         for schema in (self._schema, row):
             for declared in (schema.get(name) for name in _KEY_PROPERTIES):
                 if isinstance(declared, list):
                     return [str(name) for name in declared]
-        key = [str(field.get("name")) for field in fields if field.get("cdc_views.key") is True]
+        key = [name for name, field in fields.items() if field.get("cdc_views.key") is True]
         if not key:
             raise SchemaError(
                 f'{self.full_name}: an Avro schema has no key of its own; add "cdc_views.key": true to each key '
@@ -186,7 +182,7 @@ class _Record:
             )
         fields = tuple(
             (str(field.get("name")), self._type(field.get("type"), place=f"{place}.{field.get('name')}", within=(*within, name)))
-            for field in _objects(schema.get("fields"))
+            for field in fields_of(schema)
         )
         return Udt(self._keyspace, name.rpartition(".")[2], fields)
 
@@ -198,7 +194,7 @@ class _Record:
             raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
         # the specification makes a decimal without a scale one of scale 0
         if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
-            return Scalar(kind, scale_of(schema) or 0, number_of(schema, "precision"))
+            return Scalar(kind, number_of(schema, "scale") or 0, number_of(schema, "precision"))
         return Scalar(kind)
 
     def _resolved(self, schema: Json) -> Json:
@@ -218,7 +214,7 @@ class _Record:
             inner = str(part.get("namespace") or namespace)
             if part.get("type") in ("record", "enum", "fixed"):
                 self._named[_qualified(part, namespace=namespace)] = part
-            for field in _objects(part.get("fields")):
+            for field in fields_of(part):
                 self._note_names(field.get("type"), namespace=inner)
             for child in ("items", "values", "type"):
                 if isinstance(part.get(child), dict | list):

@@ -4,23 +4,80 @@ Read are, from a JSON file or each line of a JSON-lines file: a value's schema (
 value with its schema (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are those
 of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`; a Connect
 schema tells neither clustering order nor static columns, so every key column is a partition key column.
+
+The Avro reader shares the types and the key rule. Source: Debezium 3.x documentation, "Data type mappings" of the
+Postgres, MySQL, MariaDB and Cassandra connectors; Kafka 3.x, org.apache.kafka.connect.data.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, Role, TableSchema
-from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.connect_types import PLAIN, named_type, table_of_envelope
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 JsonObject: TypeAlias = dict[str, Json]
+
+_DEBEZIUM = {
+    "data.Bits": Kind.BLOB,
+    "data.Enum": Kind.TEXT,
+    "data.EnumSet": Kind.TEXT,
+    "data.Json": Kind.JSON,
+    "data.Ltree": Kind.TEXT,
+    "data.TsVector": Kind.TEXT,
+    "data.Uuid": Kind.UUID,
+    "data.VariableScaleDecimal": Kind.DECIMAL,
+    "data.Xml": Kind.TEXT,
+    "data.geometry.Geography": Kind.BLOB,
+    "data.geometry.Geometry": Kind.BLOB,
+    "data.geometry.Point": Kind.BLOB,
+    "time.Date": Kind.DATE,
+    "time.Interval": Kind.TEXT,
+    "time.IsoDate": Kind.DATE,
+    "time.IsoTime": Kind.TIME,
+    "time.IsoTimestamp": Kind.DATETIME,
+    "time.MicroDuration": Kind.BIGINT,
+    "time.MicroTime": Kind.TIME,
+    "time.MicroTimestamp": Kind.DATETIME,
+    "time.NanoDuration": Kind.BIGINT,
+    "time.NanoTime": Kind.TIME,
+    "time.NanoTimestamp": Kind.DATETIME,
+    "time.Time": Kind.TIME,
+    "time.Timestamp": Kind.DATETIME,
+    "time.Year": Kind.INT,
+    "time.ZonedTime": Kind.TEXT,
+    "time.ZonedTimestamp": Kind.INSTANT,
+}
+_KAFKA = {"Date": Kind.DATE, "Decimal": Kind.DECIMAL, "Time": Kind.TIME, "Timestamp": Kind.DATETIME}
+_BY_NAME = {f"io.debezium.{name}": kind for name, kind in _DEBEZIUM.items()} | {
+    f"org.apache.kafka.connect.data.{name}": kind for name, kind in _KAFKA.items()
+}
+
+PRECISION = "connect.decimal.precision"
+"""The parameter in which Debezium gives a decimal's precision; Connect itself has none."""
+_FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""The decimal whose schema has the scale; a `VariableScaleDecimal` has it in each value."""
+
+PLAIN = {
+    "boolean": Kind.BOOLEAN,
+    "bytes": Kind.BLOB,
+    "double": Kind.DOUBLE,
+    "float": Kind.FLOAT,
+    "float32": Kind.FLOAT,
+    "float64": Kind.DOUBLE,
+    "int16": Kind.SMALLINT,
+    "int32": Kind.INT,
+    "int64": Kind.BIGINT,
+    "int8": Kind.TINYINT,
+    "string": Kind.TEXT,
+}
+"""Connect's plain types."""
 
 _CELL_FIELDS = {"value", "deletion_ts", "set"}
 _RANGE_FIELDS = {"_range_start", "_range_end"}
@@ -120,8 +177,8 @@ class _Message:
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
         """Return the table; key columns first, in the key's order."""
-        fields = {str(field["field"]): field for field in _fields(self._row())}
-        key = list(key_columns) or [str(field["field"]) for field in _fields(self._key)]
+        fields = {str(field["field"]): field for field in fields_of(self._row())}
+        key = key_columns or [str(field["field"]) for field in fields_of(self._key)]
         name = full_name(self.keyspace, self.table)
         if not key:
             raise SchemaError(
@@ -129,25 +186,20 @@ class _Message:
                 '{"key": …, "value": …}, or name the key columns',
                 where=self._where,
             )
-        for column in key:
-            if column not in fields:
-                raise SchemaError(f"{name} has no key column {column!r}{did_you_mean(column, fields)}", where=self._where)
-        others = [column for column in fields if column not in key]
-        columns = [Column(column, self._column_type(fields[column]), Role.PARTITION) for column in key]
-        columns += [Column(column, self._column_type(fields[column])) for column in others]
-        return TableSchema(self.keyspace, self.table, tuple(columns))
+        roles = with_roles(fields, key=key, table=name, where=self._where)
+        columns = tuple(Column(column, self._column_type(fields[column]), role) for column, role in roles)
+        return TableSchema(self.keyspace, self.table, columns)
 
     def _row(self) -> JsonObject:
         """Return the struct whose fields are the table's columns."""
-        envelope = {str(field.get("field")): field for field in _fields(self._value)}
+        envelope = {str(field.get("field")): field for field in fields_of(self._value)}
         if "after" in envelope and "op" in envelope:
             after = envelope["after"]
-            kept = [field for field in _fields(after) if not _is_range(field)]
-            return {**after, "fields": list(kept)}
+            return {**after, "fields": [field for field in fields_of(after) if not _is_range(field)]}
         return self._value
 
     def _column_type(self, field: JsonObject) -> LogicalType:
-        cell = {str(part.get("field")): part for part in _fields(field)}
+        cell = {str(part.get("field")): part for part in fields_of(field)}
         if field.get("name") == "cell_value" and cell.keys() == _CELL_FIELDS:
             return self._type(cell["value"])
         return self._type(field)
@@ -174,14 +226,59 @@ class _Message:
 
     def _struct(self, schema: JsonObject, *, name: str) -> Udt:
         keyspace, _, last = name.rpartition(".")
-        fields = tuple((str(field["field"]), self._type(field)) for field in _fields(schema))
+        fields = tuple((str(field["field"]), self._type(field)) for field in fields_of(schema))
         return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
-
-
-def _fields(schema: Mapping[str, Json]) -> list[JsonObject]:
-    fields = schema.get("fields")
-    return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
 def _is_range(field: JsonObject) -> bool:
     return field.get("field") in _RANGE_FIELDS and field.get("name") == field.get("field")
+
+
+def fields_of(schema: Mapping[str, Json]) -> list[JsonObject]:
+    """Return the fields of a record or struct; none where it has none."""
+    fields = schema.get("fields")
+    return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+
+
+def with_roles(names: Collection[str], *, key: Sequence[str], table: str, where: str) -> list[tuple[str, Role]]:
+    """Return the columns of `table` with their roles, those of the key first, in the key's order.
+
+    Neither format tells clustering columns from partition columns: every key column is a partition column.
+    """
+    for name in key:
+        if name not in names:
+            raise SchemaError(f"{table} has no key column {name!r}{did_you_mean(name, names)}", where=where)
+    return [(name, Role.PARTITION) for name in key] + [(name, Role.REGULAR) for name in names if name not in key]
+
+
+def named_type(name: str, *, parameters: object = None, is_cassandra: bool = False) -> LogicalType | None:
+    """Return the type that a schema's semantic `name` means, or None when the name adds nothing to the plain type.
+
+    `parameters` are the schema's own, if it has any: of a `Decimal` they hold the scale.
+    A Cassandra `timestamp` goes by `io.debezium.time.Timestamp`, which is a zoneless date-time everywhere else.
+    """
+    if is_cassandra and name == "io.debezium.time.Timestamp":
+        return Scalar(Kind.TIMESTAMP)
+    if name == _FIXED_DECIMAL:
+        return Scalar(Kind.DECIMAL, number_of(parameters, "scale"), number_of(parameters, PRECISION))
+    kind = _BY_NAME.get(name)
+    return None if kind is None else Scalar(kind)
+
+
+def number_of(parameters: object, name: str) -> int | None:
+    """Return a whole number among a schema's parameters, which Connect writes as text and Avro as a number, or None."""
+    found = parameters.get(name) if isinstance(parameters, dict) else None
+    if isinstance(found, str) and found.removeprefix("-").isdecimal():
+        return int(found)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def table_of_envelope(name: str) -> tuple[str, str]:
+    """Return (keyspace, table) of a Debezium schema's name, `<topic prefix>.<keyspace>.<table>.Envelope`.
+
+    Both are empty where the name has another form.
+    """
+    parts = name.split(".")
+    if len(parts) < 3 or parts[-1] not in {"Envelope", "Value", "Key"}:
+        return "", ""
+    return parts[-3], parts[-2]
