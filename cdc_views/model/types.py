@@ -192,6 +192,11 @@ class Udt(_Collection):
         quoted = self.name if plain else '"' + self.name.replace('"', '""') + '"'
         return self._wrap(quoted)
 
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        """The fields' types, in declared order."""
+        return tuple([kind for _, kind in self.fields])
+
     def field_type(self, name: str) -> LogicalType | None:
         """The type of the field called `name`, or None when there is none."""
         return next((kind for field, kind in self.fields if field == name), None)
@@ -202,6 +207,11 @@ class TupleOf(LogicalType):
     """`tuple<…>`: always one cell."""
 
     fields: tuple[LogicalType, ...]
+
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        """The same as `fields`, as a user type has them."""
+        return self.fields
 
     def __str__(self) -> str:
         return f"frozen<tuple<{', '.join(map(str, self.fields))}>>"
@@ -226,10 +236,8 @@ def children(kind: LogicalType) -> Iterator[LogicalType]:
         case MapOf():
             yield kind.key
             yield kind.value
-        case TupleOf():
-            yield from kind.fields
-        case Udt():
-            yield from (field for _, field in kind.fields)
+        case TupleOf() | Udt():
+            yield from kind.field_types
 
 
 def contains(kind: LogicalType, wanted: Kind) -> bool:
@@ -254,6 +262,9 @@ MOST_SCALE = 37
 
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
 """Width in bits of the fixed-width integers."""
+
+STORED_BITS = INTEGER_BITS | {Kind.TIMESTAMP: 64, Kind.TIME: 64, Kind.DATETIME: 64, Kind.INSTANT: 64}
+"""Width in bits of the kinds that Cassandra stores as signed integers; a date is unsigned."""
 
 TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 """Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
