@@ -24,40 +24,26 @@ from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 JsonObject: TypeAlias = dict[str, Json]
 
-_DEBEZIUM = {
-    "data.Bits": Kind.BLOB,
-    "data.Enum": Kind.TEXT,
-    "data.EnumSet": Kind.TEXT,
-    "data.Json": Kind.JSON,
-    "data.Ltree": Kind.TEXT,
-    "data.TsVector": Kind.TEXT,
-    "data.Uuid": Kind.UUID,
-    "data.VariableScaleDecimal": Kind.DECIMAL,
-    "data.Xml": Kind.TEXT,
-    "data.geometry.Geography": Kind.BLOB,
-    "data.geometry.Geometry": Kind.BLOB,
-    "data.geometry.Point": Kind.BLOB,
-    "time.Date": Kind.DATE,
-    "time.Interval": Kind.TEXT,
-    "time.IsoDate": Kind.DATE,
-    "time.IsoTime": Kind.TIME,
-    "time.IsoTimestamp": Kind.DATETIME,
-    "time.MicroDuration": Kind.BIGINT,
-    "time.MicroTime": Kind.TIME,
-    "time.MicroTimestamp": Kind.DATETIME,
-    "time.NanoDuration": Kind.BIGINT,
-    "time.NanoTime": Kind.TIME,
-    "time.NanoTimestamp": Kind.DATETIME,
-    "time.Time": Kind.TIME,
-    "time.Timestamp": Kind.DATETIME,
-    "time.Year": Kind.INT,
-    "time.ZonedTime": Kind.TEXT,
-    "time.ZonedTimestamp": Kind.INSTANT,
+_NAMES = {
+    "io.debezium.data.": {
+        Kind.BLOB: "Bits geometry.Geography geometry.Geometry geometry.Point",
+        Kind.DECIMAL: "VariableScaleDecimal",
+        Kind.JSON: "Json",
+        Kind.TEXT: "Enum EnumSet Ltree TsVector Xml",
+        Kind.UUID: "Uuid",
+    },
+    "io.debezium.time.": {
+        Kind.BIGINT: "MicroDuration NanoDuration",
+        Kind.DATE: "Date IsoDate",
+        Kind.DATETIME: "IsoTimestamp MicroTimestamp NanoTimestamp Timestamp",
+        Kind.INSTANT: "ZonedTimestamp",
+        Kind.INT: "Year",
+        Kind.TEXT: "Interval ZonedTime",
+        Kind.TIME: "IsoTime MicroTime NanoTime Time",
+    },
+    "org.apache.kafka.connect.data.": {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.DECIMAL: "Decimal", Kind.TIME: "Time"},
 }
-_KAFKA = {"Date": Kind.DATE, "Decimal": Kind.DECIMAL, "Time": Kind.TIME, "Timestamp": Kind.DATETIME}
-_BY_NAME = {f"io.debezium.{name}": kind for name, kind in _DEBEZIUM.items()} | {
-    f"org.apache.kafka.connect.data.{name}": kind for name, kind in _KAFKA.items()
-}
+_BY_NAME = {package + name: kind for package, kinds in _NAMES.items() for kind, names in kinds.items() for name in names.split()}
 
 PRECISION = "connect.decimal.precision"
 """The parameter in which Debezium gives a decimal's precision; Connect itself has none."""
