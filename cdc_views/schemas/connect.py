@@ -72,11 +72,8 @@ _RANGE_FIELDS = {"_range_start", "_range_end"}
 def read_connect(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
     """Return the tables whose Connect schemas `text` holds; of several schemas of one table the last counts.
 
-    Args:
-        text: JSON, or one JSON value a line.
-        keyspace: The keyspace of a table whose schema has no qualified name.
-        where: The file's name for error messages.
-        key_columns: The key, where the file has no key schema.
+    `keyspace` is of tables whose schema has no qualified name; `key_columns` is the key, where the file has no key schema;
+    error messages call the file `where`.
 
     Raises:
         SchemaError: The text is not JSON. A schema that makes no table is in the catalog's `refused`.
@@ -154,15 +151,12 @@ def _source(value: Json) -> tuple[str, str] | None:
 
 
 class _Message:
-    """One message's schemas."""
-
     def __init__(self, place: tuple[str, str], *, value: JsonObject, key: JsonObject, where: str) -> None:
         self.keyspace, self.table = place
         self._value, self._key, self._where = value, key, where
         self._is_cassandra = "io.debezium.connector.cassandra" in str(value.get("name"))
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
-        """Return the table; key columns first, in the key's order."""
         fields = {str(field["field"]): field for field in fields_of(self._row())}
         key = key_columns or [str(field["field"]) for field in fields_of(self._key)]
         name = full_name(self.keyspace, self.table)
@@ -177,7 +171,6 @@ class _Message:
         return TableSchema(self.keyspace, self.table, columns)
 
     def _row(self) -> JsonObject:
-        """Return the struct whose fields are the table's columns."""
         envelope = {str(field.get("field")): field for field in fields_of(self._value)}
         if "after" in envelope and "op" in envelope:
             after = envelope["after"]

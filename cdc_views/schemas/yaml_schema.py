@@ -29,7 +29,6 @@ import yaml
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
-from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.cql.reader import read_type_text
 from cdc_views.schemas.cql.types import Fields, TypeScope
@@ -42,12 +41,9 @@ Types = dict[tuple[str, str], Fields]
 
 
 def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a YAML (or JSON) schema in the form above.
+    """Return the tables of a YAML (or JSON) schema in the form above; error messages call the file `where`.
 
-    Args:
-        text: The document.
-        keyspace: The keyspace of tables that name none.
-        where: The file's name for error messages.
+    `keyspace` is that of tables that name none.
 
     Raises:
         SchemaError: The text is not YAML, or no mapping with `columns` or `tables`. What is wrong with one table is
@@ -73,13 +69,10 @@ def _types(place: YamlNode, *, keyspace: str) -> Types:
 
 
 def _written(place: YamlNode) -> WrittenType:
-    line, column = place.start
-    return read_type_text(place.as_text("a type"), where=place.where, line=line, column=column)
+    return read_type_text(place.as_text("a type"), place.where, *place.start)
 
 
 class _Table:
-    """One table's mapping."""
-
     def __init__(self, place: YamlNode, *, keyspace: str, shared: Types) -> None:
         self._place, self._shared = place, shared
         name = place.text("table" if "table" in place else "name", default="")
@@ -91,11 +84,9 @@ class _Table:
 
     @property
     def full_name(self) -> str:
-        """`keyspace.table`."""
         return full_name(self._keyspace, self._name)
 
     def schema(self) -> TableSchema:
-        """Return the table; key columns first, in key order."""
         self._place.allow(_TABLE_KEYS)
         written = self._shared | _types(self._place, keyspace=self._keyspace)
         scope = TypeScope(self._keyspace, written=written, where=self._place.where, allows_relational=True)
@@ -136,16 +127,12 @@ def _column(place: YamlNode, *, name: str, scope: TypeScope) -> Column:
     place.allow({"type", "role", "order"})
     role = place.choice("role", among={role.value: role for role in Role}, default=Role.REGULAR)
     descending = place.choice("order", among={"asc": False, "desc": True}, default=False)
-    return Column(name, _type(place, scope=scope), role, descending)
-
-
-def _type(place: YamlNode, *, scope: TypeScope) -> LogicalType:
-    return scope.resolve(_written(place.child("type")))
+    return Column(name, scope.resolve(_written(place.child("type"))), role, descending)
 
 
 def _dropped(place: YamlNode, *, scope: TypeScope) -> DroppedColumn:
     place.allow({"name", "at", "type"})
-    kind = _type(place, scope=scope) if "type" in place else None
+    kind = scope.resolve(_written(place.child("type"))) if "type" in place else None
     return DroppedColumn(place.text("name"), place.child("at").as_integer("the drop's time in microseconds"), kind)
 
 

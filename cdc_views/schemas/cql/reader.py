@@ -36,12 +36,9 @@ _SHELL_COMMANDS = ("capture", "clear", "consistency", "copy", "desc", "describe"
 
 
 def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a CQL text.
+    """Return the tables of a CQL text, any number of statements; error messages call it `where`.
 
-    Args:
-        text: Any number of statements.
-        keyspace: The keyspace of unqualified names before a `USE`.
-        where: The file's name for error messages.
+    `keyspace` is that of unqualified names before a `USE`.
 
     Raises:
         SchemaError: The text is not CQL; a table that is CQL but unusable is in the catalog's `refused` instead.
@@ -72,13 +69,15 @@ def parse_type(
     'map<text, frozen<list<int>>>'
     """
     where = where or f"type {text!r}"
-    written = read_type_text(text, where=where, line=line, column=column)
-    scope = TypeScope(keyspace, resolved=dict(udts or {}), where=where, allows_relational=True)
-    return scope.resolve(written)
+    scope = TypeScope(keyspace, resolved=udts or {}, where=where, allows_relational=True)
+    return scope.resolve(read_type_text(text, where, line, column))
 
 
-def read_type_text(text: str, *, where: str, line: int = 1, column: int = 1) -> WrittenType:
-    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less."""
+def read_type_text(text: str, where: str, line: int, column: int) -> WrittenType:
+    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less.
+
+    `where`, `line` and `column` are as in `parse_type`.
+    """
     cursor = Cursor(tokenize(text, where=where, line=line, column=column), where=where)
     written = read_type(cursor)
     if not cursor.at_end:
@@ -111,7 +110,6 @@ class _Reader:
         }
 
     def read(self) -> Catalog:
-        """Apply every statement and return the tables."""
         cursor = self._cursor
         while not cursor.at_end:
             if any(cursor.sees(word) for word in _SHELL_COMMANDS):

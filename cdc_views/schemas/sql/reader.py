@@ -41,13 +41,10 @@ def guess_dialect(text: str) -> str:
 
 
 def read_sql(text: str, *, keyspace: str = "", where: str = "", dialect: str = "") -> Catalog:
-    """Return the tables of SQL DDL.
+    """Return the tables of SQL DDL, any number of statements; error messages call it `where`.
 
-    Args:
-        text: Any number of statements.
-        keyspace: The schema or database of unqualified names before `USE` or `SET search_path`.
-        where: The file's name for error messages.
-        dialect: `postgres` or `mysql` (MariaDB too); guessed from the text when empty.
+    `keyspace` is the schema or database of unqualified names before `USE` or `SET search_path`; `dialect` is `postgres` or
+    `mysql` (MariaDB too), guessed from the text when empty.
 
     Raises:
         SchemaError: A CREATE or ALTER TABLE cannot be read. A table without a key is in the catalog's `refused`.
@@ -68,7 +65,6 @@ class _Reader:
         )
 
     def read(self) -> Catalog:
-        """Apply every statement and return the tables."""
         while not self._cursor.at_end:
             self._statement()
             self._cursor.skip_until(";")
