@@ -88,9 +88,9 @@ class Cursor:
             token.kind is TokenKind.WORD and token.text.lower() == word for token, word in zip(ahead, words, strict=True)
         )
 
-    def sees_symbol(self, symbol: str) -> bool:
-        """Whether this symbol comes next."""
-        return self.token.kind is TokenKind.SYMBOL and self.token.text == symbol
+    def sees_symbol(self, *symbols: str) -> bool:
+        """Whether one of these symbols comes next."""
+        return self.token.kind is TokenKind.SYMBOL and self.token.text in symbols
 
     def accept(self, *words: str) -> bool:
         """Read these words if all of them come next."""
@@ -144,7 +144,7 @@ class Cursor:
 
     def skip_until(self, *symbols: str) -> None:
         """Read up to one of `symbols` outside brackets, or to the end; the symbol itself stays unread."""
-        while not self.at_end and not any(self.sees_symbol(symbol) for symbol in symbols):
+        while not (self.at_end or self.sees_symbol(*symbols)):
             self.skip_group()
 
     def error(self, message: str, *, at: Token | None = None) -> SchemaError:

@@ -31,7 +31,7 @@ def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
     name = cursor.name("a column's name")
     kind = read_type(cursor)
     is_key = False
-    while not (cursor.at_end or any(cursor.sees_symbol(symbol) for symbol in (",", ")", ";"))):
+    while not (cursor.at_end or cursor.sees_symbol(",", ")", ";")):
         # MySQL reads a bare KEY after a column as PRIMARY KEY
         if cursor.accept("primary", "key") or (cursor.sees("key") and not is_key):
             is_key = True

@@ -11,8 +11,7 @@ import re
 from functools import partial
 
 from cdc_views.schemas.catalog import Catalog, full_name
-from cdc_views.schemas.sql.alter import add_column, apply_action
-from cdc_views.schemas.sql.columns import read_key_columns
+from cdc_views.schemas.sql.columns import read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.lexer import tokenize
 from cdc_views.schemas.sql.types import SqlType, logical_type
 from cdc_views.schemas.table_draft import DraftedTables, TableDraft
@@ -32,6 +31,8 @@ _POSTGRES_MARKS = re.compile(
 _NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
 _TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
 _MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
+_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")
+"""What ALTER TABLE adds and drops beside columns."""
 
 
 def guess_dialect(text: str) -> str:
@@ -79,9 +80,9 @@ class _Reader:
             self._alter()
         elif cursor.accept("drop", "table"):
             cursor.accept("if", "exists")
-            cursor.list_of(self._drop_one)
+            cursor.list_of(self._drop_table)
         elif cursor.accept("rename", "table"):
-            cursor.list_of(self._rename_one)
+            cursor.list_of(self._rename_table)
         elif cursor.accept("use"):
             self._keyspace = cursor.name("a database's name")
         elif cursor.accept("set", "search_path"):
@@ -140,7 +141,13 @@ class _Reader:
         elif any(cursor.sees(word) for word in self._parts) or cursor.sees("period", "for"):
             draft.partition = read_key_columns(cursor) or draft.partition
         else:
-            add_column(cursor, draft)
+            self._add_column(draft)
+
+    def _add_column(self, draft: TableDraft[SqlType], *, may_exist: bool = False) -> None:
+        column = read_column(self._cursor)
+        draft.add(column, may_exist=may_exist)
+        if column.is_key:
+            draft.partition.append(column.name)
 
     def _copy(self, draft: TableDraft[SqlType], *, start: Token) -> None:
         source = self._known(*self._qualified())
@@ -167,15 +174,98 @@ class _Reader:
         keyspace, name = self._qualified()
         cursor.accept_symbol("*")
         draft = self._known(keyspace, name) or self._tables.add_unknown(keyspace, name, at=start)
-        cursor.list_of(lambda: apply_action(cursor, draft))
+        cursor.list_of(lambda: self._apply_action(draft))
         self._tables.by_name = {table.full_name: table for table in self._tables.by_name.values()}
 
-    def _drop_one(self) -> None:
+    def _apply_action(self, draft: TableDraft[SqlType]) -> None:
+        """Apply one action of ALTER TABLE: those that change columns, the key or the name; the others are skipped.
+
+        `FIRST` and `AFTER` are skipped too: the order of columns has no meaning here.
+        """
+        cursor = self._cursor
+        if cursor.accept("add"):
+            self._add(draft)
+        elif cursor.accept("drop"):
+            self._drop(draft)
+        elif cursor.accept("rename"):
+            self._rename(draft)
+        elif cursor.accept("change"):
+            self._change(draft, has_old_name=True)
+        elif cursor.accept("modify"):
+            self._change(draft, has_old_name=False)
+        elif cursor.accept("alter"):
+            self._change_type(draft)
+        elif cursor.accept("set", "schema"):
+            draft.keyspace = cursor.name("a schema's name")
+        cursor.skip_until(",", ";")
+
+    def _add(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        says_column = cursor.accept("column")
+        may_exist = cursor.accept("if", "not", "exists")
+        if not says_column and any(cursor.sees(word) for word in _NOT_COLUMNS):
+            draft.partition = read_key_columns(cursor) or draft.partition
+        elif cursor.accept_symbol("("):
+            cursor.list_of(lambda: self._add_column(draft, may_exist=may_exist))
+            cursor.expect_symbol(")")
+        else:
+            self._add_column(draft, may_exist=may_exist)
+
+    def _drop(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        if cursor.accept("primary", "key"):
+            draft.partition = []
+            return
+        says_column = cursor.accept("column")
+        may_miss = cursor.accept("if", "exists")
+        if not says_column and any(cursor.sees(word) for word in _NOT_COLUMNS):
+            return
+        start = cursor.token
+        name = cursor.name("a column's name")
+        if name in draft.columns or not may_miss:
+            draft.drop(name, at=start)
+
+    def _rename(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        start = cursor.token
+        if cursor.sees("index") or cursor.sees("key") or cursor.sees("constraint"):
+            return
+        if cursor.accept("to") or cursor.accept("as") or cursor.accept_symbol("="):
+            draft.name = cursor.name("the table's new name")
+            if cursor.accept_symbol("."):
+                draft.keyspace, draft.name = draft.name, cursor.name("the table's new name")
+            return
+        cursor.accept("column")
+        cursor.accept("if", "exists")
+        old = cursor.name("a column's name")
+        cursor.expect("to")
+        draft.rename(old, cursor.name("the column's new name"), at=start)
+
+    def _change(self, draft: TableDraft[SqlType], *, has_old_name: bool) -> None:
+        cursor = self._cursor
+        cursor.accept("column")
+        cursor.accept("if", "exists")
+        start = cursor.token
+        old = cursor.name("a column's name") if has_old_name else ""
+        column = read_column(cursor)
+        if has_old_name and old != column.name:
+            draft.rename(old, column.name, at=start)
+        draft.change_type(column.name, column.type, at=start)
+
+    def _change_type(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        cursor.accept("column")
+        start = cursor.token
+        name = cursor.name("a column's name")
+        if cursor.accept("type") or cursor.accept("set", "data", "type"):
+            draft.change_type(name, read_type(cursor), at=start)
+
+    def _drop_table(self) -> None:
         draft = self._known(*self._qualified())
         if draft is not None:
             del self._tables.by_name[draft.full_name]
 
-    def _rename_one(self) -> None:
+    def _rename_table(self) -> None:
         draft = self._known(*self._qualified())
         self._cursor.expect("to")
         keyspace, name = self._qualified()
