@@ -145,10 +145,16 @@ class _Collection(LogicalType):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(_Collection):
-    """`list<element>`; multi-cell elements are ordered by their timeuuid path."""
+class SequenceOf(LogicalType):
+    """A list, a set or a vector: values of one type in an order."""
 
     element: LogicalType
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(_Collection, SequenceOf):
+    """`list<element>`; multi-cell elements are ordered by their timeuuid path."""
+
     frozen: bool = True
 
     def __str__(self) -> str:
@@ -156,10 +162,9 @@ class ListOf(_Collection):
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf(_Collection):
+class SetOf(_Collection, SequenceOf):
     """`set<element>`, sorted by the element's rule-K2 order."""
 
-    element: LogicalType
     frozen: bool = True
 
     def __str__(self) -> str:
@@ -179,7 +184,17 @@ class MapOf(_Collection):
 
 
 @dataclass(frozen=True, slots=True)
-class Udt(_Collection):
+class RecordOf(LogicalType):
+    """A tuple or a user type: one value for each field."""
+
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        """The fields' types, in declared order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Udt(_Collection, RecordOf):
     """A user type; `fields` are (name, type) in declared order, names unquoted and case-sensitive."""
 
     keyspace: str
@@ -194,7 +209,6 @@ class Udt(_Collection):
 
     @property
     def field_types(self) -> tuple[LogicalType, ...]:
-        """The fields' types, in declared order."""
         return tuple([kind for _, kind in self.fields])
 
     def field_type(self, name: str) -> LogicalType | None:
@@ -203,14 +217,13 @@ class Udt(_Collection):
 
 
 @dataclass(frozen=True, slots=True)
-class TupleOf(LogicalType):
+class TupleOf(RecordOf):
     """`tuple<…>`: always one cell."""
 
     fields: tuple[LogicalType, ...]
 
     @property
     def field_types(self) -> tuple[LogicalType, ...]:
-        """The same as `fields`, as a user type has them."""
         return self.fields
 
     def __str__(self) -> str:
@@ -218,10 +231,9 @@ class TupleOf(LogicalType):
 
 
 @dataclass(frozen=True, slots=True)
-class VectorOf(LogicalType):
+class VectorOf(SequenceOf):
     """`vector<element, size>`: always one cell, no null elements."""
 
-    element: LogicalType
     size: int
 
     def __str__(self) -> str:
@@ -231,12 +243,12 @@ class VectorOf(LogicalType):
 def children(kind: LogicalType) -> Iterator[LogicalType]:
     """Yield the types directly inside `kind`, in declared order; nothing for a scalar."""
     match kind:
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             yield kind.element
         case MapOf():
             yield kind.key
             yield kind.value
-        case TupleOf() | Udt():
+        case RecordOf():
             yield from kind.field_types
 
 

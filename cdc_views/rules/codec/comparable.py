@@ -16,21 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.model.types import (
-    EMPTY,
-    STORED_BITS,
-    TEXT_KINDS,
-    Kind,
-    ListOf,
-    LogicalType,
-    MapOf,
-    Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
-    VectorOf,
-    is_text,
-)
+from cdc_views.model.types import EMPTY, STORED_BITS, TEXT_KINDS, Kind, LogicalType, MapOf, RecordOf, Scalar, SequenceOf, is_text
 from cdc_views.rules.codec.serialized import deserialize, serialize
 
 _END = b"\x00\x01"
@@ -49,11 +35,11 @@ def comparable(kind: LogicalType, value: Any) -> bytes:
     if isinstance(kind, Scalar):
         return _TO_ORDER[kind.kind](value)
     match kind:
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return _sequence(comparable(kind.element, item) for item in value)
         case MapOf():
             return _sequence(c for k, v in value for c in (comparable(kind.key, k), comparable(kind.value, v)))
-        case TupleOf() | Udt():
+        case RecordOf():
             return _record(kind.field_types, value)
     raise TypeError(f"no order for {kind!r}")
 
@@ -72,13 +58,13 @@ def uncomparable(kind: LogicalType, data: bytes) -> Any:
     match kind:
         case Scalar():
             return _FROM_ORDER[kind.kind](data)
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return tuple(uncomparable(kind.element, part) for part in _sequence_parts(data))
         case MapOf():
             parts = _sequence_parts(data)
             pairs = zip(parts[::2], parts[1::2], strict=True)
             return tuple((uncomparable(kind.key, k), uncomparable(kind.value, v)) for k, v in pairs)
-        case TupleOf() | Udt():
+        case RecordOf():
             return _record_values(kind.field_types, data)
     raise TypeError(f"no order for {kind!r}")
 

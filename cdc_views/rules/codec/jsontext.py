@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.model.types import EMPTY, INTEGER_BITS, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, INTEGER_BITS, Kind, LogicalType, MapOf, Scalar, SequenceOf, TupleOf, Udt
 from cdc_views.rules.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
 from cdc_views.rules.codec.wholes import digits_of
 
@@ -59,7 +59,7 @@ def _text(kind: LogicalType, value: Any, printers: _Printers) -> str:
     if isinstance(kind, Scalar):
         return printers[kind.kind](value)
     match kind:
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return "[" + ", ".join(_text(kind.element, item, printers) for item in value) + "]"
         case MapOf():
             pairs = ((_key(kind.key, k, printers), _text(kind.value, v, printers)) for k, v in value)

@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.model.naming import physical_name
-from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, Kind, LogicalType, MapOf, RecordOf, Scalar, SequenceOf, Udt
 from cdc_views.rules.codec.times import duration_text, parse_duration
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
@@ -64,21 +64,21 @@ def arrow_type(kind: LogicalType) -> pa.DataType:
     match kind:
         case Scalar():
             return _ARROW.get(kind.kind, pa.string())
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return pa.list_(arrow_type(kind.element))
         case MapOf():
             entry = [pa.field("key", arrow_type(kind.key)), pa.field("value", arrow_type(kind.value))]
             return pa.list_(pa.struct(entry))
-        case TupleOf() | Udt():
+        case RecordOf():
             return pa.struct([pa.field(name, arrow_type(field)) for name, field in struct_fields(kind)])
     raise TypeError(f"no physical type for {kind!r}")
 
 
-def struct_fields(kind: TupleOf | Udt) -> list[tuple[str, LogicalType]]:
+def struct_fields(kind: RecordOf) -> list[tuple[str, LogicalType]]:
     """Return the fields of the struct that stores values of `kind`: name and logical type."""
-    if isinstance(kind, TupleOf):
-        return [(f"f{i}", field) for i, field in enumerate(kind.fields)]
-    return [(physical_name(name), field) for name, field in kind.fields]
+    if isinstance(kind, Udt):
+        return [(physical_name(name), field) for name, field in kind.fields]
+    return [(f"f{i}", field) for i, field in enumerate(kind.field_types)]
 
 
 def to_physical(kind: LogicalType, value: Any) -> Any:
@@ -88,11 +88,11 @@ def to_physical(kind: LogicalType, value: Any) -> Any:
     match kind:
         case Scalar():
             return _TEXTS[kind.kind][0](value) if kind.kind in _TEXTS else value
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return [to_physical(kind.element, item) for item in value]
         case MapOf():
             return [{"key": to_physical(kind.key, k), "value": to_physical(kind.value, v)} for k, v in value]
-        case TupleOf() | Udt():
+        case RecordOf():
             fields = zip(struct_fields(kind), value, strict=True)
             return {name: to_physical(field, item) for (name, field), item in fields}
     raise TypeError(f"no physical type for {kind!r}")
@@ -105,11 +105,11 @@ def from_physical(kind: LogicalType, value: Any) -> Any:
     match kind:
         case Scalar():
             return _TEXTS[kind.kind][1](value) if kind.kind in _TEXTS and isinstance(value, str) else value
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return tuple(from_physical(kind.element, item) for item in value)
         case MapOf():
             return tuple((from_physical(kind.key, e["key"]), from_physical(kind.value, e["value"])) for e in value)
-        case TupleOf() | Udt():
+        case RecordOf():
             # a value from before its type gained a field lacks that
             return tuple(from_physical(field, value.get(name)) for name, field in struct_fields(kind))
     raise TypeError(f"no native value for {kind!r}")

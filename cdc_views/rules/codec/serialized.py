@@ -18,13 +18,11 @@ from cdc_views.model.types import (
     STORED_BITS,
     TEXT_KINDS,
     Kind,
-    ListOf,
     LogicalType,
     MapOf,
+    RecordOf,
     Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
+    SequenceOf,
     VectorOf,
     is_text,
 )
@@ -47,14 +45,14 @@ def serialize(kind: LogicalType, value: Any) -> bytes:
     if isinstance(kind, Scalar):
         return _WRITE[kind.kind](value)
     match kind:
-        case ListOf() | SetOf():
+        case VectorOf():
+            return b"".join(_vector_element(kind.element, item) for item in value)
+        case SequenceOf():
             return struct.pack(">i", len(value)) + b"".join(_sized(kind.element, item) for item in value)
         case MapOf():
             return struct.pack(">i", len(value)) + b"".join(_sized(kind.key, k) + _sized(kind.value, v) for k, v in value)
-        case TupleOf() | Udt():
+        case RecordOf():
             return b"".join(_sized(field, item) for field, item in zip(kind.field_types, value, strict=False))
-        case VectorOf():
-            return b"".join(_vector_element(kind.element, item) for item in value)
     raise TypeError(f"no serialized form for {kind!r}")
 
 
@@ -72,15 +70,15 @@ def deserialize(kind: LogicalType, data: bytes) -> Any:
 
 def _read_nested(kind: LogicalType, data: bytes) -> Any:
     match kind:
-        case ListOf() | SetOf():
+        case VectorOf():
+            return tuple(_vector_values(kind, data))
+        case SequenceOf():
             return tuple(_value(kind.element, part) for part in _counted_parts(data))
         case MapOf():
             parts = _counted_parts(data, per_entry=2)
             return tuple((_value(kind.key, k), _value(kind.value, v)) for k, v in zip(parts[::2], parts[1::2], strict=True))
-        case TupleOf() | Udt():
+        case RecordOf():
             return _fields(kind.field_types, data)
-        case VectorOf():
-            return tuple(_vector_values(kind, data))
     raise TypeError(f"no serialized form for {kind!r}")
 
 
