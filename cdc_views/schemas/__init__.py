@@ -21,7 +21,7 @@ from pathlib import Path
 from cdc_views.errors import SchemaError
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas.catalog import Catalog
-from cdc_views.schemas.cql.reader import parse_type
+from cdc_views.schemas.cql.types import parse_type
 from cdc_views.schemas.formats import read_text
 
 __all__ = ["Catalog", "parse_type", "read_catalog", "read_schema", "read_schemas"]

@@ -30,9 +30,8 @@ import yaml
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.cql.reader import read_type_text
 from cdc_views.schemas.cql.types import Fields, TypeScope
-from cdc_views.schemas.cql.written import WrittenType
+from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
 _TABLE_KEYS = {"keyspace", "table", "name", "columns", "primary_key", "partition_key", "clustering_key", "types", "dropped"}
 _KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)

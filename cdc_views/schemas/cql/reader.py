@@ -1,4 +1,4 @@
-"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables, and CQL type text into types.
+"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables.
 
 Statements are applied in order, as a cluster would; types are looked up at the end, so a file may create them in
 any order. What shapes no table (keyspaces, indexes, views, functions, roles, inserts) is skipped.
@@ -6,26 +6,14 @@ any order. What shapes no table (keyspaces, indexes, views, functions, roles, in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cdc_views.model.naming import renamed_field
 from cdc_views.model.schema import TableSchema
-from cdc_views.model.types import LogicalType, Udt
 from cdc_views.schemas.catalog import Catalog, full_name
 from cdc_views.schemas.cql.lexer import tokenize
-from cdc_views.schemas.cql.tables import (
-    read_column,
-    read_fields,
-    read_microseconds,
-    read_names,
-    read_options,
-    read_renames,
-    read_table,
-)
 from cdc_views.schemas.cql.types import Fields, TypeScope
 from cdc_views.schemas.cql.written import WrittenType, read_type
-from cdc_views.schemas.table_draft import DraftedTables, TableDraft
-from cdc_views.schemas.tokens import Cursor, Token
+from cdc_views.schemas.table_draft import DraftedTables, TableDraft, WrittenColumn
+from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 _DROP_ADVICE = (
     "write `ALTER TABLE … DROP … USING TIMESTAMP <microseconds>`, or take the schema from `DESCRIBE TABLE … WITH INTERNALS`"
@@ -46,50 +34,11 @@ def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
     return _Reader(Cursor(tokenize(text, where=where), where=where), keyspace=keyspace).read()
 
 
-def parse_type(
-    text: str, *, udts: Mapping[str, Udt] | None = None, keyspace: str = "", where: str = "", line: int = 1, column: int = 1
-) -> LogicalType:
-    """Return the type that CQL text means; the inverse of `str(type)`.
-
-    Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
-    `datetime`, `instant` and `json` are understood where no user type has that name.
-
-    Args:
-        text: The type, as `map<text, frozen<addr>>`.
-        udts: User types by `name` or `keyspace.name`.
-        keyspace: The keyspace of unqualified user types, looked for first.
-        where: Place of the text for error messages: file, and the line and column of its first character.
-        line: See `where`.
-        column: See `where`.
-
-    Raises:
-        SchemaError: The text is no type, or names a user type that `udts` lacks.
-
-    >>> str(parse_type("map<varchar, list<int>>"))
-    'map<text, frozen<list<int>>>'
-    """
-    where = where or f"type {text!r}"
-    scope = TypeScope(keyspace, resolved=udts or {}, where=where, allows_relational=True)
-    return scope.resolve(read_type_text(text, where, line, column))
-
-
-def read_type_text(text: str, where: str, line: int, column: int) -> WrittenType:
-    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less.
-
-    `where`, `line` and `column` are as in `parse_type`.
-    """
-    cursor = Cursor(tokenize(text, where=where, line=line, column=column), where=where)
-    written = read_type(cursor)
-    if not cursor.at_end:
-        raise cursor.error(f"expected the end of the type, found {cursor.token}")
-    return written
-
-
 class _Reader:
     """The state of a keyspace's tables and types while statements are applied.
 
-    Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older forms (`COLUMNFAMILY`, `ALTER … TYPE`) that files
-    of former clusters hold.
+    Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older forms (`COLUMNFAMILY`, `COMPACT STORAGE`,
+    `ALTER … TYPE`) that files of former clusters hold.
     """
 
     def __init__(self, cursor: Cursor, *, keyspace: str) -> None:
@@ -153,7 +102,7 @@ class _Reader:
         if cursor.accept("like"):
             self._copy_table(draft)
         else:
-            read_table(cursor, draft, start=start)
+            _read_table(cursor, draft, start=start)
         self._tables.add(draft, at=start, may_exist=may_exist)
 
     def _copy_table(self, draft: TableDraft[WrittenType]) -> None:
@@ -174,7 +123,7 @@ class _Reader:
         start = cursor.token
         place = self._qualified("a table's name")
         if cursor.sees("with"):
-            read_options(cursor)
+            _read_options(cursor)
         elif cursor.accept("drop", "compact", "storage"):
             pass  # no column
         elif cursor.accept("add"):
@@ -200,24 +149,24 @@ class _Reader:
         cursor = self._cursor
         may_exist = cursor.accept("if", "not", "exists")
         in_brackets = cursor.accept_symbol("(")
-        for column in cursor.list_of(lambda: read_column(cursor)):
+        for column in cursor.list_of(lambda: _read_column(cursor)):
             draft.add(column, may_exist=may_exist)
         if in_brackets:
             cursor.expect_symbol(")")
 
     def _rename_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
         self._cursor.accept("if", "exists")
-        for old, new in read_renames(self._cursor):
+        for old, new in _read_renames(self._cursor):
             draft.rename(old, new, at=start)
 
     def _drop_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
         cursor = self._cursor
         cursor.accept("if", "exists")
         in_brackets = cursor.accept_symbol("(")
-        names = read_names(cursor)
+        names = _read_names(cursor)
         if in_brackets:
             cursor.expect_symbol(")")
-        time = read_microseconds(cursor) if cursor.accept("using", "timestamp") else None
+        time = _read_microseconds(cursor) if cursor.accept("using", "timestamp") else None
         for name in names:
             draft.drop(name, at=start, time=time)
 
@@ -231,7 +180,7 @@ class _Reader:
         place = self._qualified("a type's name")
         cursor.expect_symbol("(")
         # a second CREATE TYPE can only be IF NOT EXISTS, or Cassandra would refuse it: the first one stays
-        self._types.setdefault(place, read_fields(cursor))
+        self._types.setdefault(place, _read_fields(cursor))
         cursor.expect_symbol(")")
 
     def _alter_type(self) -> None:
@@ -241,12 +190,12 @@ class _Reader:
         place = self._qualified("a type's name")
         if cursor.accept("add"):
             cursor.accept("if", "not", "exists")
-            added, fields = read_fields(cursor), self._fields(place, start)
+            added, fields = _read_fields(cursor), self._fields(place, start)
             known = {name for name, _ in fields}
             fields += tuple(field for field in added if field[0] not in known)
         elif cursor.accept("rename"):
             cursor.accept("if", "exists")
-            new = dict(read_renames(cursor))
+            new = dict(_read_renames(cursor))
             fields = self._fields(place, start)
             fields = tuple((renamed_field(name, new[name]) if name in new else name, kind) for name, kind in fields)
         elif cursor.accept("alter"):
@@ -267,3 +216,119 @@ class _Reader:
     def _drop_type(self) -> None:
         self._cursor.accept("if", "exists")
         self._types.pop(self._qualified("a type's name"), None)
+
+
+def _read_table(cursor: Cursor, draft: TableDraft[WrittenType], *, start: Token) -> None:
+    """Read the rest of a CREATE TABLE, from its opening bracket on, into `draft`; `start` is the table's name."""
+
+    def read_part() -> None:
+        if cursor.accept("primary", "key"):
+            draft.partition, draft.clustering = _read_primary_key(cursor)
+        else:
+            draft.add(_read_column(cursor))
+
+    cursor.expect_symbol("(")
+    cursor.list_of(read_part)
+    if not cursor.accept_symbol(")"):
+        raise cursor.error(f"expected ',' or ')' after a column of table {draft.name!r}, found {cursor.token}")
+    draft.partition = draft.partition or [column.name for column in draft.columns.values() if column.is_key]
+    draft.descending = _read_options(cursor)
+    for name in sorted(draft.descending.difference(draft.clustering)):
+        draft.refuse(f"CLUSTERING ORDER BY names {name!r}, no clustering column", at=start)
+
+
+def _read_column(cursor: Cursor) -> WrittenColumn[WrittenType]:
+    start = cursor.token
+    name = cursor.name("a column's name")
+    kind = read_type(cursor)
+    is_static = is_key = False
+    while cursor.token.kind is TokenKind.WORD:
+        if cursor.accept("static"):
+            is_static = True
+        elif cursor.accept("primary", "key"):
+            is_key = True
+        elif cursor.sees("masked") or cursor.sees("check"):
+            cursor.skip_until(",", ")", ";")
+        else:
+            raise cursor.error(f"expected ',', ')', STATIC or PRIMARY KEY after column {name!r}, found {cursor.token}")
+    return WrittenColumn(start, name, kind, is_static=is_static, is_key=is_key)
+
+
+def _read_primary_key(cursor: Cursor) -> tuple[list[str], list[str]]:
+    cursor.expect_symbol("(")
+    if cursor.accept_symbol("("):
+        partition = _read_names(cursor)
+        cursor.expect_symbol(")")
+    else:
+        partition = [cursor.name("a key column's name")]
+    clustering = _read_names(cursor) if cursor.accept_symbol(",") else []
+    cursor.expect_symbol(")")
+    return partition, clustering
+
+
+def _read_names(cursor: Cursor) -> list[str]:
+    return cursor.list_of(lambda: cursor.name("a column's name"))
+
+
+def _read_options(cursor: Cursor) -> set[str]:
+    """Read `WITH …` if it is there, and return the columns its CLUSTERING ORDER BY makes descending."""
+    descending: set[str] = set()
+    if not cursor.accept("with"):
+        return descending
+    while True:
+        if cursor.accept("clustering", "order", "by"):
+            descending |= _read_clustering_order(cursor)
+        else:
+            _skip_option(cursor)
+        if not cursor.accept("and"):
+            return descending
+
+
+def _read_clustering_order(cursor: Cursor) -> set[str]:
+    descending: set[str] = set()
+
+    def read_part() -> None:
+        name = cursor.name("a clustering column's name")
+        if cursor.accept("desc"):
+            descending.add(name)
+        else:
+            cursor.accept("asc")
+
+    cursor.expect_symbol("(")
+    cursor.list_of(read_part)
+    cursor.expect_symbol(")")
+    return descending
+
+
+def _skip_option(cursor: Cursor) -> None:
+    if cursor.accept("compact", "storage"):
+        return
+    option = cursor.name("a table option")
+    cursor.expect_symbol("=")
+    if cursor.at_end or cursor.sees_symbol(";"):
+        raise cursor.error(f"expected the value of option {option!r}, found {cursor.token}")
+    while not (cursor.at_end or cursor.sees_symbol(";") or cursor.sees("and")):
+        if cursor.sees("create") or cursor.sees("alter"):
+            raise cursor.error(f"expected ';' before {cursor.token}")
+        cursor.skip_group()
+
+
+def _read_microseconds(cursor: Cursor) -> int:
+    token = cursor.token
+    if token.kind is not TokenKind.NUMBER or not token.text.lstrip("-").isdigit():
+        raise cursor.error(f"expected a time in whole microseconds since 1970, found {token}")
+    return int(cursor.advance().text)
+
+
+def _read_renames(cursor: Cursor) -> list[tuple[str, str]]:
+    renames = []
+    while True:
+        old = cursor.name("the name to change")
+        cursor.expect("to")
+        renames.append((old, cursor.name("the new name")))
+        if not cursor.accept("and"):
+            return renames
+
+
+def _read_fields(cursor: Cursor) -> Fields:
+    return tuple(cursor.list_of(lambda: (cursor.name("a field's name"), read_type(cursor))))

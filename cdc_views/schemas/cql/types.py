@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
-from cdc_views.schemas.cql.written import WrittenType
+from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
 RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})
 """Kinds that Cassandra does not have; a CQL file that names one means a user type."""
@@ -99,3 +99,30 @@ class TypeScope:
 
     def _error(self, written: WrittenType, message: str) -> SchemaError:
         return written.start.error(message, where=self.where)
+
+
+def parse_type(
+    text: str, *, udts: Mapping[str, Udt] | None = None, keyspace: str = "", where: str = "", line: int = 1, column: int = 1
+) -> LogicalType:
+    """Return the type that CQL text means; the inverse of `str(type)`.
+
+    Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
+    `datetime`, `instant` and `json` are understood where no user type has that name.
+
+    Args:
+        text: The type, as `map<text, frozen<addr>>`.
+        udts: User types by `name` or `keyspace.name`.
+        keyspace: The keyspace of unqualified user types, looked for first.
+        where: Place of the text for error messages: file, and the line and column of its first character.
+        line: See `where`.
+        column: See `where`.
+
+    Raises:
+        SchemaError: The text is no type, or names a user type that `udts` lacks.
+
+    >>> str(parse_type("map<varchar, list<int>>"))
+    'map<text, frozen<list<int>>>'
+    """
+    where = where or f"type {text!r}"
+    scope = TypeScope(keyspace, resolved=udts or {}, where=where, allows_relational=True)
+    return scope.resolve(read_type_text(text, where, line, column))

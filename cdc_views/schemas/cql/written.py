@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.types import Kind
+from cdc_views.schemas.cql.lexer import tokenize
 from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 
@@ -56,6 +57,18 @@ def read_type(cursor: Cursor) -> WrittenType:
     if name == Kind.DECIMAL.value and not quoted and cursor.accept_symbol("("):
         return WrittenType(start, name, decimal_size=_read_decimal_size(cursor))
     return WrittenType(start, name, is_user_type=quoted)
+
+
+def read_type_text(text: str, where: str, line: int, column: int) -> WrittenType:
+    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less.
+
+    `where`, `line` and `column` are as in `parse_type`.
+    """
+    cursor = Cursor(tokenize(text, where=where, line=line, column=column), where=where)
+    written = read_type(cursor)
+    if not cursor.at_end:
+        raise cursor.error(f"expected the end of the type, found {cursor.token}")
+    return written
 
 
 def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
