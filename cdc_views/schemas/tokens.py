@@ -84,9 +84,7 @@ class Cursor:
     def sees(self, *words: str) -> bool:
         """Whether these unquoted words (any case) come next."""
         ahead = self._tokens[self._next : self._next + len(words)]
-        return len(ahead) == len(words) and all(
-            token.kind is TokenKind.WORD and token.text.lower() == word for token, word in zip(ahead, words, strict=True)
-        )
+        return [token.text.lower() for token in ahead if token.kind is TokenKind.WORD] == [*words]
 
     def sees_symbol(self, *symbols: str) -> bool:
         """Whether one of these symbols comes next."""

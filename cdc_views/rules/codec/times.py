@@ -135,11 +135,11 @@ def parse_time(text: str) -> int:
 
 
 def _zone_seconds(zone: str | None) -> int:
-    if zone in (None, "Z"):
+    if zone is None or zone == "Z":
         return 0
-    digits = str(zone)[1:].replace(":", "").ljust(4, "0")
+    digits = zone[1:].replace(":", "").ljust(4, "0")
     seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return -seconds if str(zone)[0] == "-" else seconds
+    return -seconds if zone[0] == "-" else seconds
 
 
 def parse_micros(text: str) -> int:
