@@ -34,7 +34,6 @@ from cdc_views.schemas.cql.types import Fields, TypeScope
 from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
 _TABLE_KEYS = {"keyspace", "table", "name", "columns", "primary_key", "partition_key", "clustering_key", "types", "dropped"}
-_KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)
 
 Types = dict[tuple[str, str], Fields]
 
@@ -90,25 +89,24 @@ class _Table:
         written = self._shared | _types(self._place, keyspace=self._keyspace)
         scope = TypeScope(self._keyspace, written=written, where=self._place.where, allows_relational=True)
         columns = {name: _column(place, name=name, scope=scope) for name, place in self._place.child("columns").mapping().items()}
-        ordered = [column for role in _KEY_ROLES for column in self._key(role, columns=columns)]
-        ordered += [column for name, column in columns.items() if name not in {key.name for key in ordered}]
+        key = self._key(columns)
+        others = [column for name, column in columns.items() if name not in {column.name for column in key}]
         dropped = self._place.child("dropped").items() if "dropped" in self._place else []
-        return TableSchema(self._keyspace, self._name, tuple(ordered), tuple(_dropped(place, scope=scope) for place in dropped))
+        return TableSchema(self._keyspace, self._name, (*key, *others), tuple(_dropped(place, scope=scope) for place in dropped))
 
-    def _key(self, role: Role, *, columns: Mapping[str, Column]) -> list[Column]:
-        """Return the key columns of one role, from whichever of the three ways the table uses."""
-        if "primary_key" in self._place:
-            names = self._primary_key()[_KEY_ROLES.index(role)]
-        elif "partition_key" in self._place:
-            listed = f"{role.value}_key"
-            names = self._place.child(listed).one_or_more() if listed in self._place else []
+    def _key(self, columns: Mapping[str, Column]) -> list[Column]:
+        """Return the key columns in key order, from whichever of the three ways the table uses."""
+        place = self._place
+        if "primary_key" in place:
+            parts = place.child("primary_key").one_or_more()
+            partition, clustering = (parts[0].one_or_more() if parts else []), parts[1:]
+        elif "partition_key" in place:
+            partition = place.child("partition_key").one_or_more()
+            clustering = place.child("clustering_key").one_or_more() if "clustering_key" in place else []
         else:
-            return [column for column in columns.values() if column.role is role]
-        return [self._key_column(name, role=role, columns=columns) for name in names]
-
-    def _primary_key(self) -> tuple[list[YamlNode], list[YamlNode]]:
-        parts = self._place.child("primary_key").one_or_more()
-        return (parts[0].one_or_more() if parts else []), parts[1:]
+            return [column for role in (Role.PARTITION, Role.CLUSTERING) for column in columns.values() if column.role is role]
+        key = [(name, Role.PARTITION) for name in partition] + [(name, Role.CLUSTERING) for name in clustering]
+        return [self._key_column(name, role=role, columns=columns) for name, role in key]
 
     def _key_column(self, place: YamlNode, *, role: Role, columns: Mapping[str, Column]) -> Column:
         name = place.as_text("a key column's name")

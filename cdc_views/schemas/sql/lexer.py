@@ -69,8 +69,14 @@ def _split(token: SqlglotToken, *, index: LineIndex) -> Iterator[Token]:
         yield Token(TokenKind.SYMBOL, token.text, line, column)
 
 
-_STRINGS = (
-    *(TokenType.STRING, TokenType.NATIONAL_STRING, TokenType.RAW_STRING, TokenType.HEREDOC_STRING),
-    *(TokenType.BYTE_STRING, TokenType.BIT_STRING, TokenType.HEX_STRING),
-)
-_KINDS = {TokenType.IDENTIFIER: TokenKind.QUOTED, TokenType.NUMBER: TokenKind.NUMBER, **dict.fromkeys(_STRINGS, TokenKind.STRING)}
+_KINDS = {
+    TokenType.IDENTIFIER: TokenKind.QUOTED,
+    TokenType.STRING: TokenKind.STRING,
+    TokenType.NATIONAL_STRING: TokenKind.STRING,
+    TokenType.RAW_STRING: TokenKind.STRING,
+    TokenType.HEREDOC_STRING: TokenKind.STRING,
+    TokenType.BYTE_STRING: TokenKind.STRING,
+    TokenType.BIT_STRING: TokenKind.STRING,
+    TokenType.HEX_STRING: TokenKind.STRING,
+    TokenType.NUMBER: TokenKind.NUMBER,
+}
