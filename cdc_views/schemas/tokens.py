@@ -81,38 +81,26 @@ class Cursor:
             self._next += 1
         return token
 
-    def sees(self, *words: str) -> bool:
-        """Whether these unquoted words (any case) come next."""
-        ahead = self._tokens[self._next : self._next + len(words)]
-        return [token.text.lower() for token in ahead if token.kind is TokenKind.WORD] == [*words]
+    def sees(self, *parts: str) -> bool:
+        """Whether these symbols and unquoted words (in lower case here, in any case there) come next."""
+        ahead = self._tokens[self._next : self._next + len(parts)]
+        return [token.text.lower() for token in ahead if token.kind in (TokenKind.WORD, TokenKind.SYMBOL)] == [*parts]
 
-    def sees_symbol(self, *symbols: str) -> bool:
-        """Whether one of these symbols comes next."""
-        return self.token.kind is TokenKind.SYMBOL and self.token.text in symbols
+    def sees_any(self, *parts: str) -> bool:
+        """Whether one of these symbols and unquoted words comes next."""
+        return any(self.sees(part) for part in parts)
 
-    def accept(self, *words: str) -> bool:
-        """Read these words if all of them come next."""
-        found = self.sees(*words)
+    def accept(self, *parts: str) -> bool:
+        """Read these symbols and words if all of them come next."""
+        found = self.sees(*parts)
         if found:
-            self._next += len(words)
+            self._next += len(parts)
         return found
 
-    def accept_symbol(self, symbol: str) -> bool:
-        """Read this symbol if it comes next."""
-        found = self.sees_symbol(symbol)
-        if found:
-            self._next += 1
-        return found
-
-    def expect(self, *words: str) -> None:
-        """Read these words; raises `SchemaError` when they do not come next."""
-        if not self.accept(*words):
-            raise self.error(f"expected {' '.join(words).upper()}, found {self.token}")
-
-    def expect_symbol(self, symbol: str) -> None:
-        """Read this symbol; raises `SchemaError` when it does not come next."""
-        if not self.accept_symbol(symbol):
-            raise self.error(f"expected {symbol!r}, found {self.token}")
+    def expect(self, part: str) -> None:
+        """Read this symbol or word; raises `SchemaError` when it does not come next."""
+        if not self.accept(part):
+            raise self.error(f"expected {part.upper() if part.isalpha() else repr(part)}, found {self.token}")
 
     def name(self, what: str) -> str:
         """Read an identifier, quoted or not; `what` says in the error which name was expected."""
@@ -126,7 +114,7 @@ class Cursor:
     def list_of(self, read: Callable[[], Found]) -> list[Found]:
         """Read one thing, and another after each comma."""
         found = [read()]
-        while self.accept_symbol(","):
+        while self.accept(","):
             found.append(read())
         return found
 
@@ -142,7 +130,7 @@ class Cursor:
 
     def skip_until(self, *symbols: str) -> None:
         """Read up to one of `symbols` outside brackets, or to the end; the symbol itself stays unread."""
-        while not (self.at_end or self.sees_symbol(*symbols)):
+        while not (self.at_end or self.sees_any(*symbols)):
             self.skip_group()
 
     def error(self, message: str, *, at: Token | None = None) -> SchemaError:

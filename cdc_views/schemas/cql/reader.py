@@ -61,18 +61,18 @@ class _Reader:
     def read(self) -> Catalog:
         cursor = self._cursor
         while not cursor.at_end:
-            if any(cursor.sees(word) for word in _SHELL_COMMANDS):
+            if cursor.sees_any(*_SHELL_COMMANDS):
                 self._skip_line()
                 continue
             self._statement()
             if not cursor.at_end:
-                cursor.expect_symbol(";")
+                cursor.expect(";")
         return self._tables.catalog(self._finish)
 
     def _skip_line(self) -> None:
         cursor = self._cursor
         line = cursor.token.line
-        while not cursor.at_end and cursor.token.line == line and not cursor.sees_symbol(";"):
+        while not cursor.at_end and cursor.token.line == line and not cursor.sees(";"):
             cursor.advance()
 
     def _statement(self) -> None:
@@ -92,7 +92,7 @@ class _Reader:
     def _qualified(self, what: str) -> tuple[str, str]:
         """Read the name of a table or type and return its keyspace and name."""
         name = self._cursor.name(what)
-        return (name, self._cursor.name(what)) if self._cursor.accept_symbol(".") else (self._keyspace, name)
+        return (name, self._cursor.name(what)) if self._cursor.accept(".") else (self._keyspace, name)
 
     def _create_table(self) -> None:
         cursor = self._cursor
@@ -148,11 +148,11 @@ class _Reader:
     def _add_columns(self, draft: TableDraft[WrittenType]) -> None:
         cursor = self._cursor
         may_exist = cursor.accept("if", "not", "exists")
-        in_brackets = cursor.accept_symbol("(")
+        in_brackets = cursor.accept("(")
         for column in cursor.list_of(lambda: _read_column(cursor)):
             draft.add(column, may_exist=may_exist)
         if in_brackets:
-            cursor.expect_symbol(")")
+            cursor.expect(")")
 
     def _rename_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
         self._cursor.accept("if", "exists")
@@ -162,10 +162,10 @@ class _Reader:
     def _drop_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
         cursor = self._cursor
         cursor.accept("if", "exists")
-        in_brackets = cursor.accept_symbol("(")
+        in_brackets = cursor.accept("(")
         names = _read_names(cursor)
         if in_brackets:
-            cursor.expect_symbol(")")
+            cursor.expect(")")
         time = _read_microseconds(cursor) if cursor.accept("using", "timestamp") else None
         for name in names:
             draft.drop(name, at=start, time=time)
@@ -178,10 +178,10 @@ class _Reader:
         cursor = self._cursor
         cursor.accept("if", "not", "exists")
         place = self._qualified("a type's name")
-        cursor.expect_symbol("(")
+        cursor.expect("(")
         # a second CREATE TYPE can only be IF NOT EXISTS, or Cassandra would refuse it: the first one stays
         self._types.setdefault(place, _read_fields(cursor))
-        cursor.expect_symbol(")")
+        cursor.expect(")")
 
     def _alter_type(self) -> None:
         cursor = self._cursor
@@ -227,9 +227,9 @@ def _read_table(cursor: Cursor, draft: TableDraft[WrittenType], *, start: Token)
         else:
             draft.add(_read_column(cursor))
 
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     cursor.list_of(read_part)
-    if not cursor.accept_symbol(")"):
+    if not cursor.accept(")"):
         raise cursor.error(f"expected ',' or ')' after a column of table {draft.name!r}, found {cursor.token}")
     draft.partition = draft.partition or [column.name for column in draft.columns.values() if column.is_key]
     draft.descending = _read_options(cursor)
@@ -247,7 +247,7 @@ def _read_column(cursor: Cursor) -> WrittenColumn[WrittenType]:
             is_static = True
         elif cursor.accept("primary", "key"):
             is_key = True
-        elif cursor.sees("masked") or cursor.sees("check"):
+        elif cursor.sees_any("masked", "check"):
             cursor.skip_until(",", ")", ";")
         else:
             raise cursor.error(f"expected ',', ')', STATIC or PRIMARY KEY after column {name!r}, found {cursor.token}")
@@ -255,14 +255,14 @@ def _read_column(cursor: Cursor) -> WrittenColumn[WrittenType]:
 
 
 def _read_primary_key(cursor: Cursor) -> tuple[list[str], list[str]]:
-    cursor.expect_symbol("(")
-    if cursor.accept_symbol("("):
+    cursor.expect("(")
+    if cursor.accept("("):
         partition = _read_names(cursor)
-        cursor.expect_symbol(")")
+        cursor.expect(")")
     else:
         partition = [cursor.name("a key column's name")]
-    clustering = _read_names(cursor) if cursor.accept_symbol(",") else []
-    cursor.expect_symbol(")")
+    clustering = _read_names(cursor) if cursor.accept(",") else []
+    cursor.expect(")")
     return partition, clustering
 
 
@@ -294,9 +294,9 @@ def _read_clustering_order(cursor: Cursor) -> set[str]:
         else:
             cursor.accept("asc")
 
-    cursor.expect_symbol("(")
+    cursor.expect("(")
     cursor.list_of(read_part)
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return descending
 
 
@@ -304,11 +304,11 @@ def _skip_option(cursor: Cursor) -> None:
     if cursor.accept("compact", "storage"):
         return
     option = cursor.name("a table option")
-    cursor.expect_symbol("=")
-    if cursor.at_end or cursor.sees_symbol(";"):
+    cursor.expect("=")
+    if cursor.at_end or cursor.sees(";"):
         raise cursor.error(f"expected the value of option {option!r}, found {cursor.token}")
-    while not (cursor.at_end or cursor.sees_symbol(";") or cursor.sees("and")):
-        if cursor.sees("create") or cursor.sees("alter"):
+    while not (cursor.at_end or cursor.sees_any(";", "and")):
+        if cursor.sees_any("create", "alter"):
             raise cursor.error(f"expected ';' before {cursor.token}")
         cursor.skip_group()
 

@@ -50,11 +50,11 @@ def read_type(cursor: Cursor) -> WrittenType:
         return _JavaClass(cursor.advance(), where=cursor.where).whole()
     quoted = start.kind is TokenKind.QUOTED
     name = cursor.name("a type")
-    if not quoted and cursor.accept_symbol("<"):
+    if not quoted and cursor.accept("<"):
         return _read_parts(cursor, name=name, start=start)
-    if cursor.accept_symbol("."):
+    if cursor.accept("."):
         return WrittenType(start, cursor.name("a type's name"), keyspace=name, is_user_type=True)
-    if name == Kind.DECIMAL.value and not quoted and cursor.accept_symbol("("):
+    if name == Kind.DECIMAL.value and not quoted and cursor.accept("("):
         return WrittenType(start, name, decimal_size=_read_decimal_size(cursor))
     return WrittenType(start, name, is_user_type=quoted)
 
@@ -74,15 +74,15 @@ def read_type_text(text: str, where: str, line: int, column: int) -> WrittenType
 def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
     if name == "vector":
         element = read_type(cursor)
-        cursor.expect_symbol(",")
+        cursor.expect(",")
         size = _read_size(cursor, "the vector's size, a whole number above 0", least=1)
-        cursor.expect_symbol(">")
+        cursor.expect(">")
         return WrittenType(start, name, parts=(element,), size=size)
     if name not in {*_PART_COUNTS, "tuple"}:
         hint = did_you_mean(name, [*_PART_COUNTS, "tuple", "vector"])
         raise cursor.error(f"{name!r} takes no types in brackets{hint}", at=start)
     parts = cursor.list_of(lambda: read_type(cursor))
-    cursor.expect_symbol(">")
+    cursor.expect(">")
     wanted = _PART_COUNTS.get(name, len(parts))
     if len(parts) != wanted:
         raise cursor.error(f"{name} takes {wanted} type{'s' * (wanted > 1)}, not {len(parts)}", at=start)
@@ -94,9 +94,9 @@ def _read_decimal_size(cursor: Cursor) -> tuple[int | None, int]:
 
     `*` is a precision that nobody knows, as in `decimal(*, 2)`.
     """
-    precision = None if cursor.accept_symbol("*") else _read_size(cursor, "the precision, a whole number")
-    scale = _read_size(cursor, "the scale, a whole number") if cursor.accept_symbol(",") else 0
-    cursor.expect_symbol(")")
+    precision = None if cursor.accept("*") else _read_size(cursor, "the precision, a whole number")
+    scale = _read_size(cursor, "the scale, a whole number") if cursor.accept(",") else 0
+    cursor.expect(")")
     return precision, scale
 
 

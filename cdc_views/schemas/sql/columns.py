@@ -31,7 +31,7 @@ def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
     name = cursor.name("a column's name")
     kind = read_type(cursor)
     is_key = False
-    while not (cursor.at_end or cursor.sees_symbol(",", ")", ";")):
+    while not (cursor.at_end or cursor.sees_any(",", ")", ";")):
         # MySQL reads a bare KEY after a column as PRIMARY KEY
         if cursor.accept("primary", "key") or (cursor.sees("key") and not is_key):
             is_key = True
@@ -66,30 +66,30 @@ def _type_name(cursor: Cursor) -> str:
             joined = " ".join(words)
             return _LONG.get(joined, joined)
     name = cursor.name("the column's type")
-    while cursor.accept_symbol("."):  # pg_catalog.int4, public.mood
+    while cursor.accept("."):  # pg_catalog.int4, public.mood
         name = cursor.name("the column's type")
     return name.lower()
 
 
 def _arguments(cursor: Cursor) -> tuple[str, ...]:
-    if not cursor.accept_symbol("("):
+    if not cursor.accept("("):
         return ()
     found: list[str] = []
     sign = ""
-    while not (cursor.at_end or cursor.sees_symbol(")")):
+    while not (cursor.at_end or cursor.sees(")")):
         token = cursor.advance()
         if token.kind is not TokenKind.SYMBOL:
             found.append(sign + token.text)
         sign = "-" if token.kind is TokenKind.SYMBOL and token.text == "-" else ""  # numeric(5, -2)
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return tuple(found)
 
 
 def _dimensions(cursor: Cursor) -> int:
     dimensions = 0
     if cursor.accept("array"):  # `int ARRAY[4]` is one dimension
-        dimensions = 0 if cursor.sees_symbol("[") else 1
-    while cursor.sees_symbol("["):
+        dimensions = 0 if cursor.sees("[") else 1
+    while cursor.sees("["):
         cursor.skip_group()
         dimensions += 1
     return dimensions
@@ -104,11 +104,11 @@ def read_key_columns(cursor: Cursor) -> list[str]:
         cursor.advance()
     key: list[str] = []
     if cursor.accept("primary", "key"):
-        while not (cursor.at_end or cursor.sees_symbol("(") or cursor.sees("using", "index")):
+        while not (cursor.at_end or cursor.sees("(") or cursor.sees("using", "index")):
             cursor.advance()  # USING BTREE, an index name
-        if cursor.accept_symbol("("):
+        if cursor.accept("("):
             key = cursor.list_of(lambda: _key_column(cursor))
-            cursor.expect_symbol(")")
+            cursor.expect(")")
     cursor.skip_until(",", ")", ";")
     return key
 

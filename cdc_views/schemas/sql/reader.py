@@ -69,7 +69,7 @@ class _Reader:
         while not self._cursor.at_end:
             self._statement()
             self._cursor.skip_until(";")
-            self._cursor.accept_symbol(";")
+            self._cursor.accept(";")
         return self._tables.catalog(lambda draft: draft.finish(partial(logical_type, dialect=self._dialect)))
 
     def _statement(self) -> None:
@@ -91,7 +91,7 @@ class _Reader:
     def _search_path(self) -> None:
         cursor = self._cursor
         if not cursor.accept("to"):
-            cursor.accept_symbol("=")
+            cursor.accept("=")
         if cursor.token.text:  # the end has none
             self._keyspace = cursor.advance().text
 
@@ -115,7 +115,7 @@ class _Reader:
     def _qualified(self) -> tuple[str, str]:
         """Read a table's name and return its keyspace and name; a catalog in front of them is left out."""
         names = [self._cursor.name("a table's name")]
-        while self._cursor.accept_symbol("."):
+        while self._cursor.accept("."):
             names.append(self._cursor.name("a table's name"))
         return (names[-2] if len(names) > 1 else self._keyspace), names[-1]
 
@@ -124,21 +124,21 @@ class _Reader:
         if cursor.accept("like"):
             self._copy(draft, start=start)
             return
-        if not cursor.accept_symbol("("):
+        if not cursor.accept("("):
             draft.refuse("CREATE TABLE without columns; write the columns out", at=start)
             return
-        while not cursor.sees_symbol(")"):  # a comma before it does no harm
+        while not cursor.sees(")"):  # a comma before it does no harm
             self._element(draft)
-            if not cursor.accept_symbol(","):
+            if not cursor.accept(","):
                 break
-        cursor.expect_symbol(")")
+        cursor.expect(")")
 
     def _element(self, draft: TableDraft[SqlType]) -> None:
         cursor = self._cursor
         start = cursor.token
         if cursor.accept("like"):
             self._copy(draft, start=start)
-        elif any(cursor.sees(word) for word in self._parts) or cursor.sees("period", "for"):
+        elif cursor.sees_any(*self._parts) or cursor.sees("period", "for"):
             draft.partition = read_key_columns(cursor) or draft.partition
         else:
             self._add_column(draft)
@@ -172,7 +172,7 @@ class _Reader:
         cursor.accept("only")
         start = cursor.token
         keyspace, name = self._qualified()
-        cursor.accept_symbol("*")
+        cursor.accept("*")
         draft = self._known(keyspace, name) or self._tables.add_unknown(keyspace, name, at=start)
         cursor.list_of(lambda: self._apply_action(draft))
         self._tables.by_name = {table.full_name: table for table in self._tables.by_name.values()}
@@ -203,11 +203,11 @@ class _Reader:
         cursor = self._cursor
         says_column = cursor.accept("column")
         may_exist = cursor.accept("if", "not", "exists")
-        if not says_column and any(cursor.sees(word) for word in _NOT_COLUMNS):
+        if not says_column and cursor.sees_any(*_NOT_COLUMNS):
             draft.partition = read_key_columns(cursor) or draft.partition
-        elif cursor.accept_symbol("("):
+        elif cursor.accept("("):
             cursor.list_of(lambda: self._add_column(draft, may_exist=may_exist))
-            cursor.expect_symbol(")")
+            cursor.expect(")")
         else:
             self._add_column(draft, may_exist=may_exist)
 
@@ -218,7 +218,7 @@ class _Reader:
             return
         says_column = cursor.accept("column")
         may_miss = cursor.accept("if", "exists")
-        if not says_column and any(cursor.sees(word) for word in _NOT_COLUMNS):
+        if not says_column and cursor.sees_any(*_NOT_COLUMNS):
             return
         start = cursor.token
         name = cursor.name("a column's name")
@@ -228,11 +228,11 @@ class _Reader:
     def _rename(self, draft: TableDraft[SqlType]) -> None:
         cursor = self._cursor
         start = cursor.token
-        if cursor.sees("index") or cursor.sees("key") or cursor.sees("constraint"):
+        if cursor.sees_any("index", "key", "constraint"):
             return
-        if cursor.accept("to") or cursor.accept("as") or cursor.accept_symbol("="):
+        if cursor.accept("to") or cursor.accept("as") or cursor.accept("="):
             draft.name = cursor.name("the table's new name")
-            if cursor.accept_symbol("."):
+            if cursor.accept("."):
                 draft.keyspace, draft.name = draft.name, cursor.name("the table's new name")
             return
         cursor.accept("column")
