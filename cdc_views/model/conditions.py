@@ -129,7 +129,8 @@ class Condition:
         except RecursionError as error:
             raise self._error("is nested too deeply; give a shorter condition", quotes=False) from error
         found = [tree for tree in trees if tree is not None]
-        if len(found) != 1 or not isinstance(found[0], exp.Select) or _parts(found[0]) != {"expressions", "where"}:
+        clauses = {name for name, value in found[0].args.items() if value} if found else set()
+        if len(found) != 1 or not isinstance(found[0], exp.Select) or clauses != {"expressions", "where"}:
             raise self._error('is not one expression; give a single condition such as "amount > 10"')
         tree: exp.Expr = found[0].args["where"].this
         return tree
@@ -180,10 +181,6 @@ def _is_small(node: exp.Expr | None) -> bool:
 def _least_depth(kinds: Iterable[TokenType]) -> int:
     steps = ((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
     return min(accumulate(steps), default=0)
-
-
-def _parts(select: exp.Select) -> set[str]:
-    return {name for name, value in select.args.items() if value}
 
 
 def _what_is_wrong(text: str, error: ParseError) -> str:

@@ -41,8 +41,14 @@ def missing_extra(error: ImportError, *, what: str = "this", extra: str | None =
     name = error.name or ""
     if name.partition(".")[0].startswith("cdc_"):
         return None
-    found = extra or _extra_of(name)
-    return MissingExtraError(what, module=name or str(error), extra=found, why=_why(error)) if found else None
+    parts = name.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    found = extra or next((EXTRA_OF[prefix] for prefix in prefixes if prefix in EXTRA_OF), None)
+    if found is None:
+        return None
+    # why an installed module cannot be imported, such as a missing shared library
+    why = "" if isinstance(error, ModuleNotFoundError) else (str(error).splitlines() or [""])[0]
+    return MissingExtraError(what, module=name or str(error), extra=found, why=why)
 
 
 @contextmanager
@@ -63,14 +69,3 @@ def load(entry: EntryPoint, *, what: str, extra: str) -> Any:
     """Return what an entry point names; raises `MissingExtraError` where a package it needs is missing."""
     with needs(what, extra=extra):
         return entry.load()
-
-
-def _extra_of(name: str) -> str | None:
-    parts = name.split(".")
-    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((EXTRA_OF[prefix] for prefix in prefixes if prefix in EXTRA_OF), None)
-
-
-def _why(error: ImportError) -> str:
-    """Why an installed module cannot be imported, such as a missing shared library; empty if it is not installed."""
-    return "" if isinstance(error, ModuleNotFoundError) else (str(error).splitlines() or [""])[0]

@@ -281,16 +281,14 @@ STORED_BITS = INTEGER_BITS | {Kind.TIMESTAMP: 64, Kind.TIME: 64, Kind.DATETIME: 
 TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 """Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
 
-RESHAPED_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
-"""Kinds that views show in another type than raw tables store (integers of ms, µs, ns or days); see `is_reshaped`."""
-
 TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
 """Kinds stored as text in raw tables, in the form `query` prints."""
 
 
 def is_reshaped(kind: Scalar) -> bool:
-    """Whether views show values of `kind` in another type than raw tables store."""
-    return kind.kind in RESHAPED_KINDS or kind.decimal_size is not None
+    """Whether views show values of `kind` in another type than raw tables store: integers of ms, µs, ns or days, texts."""
+    is_time = kind.kind in {Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT}
+    return is_time or kind.decimal_size is not None
 
 
 def is_text(kind: LogicalType) -> bool:

@@ -97,10 +97,7 @@ class _Record:
         package, _, last = name.rpartition(".")
         self._keyspace = database or keyspace or package.rpartition(".")[2]
         self._table = table or last
-
-    @property
-    def full_name(self) -> str:
-        return full_name(self._keyspace, self._table)
+        self.full_name = full_name(self._keyspace, self._table)
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
         row = self._row()

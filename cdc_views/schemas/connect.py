@@ -194,7 +194,9 @@ class _Message:
             case {"type": "map", "keys": dict(keys), "values": dict(values)}:
                 return MapOf(self._type(keys), self._type(values))
             case {"type": "struct"}:
-                return self._struct(schema, name=name)
+                keyspace, _, last = name.rpartition(".")
+                fields = tuple((str(field["field"]), self._type(field)) for field in fields_of(schema))
+                return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
             case {"type": str(plain)} if plain in PLAIN:
                 return Scalar(PLAIN[plain])
         raise SchemaError(
@@ -202,11 +204,6 @@ class _Message:
             f"expected struct, array, map, {', '.join(PLAIN)}",
             where=self._where,
         )
-
-    def _struct(self, schema: JsonObject, *, name: str) -> Udt:
-        keyspace, _, last = name.rpartition(".")
-        fields = tuple((str(field["field"]), self._type(field)) for field in fields_of(schema))
-        return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
 
 
 def _is_range(field: JsonObject) -> bool:

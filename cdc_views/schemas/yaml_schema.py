@@ -79,10 +79,7 @@ class _Table:
         own, dot, last = name.partition(".")
         self._keyspace = place.text("keyspace", default=own if dot else keyspace)
         self._name = last if dot else name
-
-    @property
-    def full_name(self) -> str:
-        return full_name(self._keyspace, self._name)
+        self.full_name = full_name(self._keyspace, self._name)
 
     def schema(self) -> TableSchema:
         self._place.allow(_TABLE_KEYS)

@@ -29,24 +29,18 @@ from typing import Any
 import pyarrow as pa
 
 from cdc_views.model.naming import physical_name
-from cdc_views.model.types import EMPTY, Kind, LogicalType, MapOf, RecordOf, Scalar, SequenceOf, Udt
+from cdc_views.model.types import EMPTY, STORED_BITS, Kind, LogicalType, MapOf, RecordOf, Scalar, SequenceOf, Udt
 from cdc_views.rules.codec.times import duration_text, parse_duration
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _ARROW = {
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
+    **{kind: _INTEGERS[bits] for kind, bits in STORED_BITS.items()},
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
     Kind.BOOLEAN: pa.bool_(),
     Kind.BLOB: pa.binary(),
     Kind.DATE: pa.int32(),
-    Kind.TIME: pa.int64(),
-    Kind.TIMESTAMP: pa.int64(),
-    Kind.DATETIME: pa.int64(),
-    Kind.INSTANT: pa.int64(),
 }
 _TEXTS: dict[Kind, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     Kind.DECIMAL: (str, Decimal),

@@ -18,7 +18,6 @@ _TWO_WORDS = (
     ("long", "varchar"),
     ("long", "varbinary"),
 )
-_LONG = {"long varbinary": "blob", "long varchar": "text"}
 
 
 def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
@@ -63,8 +62,7 @@ def read_type(cursor: Cursor) -> SqlType:
 def _type_name(cursor: Cursor) -> str:
     for words in _TWO_WORDS:
         if cursor.accept(*words):
-            joined = " ".join(words)
-            return _LONG.get(joined, joined)
+            return " ".join(words)
     name = cursor.name("the column's type")
     while cursor.accept("."):  # pg_catalog.int4, public.mood
         name = cursor.name("the column's type")

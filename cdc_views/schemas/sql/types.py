@@ -31,7 +31,7 @@ _COMMON = _by_name(
     {
         Kind.BIGINT: "bigint",
         # geometric values travel as well-known binary
-        Kind.BLOB: "binary blob varbinary geography geometry linestring path point polygon",
+        Kind.BLOB: "binary blob long_varbinary varbinary geography geometry linestring path point polygon",
         Kind.BOOLEAN: "bool boolean",
         Kind.DATE: "date",
         Kind.DECIMAL: "dec decimal fixed numeric",
