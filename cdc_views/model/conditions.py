@@ -8,7 +8,6 @@ types are listed; what is not listed is refused, in whichever dialect it would b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -118,8 +117,9 @@ class Condition:
 
     def _parsed(self) -> exp.Expr:
         try:
-            tokens = sqlglot.tokenize(self.text, read="duckdb")
-            if _least_depth(token.token_type for token in tokens) < 0:
+            kinds = [token.token_type for token in sqlglot.tokenize(self.text, read="duckdb")]
+            depths = accumulate((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
+            if min(depths, default=0) < 0:
                 raise self._error("closes a bracket that it did not open; give one expression")
             trees = sqlglot.parse(f"{_OPENING}{self.text}\n)", read="duckdb")
         except ParseError as error:
@@ -176,11 +176,6 @@ def checked(text: str | None) -> Condition | None:
 
 def _is_small(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Literal) and node.is_int and int(node.name) <= MOST_LETTERS
-
-
-def _least_depth(kinds: Iterable[TokenType]) -> int:
-    steps = ((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
-    return min(accumulate(steps), default=0)
 
 
 def _what_is_wrong(text: str, error: ParseError) -> str:

@@ -33,10 +33,8 @@ EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.i
 def missing_extra(error: ImportError, *, what: str = "this", extra: str | None = None) -> MissingExtraError | None:
     """Return the error for a failed import; None if no extra has the module: it is our own, or unknown.
 
-    Args:
-        error: Python's error.
-        what: The feature that needs the module, for the message.
-        extra: The extra that has every package imported there; None: look it up in `EXTRA_OF`.
+    `what` is the feature that needs the module, for the message; `extra` has every package imported there, and is by default
+    looked up in `EXTRA_OF`.
     """
     name = error.name or ""
     if name.partition(".")[0].startswith("cdc_"):

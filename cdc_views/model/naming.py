@@ -20,11 +20,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class RenamedField(str):
-    """The present name of a renamed field of a user type. Landed values are stored by its first name.
-
-    Attributes:
-        stored: The first name.
-    """
+    """The present name of a renamed field of a user type. Landed values are stored by its first name, `stored`."""
 
     stored: str
 

@@ -128,20 +128,15 @@ class _Collection(LogicalType):
 
     @property
     def is_multicell(self) -> bool:
-        return not self._is_frozen
+        # not a field of this base: subclasses add required fields, which must come before one with a default
+        return not getattr(self, _FROZEN)
 
     def frozen_form(self) -> LogicalType:
-        """The same type stored as one cell."""
         changed: LogicalType = replace(self, **{_FROZEN: True})
         return changed
 
-    @property
-    def _is_frozen(self) -> bool:
-        # not a field of this base: subclasses add required fields, which must come before one with a default
-        return bool(getattr(self, _FROZEN))
-
     def _wrap(self, text: str) -> str:
-        return f"frozen<{text}>" if self._is_frozen else text
+        return text if self.is_multicell else f"frozen<{text}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,16 +36,11 @@ from cdc_views.schemas.connect import (
     with_roles,
 )
 
-_PLAIN = {
-    "boolean": Kind.BOOLEAN,
-    "bytes": Kind.BLOB,
-    "double": Kind.DOUBLE,
+_PLAIN = {name: PLAIN[name] for name in ("boolean", "bytes", "double", "float", "string")} | {
     "enum": Kind.TEXT,
     "fixed": Kind.BLOB,
-    "float": Kind.FLOAT,
     "int": Kind.INT,
     "long": Kind.BIGINT,
-    "string": Kind.TEXT,
 }
 _UNITS = ("millis", "micros", "nanos")
 _LOGICAL = {
@@ -121,10 +116,9 @@ class _Record:
                     return [str(name) for name in declared]
         key = [name for name, field in fields.items() if field.get("cdc_views.key") is True]
         if not key:
-            raise SchemaError(
-                f'{self.full_name}: an Avro schema has no key of its own; add "cdc_views.key": true to each key '
-                'field, or "primaryKey": ["…"] to the record, or name the key columns',
-                where=self._where,
+            raise self._error(
+                'an Avro schema has no key of its own; add "cdc_views.key": true to each key field, or "primaryKey": ["…"] '
+                "to the record, or name the key columns"
             )
         return key
 

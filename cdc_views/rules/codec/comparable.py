@@ -167,7 +167,7 @@ def _from_number(data: bytes) -> Decimal:
 
 def _uuid(value: uuid.UUID) -> bytes:
     version = value.bytes[6] >> 4
-    return bytes([version]) + (_time_of(value) + value.bytes[8:] if version == 1 else value.bytes)
+    return bytes([version]) + (value.time.to_bytes(8, "big") + value.bytes[8:] if version == 1 else value.bytes)
 
 
 def _from_uuid(data: bytes) -> uuid.UUID:
@@ -176,15 +176,11 @@ def _from_uuid(data: bytes) -> uuid.UUID:
 
 def _timeuuid(value: uuid.UUID) -> bytes:
     # Cassandra compares the low half as *signed* bytes: flipping the sign bits makes that unsigned
-    return _time_of(value) + bytes(b ^ 0x80 for b in value.bytes[8:])
+    return value.time.to_bytes(8, "big") + bytes(b ^ 0x80 for b in value.bytes[8:])
 
 
 def _from_timeuuid(data: bytes) -> uuid.UUID:
     return _from_time(data[:8], bytes(b ^ 0x80 for b in data[8:]))
-
-
-def _time_of(value: uuid.UUID) -> bytes:
-    return value.time.to_bytes(8, "big")
 
 
 def _from_time(time: bytes, rest: bytes) -> uuid.UUID:

@@ -1,4 +1,4 @@
-"""JSON, as `SELECT JSON` and our wire format write it, into native values."""
+"""JSON, as `SELECT JSON`, our wire format and users who name a key write it, into native values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import math
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from cdc_views.errors import MalformedEventError
+from cdc_views.errors import MalformedEventError, UnknownColumnError, UsageError
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import (
     EMPTY,
     INTEGER_BITS,
@@ -85,8 +86,6 @@ def from_json(kind: LogicalType, value: Any) -> Any:
         if isinstance(kind, Scalar):
             return _SCALARS[kind.kind](value)
         return _nested(kind, value)
-    except MalformedEventError:
-        raise
     except (ValueError, TypeError, AttributeError, InvalidOperation, OverflowError, struct.error) as error:
         raise MalformedEventError(f"{json.dumps(value, default=str)[:80]} is not a {kind}: {error}") from error
 
@@ -241,3 +240,39 @@ _SCALARS: dict[Kind, Callable[[Any], Any]] = {
     Kind.INET: lambda value: java_inet(ipaddress.ip_address(_text(value))),
     **{kind: _integer(bits) for kind, bits in INTEGER_BITS.items()},
 }
+
+
+def parse_key(schema: TableSchema, key: Mapping[str, Any] | str) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Return the native (partition, clustering) of a key as users name it: a JSON text, or its parsed values.
+
+    `clustering` is None where only the partition columns are given.
+    """
+    try:
+        given = parse_json(key) if isinstance(key, str) else dict(key)
+    except MalformedEventError as error:
+        raise UsageError(f"the key is {error}; a JSON object such as {_example(schema)} was expected") from error
+    if not isinstance(given, dict):
+        raise UsageError(f"the key is {key!r}; a JSON object such as {_example(schema)} was expected")
+    names = [column.name for column in schema.row_key]
+    for name in given:
+        if name not in names:
+            raise UnknownColumnError(table=f"the key of {schema.full_name}", column=name, known=names)
+    has_clustering = any(column.name in given for column in schema.clustering) or not schema.clustering
+    wanted = schema.row_key if has_clustering else schema.partition
+    for column in wanted:
+        if column.name not in given:
+            raise UsageError(f"the key lacks {column.name!r}; a JSON object such as {_example(schema)} was expected")
+    values = [_key_value(schema, column, given[column.name]) for column in wanted]
+    size = len(schema.partition)
+    return tuple(values[:size]), tuple(values[size:]) if has_clustering else None
+
+
+def _key_value(schema: TableSchema, column: Column, given: Any) -> Any:
+    try:
+        return from_json(column.type, given)
+    except MalformedEventError as error:
+        raise UsageError(f"the key of {schema.full_name}: {column.name!r}: {error}") from error
+
+
+def _example(schema: TableSchema) -> str:
+    return "{" + ", ".join(f'"{column.name}": …' for column in schema.row_key) + "}"

@@ -64,7 +64,12 @@ class _Reader:
             if cursor.sees_any(*_SHELL_COMMANDS):
                 self._skip_line()
                 continue
-            self._statement()
+            for opening, apply in self._statements.items():
+                if cursor.accept(*opening):
+                    apply()
+                    break
+            else:
+                cursor.skip_until(";")
             if not cursor.at_end:
                 cursor.expect(";")
         return self._tables.catalog(self._finish)
@@ -74,13 +79,6 @@ class _Reader:
         line = cursor.token.line
         while not cursor.at_end and cursor.token.line == line and not cursor.sees(";"):
             cursor.advance()
-
-    def _statement(self) -> None:
-        for opening, apply in self._statements.items():
-            if self._cursor.accept(*opening):
-                apply()
-                return
-        self._cursor.skip_until(";")
 
     def _finish(self, draft: TableDraft[WrittenType]) -> TableSchema:
         draft.descending |= {name for name, column in draft.columns.items() if column.type.reversed}
@@ -131,7 +129,10 @@ class _Reader:
         elif cursor.accept("drop"):
             self._drop_columns(self._altered(place, start), start)
         elif cursor.accept("rename"):
-            self._rename_columns(self._altered(place, start), start)
+            cursor.accept("if", "exists")
+            draft = self._altered(place, start)
+            for old, new in _read_renames(cursor):
+                draft.rename(old, new, at=start)
         elif cursor.accept("alter"):
             cursor.accept("if", "exists")
             name = cursor.name("a column's name")
@@ -153,11 +154,6 @@ class _Reader:
             draft.add(column, may_exist=may_exist)
         if in_brackets:
             cursor.expect(")")
-
-    def _rename_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
-        self._cursor.accept("if", "exists")
-        for old, new in _read_renames(self._cursor):
-            draft.rename(old, new, at=start)
 
     def _drop_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
         cursor = self._cursor

@@ -109,13 +109,8 @@ def parse_type(
     Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
     `datetime`, `instant` and `json` are understood where no user type has that name.
 
-    Args:
-        text: The type, as `map<text, frozen<addr>>`.
-        udts: User types by `name` or `keyspace.name`.
-        keyspace: The keyspace of unqualified user types, looked for first.
-        where: Place of the text for error messages: file, and the line and column of its first character.
-        line: See `where`.
-        column: See `where`.
+    `udts` are the user types by `name` or `keyspace.name`; those of `keyspace` are looked for first. Error messages call
+    the file `where`, and `line` and `column` the place of the text's first character.
 
     Raises:
         SchemaError: The text is no type, or names a user type that `udts` lacks.

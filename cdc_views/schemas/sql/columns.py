@@ -6,18 +6,14 @@ from cdc_views.schemas.sql.types import SqlType
 from cdc_views.schemas.table_draft import WrittenColumn
 from cdc_views.schemas.tokens import Cursor, TokenKind
 
-_TWO_WORDS = (
-    ("double", "precision"),
-    ("bit", "varying"),
-    ("character", "varying"),
-    ("char", "varying"),
-    ("char", "byte"),
-    ("national", "character"),
-    ("national", "char"),
-    ("national", "varchar"),
-    ("long", "varchar"),
-    ("long", "varbinary"),
-)
+_SECOND_WORDS = {
+    "bit": ("varying",),
+    "char": ("byte", "varying"),
+    "character": ("varying",),
+    "double": ("precision",),
+    "long": ("varbinary", "varchar"),
+    "national": ("char", "character", "varchar"),
+}
 
 
 def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
@@ -60,9 +56,10 @@ def read_type(cursor: Cursor) -> SqlType:
 
 
 def _type_name(cursor: Cursor) -> str:
-    for words in _TWO_WORDS:
-        if cursor.accept(*words):
-            return " ".join(words)
+    first = cursor.token.text.lower()
+    for second in _SECOND_WORDS.get(first, ()):
+        if cursor.accept(first, second):
+            return f"{first} {second}"
     name = cursor.name("the column's type")
     while cursor.accept("."):  # pg_catalog.int4, public.mood
         name = cursor.name("the column's type")
