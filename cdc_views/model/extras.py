@@ -1,6 +1,6 @@
 """Optional packages: which extra of `pip install 'cdc-views[…]'` brings a module, and one error where it is missing.
 
-Every import of an optional package stands inside `needs`, or in a module that is imported only inside one. The command
+Every import of an optional package is inside `needs`, or in a module that is imported only inside one. The command
 line converts any other failed import (`missing_extra`), so a missing package never looks like a bug.
 """
 

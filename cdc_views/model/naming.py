@@ -54,7 +54,7 @@ def physical_name(name: str) -> str:
 
 
 def held_name(name: str) -> str:
-    """Return the name as a Delta table of plain columns has it: the user's own, encoded only where Delta refuses it.
+    """Return the name in a Delta table of plain columns: the user's own, encoded only where Delta refuses it.
 
     Names that start with `_` or `x_` are encoded too: those are our columns, and encoded ones.
 

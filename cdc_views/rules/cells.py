@@ -99,7 +99,7 @@ def precedence(cell: Cell) -> tuple[int, bool, bool, int, int, bytes]:
 
 
 RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")
-"""The rule that each component of `precedence` stands for."""
+"""The rules that the components of `precedence` follow, in order."""
 
 
 def deciding_rule(winner: Cell, loser: Cell) -> str:

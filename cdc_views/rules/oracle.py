@@ -54,9 +54,9 @@ def path_type(kind: LogicalType) -> LogicalType:
 
 
 def one_spelling(column: Column, value: Any) -> Any:
-    """Return what is the same for all spellings of a column's value: of a clustering key, of elements, of a map's keys.
+    """Return a form of a column's value that is equal for all spellings of a clustering key, of elements, of a map's keys.
 
-    Of equal keys that are not the same bytes any is right (rule K1), and a state has only those of the facts that it kept.
+    Of equal keys that differ in bytes, any may show (rule K1): a state has only the spellings of the facts that it kept.
     """
     match column.type:
         case _ if value is None:
@@ -71,7 +71,7 @@ def one_spelling(column: Column, value: Any) -> Any:
 
 
 def may_be_spelled_otherwise(column: Column) -> bool:
-    """Whether values of a column may be equal keys, or hold some, that are not the same bytes: decimals, NaN, nested types."""
+    """Whether equal keys in a column's values may differ in bytes, as decimals, NaN and nested types do."""
     if column.role is Role.CLUSTERING:
         return _has_spellings(column.type)
     return isinstance(column.type, SetOf | MapOf) and column.type.is_multicell and _has_spellings(path_type(column.type))

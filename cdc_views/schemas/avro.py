@@ -136,8 +136,8 @@ class _Record:
         raise self._error(f"field {place!r} has no type")
 
     def _written(self, schema: JsonObject, *, place: str, within: tuple[str, ...]) -> LogicalType:
-        told = schema.get("connect.parameters")
-        parameters = {**schema, PRECISION: schema.get("precision"), **(told if isinstance(told, dict) else {})}
+        own = schema.get("connect.parameters")
+        parameters = {**schema, PRECISION: schema.get("precision"), **(own if isinstance(own, dict) else {})}
         named = named_type(str(schema.get("connect.name") or ""), parameters=parameters)
         if named is not None:
             return named

@@ -2,9 +2,7 @@
 
 Read are, from a JSON file or each line of a JSON-lines file: a value's schema (`{"type": "struct", "fields": …}`), a
 value with its schema (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are those
-of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`; a Connect
-schema tells neither clustering order nor static columns, so every key column is a partition key column.
-
+of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`.
 The Avro reader shares the types and the key rule. Source: Debezium 3.x documentation, "Data type mappings" of the
 Postgres, MySQL, MariaDB and Cassandra connectors; Kafka 3.x, org.apache.kafka.connect.data.
 """
@@ -219,7 +217,7 @@ def fields_of(schema: Mapping[str, Json]) -> list[JsonObject]:
 def with_roles(names: Collection[str], *, key: Sequence[str], table: str, where: str) -> list[tuple[str, Role]]:
     """Return the columns of `table` with their roles, those of the key first, in the key's order.
 
-    Neither format tells clustering columns from partition columns: every key column is a partition column.
+    Neither format has clustering columns or static ones: every key column is a partition key column.
     """
     for name in key:
         if name not in names:

@@ -108,7 +108,7 @@ class TableDraft(Generic[Written]):
             self.columns[name] = replace(self.columns[name], type=kind)
 
     def _actual(self, name: str) -> str:
-        """Return the column's name as declared, where the source does not tell case apart."""
+        """Return the column's name as declared, where the source ignores case."""
         if name in self.columns or not self.ignores_case:
             return name
         return next((known for known in self.columns if known.lower() == name.lower()), name)

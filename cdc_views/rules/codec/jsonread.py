@@ -80,7 +80,7 @@ def from_json(kind: LogicalType, value: Any) -> Any:
     tuples and user types, as a missing field. `""` is `EMPTY` where the type is not text.
     """
     if value == "" and isinstance(value, str) and not is_text(kind):
-        # a duration of nothing prints as "" as well; its 3 serialized bytes tell them apart where they are given
+        # a duration of nothing prints as "" too; where the serialized bytes are given, its 3 bytes decide
         return (0, 0, 0) if kind == Scalar(Kind.DURATION) else EMPTY
     try:
         if isinstance(kind, Scalar):

@@ -16,7 +16,7 @@ map (frozen)                  list of struct(key, value)
 tuple                         struct(f0, f1, …);  user type: struct by `physical_name`
 ============================  ==========================================================
 
-`EMPTY` is stored as null: in a cell the rank tells it from a tombstone, in a key nothing else is null.
+`EMPTY` is stored as null: in a cell the rank distinguishes it from a tombstone, in a key nothing else is null.
 """
 
 from __future__ import annotations

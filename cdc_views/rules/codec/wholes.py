@@ -8,7 +8,7 @@ MOST_DIGITS = 100_000
 """The longest whole number that is read. Cassandra bounds a varint by the size of a mutation alone."""
 _AT_ONCE = 4_000
 _SCALES = range(-(1 << 31) + 1, (1 << 31))
-"""Exponents of decimals: Cassandra keeps the scale, which is less the exponent, in 32 bits."""
+"""Exponents of decimals: Cassandra keeps the scale, which is minus the exponent, in 32 bits."""
 
 
 def whole_of(text: str) -> int:
@@ -40,7 +40,7 @@ def digits_of(value: int) -> str:
 def whole_of_decimal(value: Decimal) -> int:
     """Return a decimal as a whole number; raises `ValueError` for a fraction, or for more digits than are read.
 
-    What is written with an exponent may have 4,000 digits only: `1e99999` is short, and what it stands for is not.
+    A number written with an exponent may have 4,000 digits only: `1e99999` is short, but its digits are not.
     """
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
