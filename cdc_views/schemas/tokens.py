@@ -88,7 +88,7 @@ class Cursor:
 
     def sees_any(self, *parts: str) -> bool:
         """Whether one of these symbols and unquoted words comes next."""
-        return any(self.sees(part) for part in parts)
+        return self.token.kind in (TokenKind.WORD, TokenKind.SYMBOL) and self.token.text.lower() in parts
 
     def accept(self, *parts: str) -> bool:
         """Read these symbols and words if all of them come next."""
