@@ -170,7 +170,7 @@ class _Record:
         connect = PLAIN.get(str(schema.get("connect.type") or ""))
         kind = _LOGICAL.get(plain, {}).get(str(schema.get("logicalType"))) or connect or _PLAIN.get(plain)
         if kind is None:
-            raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
+            raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*sorted(_PLAIN), *self._named])}")
         # the specification makes a decimal without a scale one of scale 0
         if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
             return Scalar(kind, number_of(schema, "scale") or 0, number_of(schema, "precision"))
