@@ -17,7 +17,7 @@ from cdc_views.model.naming import KIND, key_name, physical_name
 from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import carries_comparable
 from cdc_views.rules.codec.comparable import comparable, partition_identity
-from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.codec.physical import to_physical
 from cdc_views.rules.facts import Bound, Fact, FactKind
 
@@ -32,7 +32,7 @@ class ErasedKey:
 
     @classmethod
     def parse(cls, schema: TableSchema, key: Mapping[str, Any] | str) -> ErasedKey:
-        """Return the key that JSON names, as `explain --key` takes it; raises as `codec.keys.parse_key`."""
+        """Return the key that JSON names, as `explain --key` takes it; raises as `codec.jsonread.parse_key`."""
         partition, clustering = parse_key(schema, key)
         return cls(schema, partition, clustering or None)
 

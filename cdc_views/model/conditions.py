@@ -8,7 +8,6 @@ types are listed; what is not listed is refused, in whichever dialect it would b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -93,29 +92,18 @@ class Condition:
     tree: exp.Expr = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tree", _Check(self.text, self.called).tree())
+        object.__setattr__(self, "tree", self._checked())
 
     def sql(self) -> str:
         """Return it in DuckDB's dialect, without comments, on one line."""
         return str(self.tree.unnest().sql(dialect="duckdb", comments=False))
 
-
-def checked(text: str | None) -> Condition | None:
-    """Return the condition of a `--where`; None where there is none."""
-    return None if text is None else Condition(text)
-
-
-@dataclass(frozen=True, slots=True)
-class _Check:
-    text: str
-    called: str
-
-    def error(self, why: str, *, quotes: bool = True) -> UsageError:
+    def _error(self, why: str, *, quotes: bool = True) -> UsageError:
         return UsageError(f"{self.called} {self.text!r} {why}" if quotes else f"{self.called} {why}")
 
-    def tree(self) -> exp.Expr:
+    def _checked(self) -> exp.Expr:
         if not self.text.strip():
-            raise self.error("is empty; give a condition, or leave it out for all rows", quotes=False)
+            raise self._error("is empty; give a condition, or leave it out for all rows", quotes=False)
         tree = self._parsed()
         nodes = list(tree.walk())
         for node in nodes:
@@ -129,67 +117,65 @@ class _Check:
 
     def _parsed(self) -> exp.Expr:
         try:
-            tokens = sqlglot.tokenize(self.text, read="duckdb")
-            if _least_depth(token.token_type for token in tokens) < 0:
-                raise self.error("closes a bracket that it did not open; give one expression")
+            kinds = [token.token_type for token in sqlglot.tokenize(self.text, read="duckdb")]
+            depths = accumulate((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
+            if min(depths, default=0) < 0:
+                raise self._error("closes a bracket that it did not open; give one expression")
             trees = sqlglot.parse(f"{_OPENING}{self.text}\n)", read="duckdb")
         except ParseError as error:
-            raise self.error(f"is not a SQL expression: {_what_is_wrong(self.text, error)}") from error
+            raise self._error(f"is not a SQL expression: {_what_is_wrong(self.text, error)}") from error
         except SqlglotError as error:
-            raise self.error("is not a SQL expression: a quote or a comment is not closed") from error
+            raise self._error("is not a SQL expression: a quote or a comment is not closed") from error
         except RecursionError as error:
-            raise self.error("is nested too deeply; give a shorter condition", quotes=False) from error
+            raise self._error("is nested too deeply; give a shorter condition", quotes=False) from error
         found = [tree for tree in trees if tree is not None]
-        if len(found) != 1 or not isinstance(found[0], exp.Select) or _parts(found[0]) != {"expressions", "where"}:
-            raise self.error('is not one expression; give a single condition such as "amount > 10"')
+        clauses = {name for name, value in found[0].args.items() if value} if found else set()
+        if len(found) != 1 or not isinstance(found[0], exp.Select) or clauses != {"expressions", "where"}:
+            raise self._error('is not one expression; give a single condition such as "amount > 10"')
         tree: exp.Expr = found[0].args["where"].this
         return tree
 
     def _check_call(self, call: exp.Func) -> None:
         names = {call.name.lower()} if isinstance(call, exp.Anonymous) else {name.lower() for name in call.sql_names()}
         if isinstance(call, (exp.AggFunc, exp.Columns)) or not names & ALLOWED:
-            raise self.error(
+            raise self._error(
                 f"calls {min(names)}, which is not among the functions a condition may call: "
                 "only those that compute on the row's values, as lower, date_trunc or list_contains"
             )
         if isinstance(call, exp.Pad) and not _is_small(call.expression):
-            raise self.error(f"pads a text to what is no number up to {MOST_LETTERS:,}; give such a number")
+            raise self._error(f"pads a text to what is no number up to {MOST_LETTERS:,}; give such a number")
         if isinstance(call.parent, exp.Dot) and call.arg_key == "expression":
-            raise self.error(f"calls {min(names)} with a dot; write {min(names)}(value)")
+            raise self._error(f"calls {min(names)} with a dot; write {min(names)}(value)")
 
     def _check_syntax(self, node: exp.Expr) -> None:
         name = type(node).__name__
         if isinstance(node, exp.Star):
-            raise self.error("holds a *; name the columns")
+            raise self._error("holds a *; name the columns")
         if name not in _SYNTAX:
             what = "query" if isinstance(node, (exp.Query, exp.Subquery)) else name.lower()
-            raise self.error(f"holds a {what}; only an expression over one row works here")
+            raise self._error(f"holds a {what}; only an expression over one row works here")
         if isinstance(node, exp.DataType):
             self._check_type(node)
         elif isinstance(node, exp.Var) and not _WORD.fullmatch(node.name):
-            raise self.error(f"holds {node.name!r}, which is no word")
+            raise self._error(f"holds {node.name!r}, which is no word")
         elif isinstance(node, exp.Literal) and not node.is_string and not _NUMBER.fullmatch(node.name):
-            raise self.error(f"holds {node.name!r}, which is no number")
+            raise self._error(f"holds {node.name!r}, which is no number")
 
     def _check_type(self, node: exp.DataType) -> None:
         kind = node.this
         if not isinstance(kind, exp.DataType.Type) or kind.name not in _TYPES:
-            raise self.error(f"casts to {node.sql(dialect='duckdb')}, which is not among the types that a condition may cast to")
+            raise self._error(f"casts to {node.sql(dialect='duckdb')}, which is not among the types that a condition may cast to")
         if not all(_is_small(literal) for literal in node.find_all(exp.Literal)):
-            raise self.error(f"casts to a type of a size above {MOST_LETTERS:,}")
+            raise self._error(f"casts to a type of a size above {MOST_LETTERS:,}")
+
+
+def checked(text: str | None) -> Condition | None:
+    """Return the condition of a `--where`; None where there is none."""
+    return None if text is None else Condition(text)
 
 
 def _is_small(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Literal) and node.is_int and int(node.name) <= MOST_LETTERS
-
-
-def _least_depth(kinds: Iterable[TokenType]) -> int:
-    steps = ((kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN) for kind in kinds)
-    return min(accumulate(steps), default=0)
-
-
-def _parts(select: exp.Select) -> set[str]:
-    return {name for name, value in select.args.items() if value}
 
 
 def _what_is_wrong(text: str, error: ParseError) -> str:

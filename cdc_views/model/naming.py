@@ -20,11 +20,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 
 
 class RenamedField(str):
-    """The present name of a renamed field of a user type. Landed values are stored by its first name.
-
-    Attributes:
-        stored: The first name.
-    """
+    """The present name of a renamed field of a user type. Landed values are stored by its first name, `stored`."""
 
     stored: str
 
@@ -68,7 +64,7 @@ def bound_name(name: str) -> str:
 
 
 def held_name(name: str) -> str:
-    """Return the name as a Delta table of plain columns has it: the user's own, encoded only where Delta refuses it.
+    """Return the name in a Delta table of plain columns: the user's own, encoded only where Delta refuses it.
 
     Names that start with `_` or `x_` are encoded too: those are our columns, and encoded ones.
 

@@ -28,8 +28,7 @@ def parse_override(text: str) -> exp.DataType:
     >>> parse_override("decimal(18, 2)").sql()
     'DECIMAL(18, 2)'
     """
-    known = ", ".join(_TYPES.values())
-    expected = f"one of these types was expected: {known}"
+    expected = f"one of these types was expected: {', '.join(_TYPES.values())}"
     try:
         found = exp.DataType.build(text, dialect="duckdb")
     except SqlglotError as error:

@@ -128,27 +128,28 @@ class _Collection(LogicalType):
 
     @property
     def is_multicell(self) -> bool:
-        return not self._is_frozen
+        # not a field of this base: subclasses add required fields, which must come before one with a default
+        return not getattr(self, _FROZEN)
 
     def frozen_form(self) -> LogicalType:
-        """The same type stored as one cell."""
         changed: LogicalType = replace(self, **{_FROZEN: True})
         return changed
 
-    @property
-    def _is_frozen(self) -> bool:
-        # not a field of this base: subclasses add required fields, which must come before one with a default
-        return bool(getattr(self, _FROZEN))
-
     def _wrap(self, text: str) -> str:
-        return f"frozen<{text}>" if self._is_frozen else text
+        return text if self.is_multicell else f"frozen<{text}>"
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(_Collection):
-    """`list<element>`; multi-cell elements are ordered by their timeuuid path."""
+class SequenceOf(LogicalType):
+    """A list, a set or a vector: values of one type in an order."""
 
     element: LogicalType
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(_Collection, SequenceOf):
+    """`list<element>`; multi-cell elements are ordered by their timeuuid path."""
+
     frozen: bool = True
 
     def __str__(self) -> str:
@@ -156,10 +157,9 @@ class ListOf(_Collection):
 
 
 @dataclass(frozen=True, slots=True)
-class SetOf(_Collection):
+class SetOf(_Collection, SequenceOf):
     """`set<element>`, sorted by the element's rule-K2 order."""
 
-    element: LogicalType
     frozen: bool = True
 
     def __str__(self) -> str:
@@ -179,7 +179,17 @@ class MapOf(_Collection):
 
 
 @dataclass(frozen=True, slots=True)
-class Udt(_Collection):
+class RecordOf(LogicalType):
+    """A tuple or a user type: one value for each field."""
+
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        """The fields' types, in declared order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Udt(_Collection, RecordOf):
     """A user type; `fields` are (name, type) in declared order, names unquoted and case-sensitive."""
 
     keyspace: str
@@ -192,26 +202,33 @@ class Udt(_Collection):
         quoted = self.name if plain else '"' + self.name.replace('"', '""') + '"'
         return self._wrap(quoted)
 
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        return tuple([kind for _, kind in self.fields])
+
     def field_type(self, name: str) -> LogicalType | None:
         """The type of the field called `name`, or None when there is none."""
         return next((kind for field, kind in self.fields if field == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class TupleOf(LogicalType):
+class TupleOf(RecordOf):
     """`tuple<…>`: always one cell."""
 
     fields: tuple[LogicalType, ...]
+
+    @property
+    def field_types(self) -> tuple[LogicalType, ...]:
+        return self.fields
 
     def __str__(self) -> str:
         return f"frozen<tuple<{', '.join(map(str, self.fields))}>>"
 
 
 @dataclass(frozen=True, slots=True)
-class VectorOf(LogicalType):
+class VectorOf(SequenceOf):
     """`vector<element, size>`: always one cell, no null elements."""
 
-    element: LogicalType
     size: int
 
     def __str__(self) -> str:
@@ -221,15 +238,13 @@ class VectorOf(LogicalType):
 def children(kind: LogicalType) -> Iterator[LogicalType]:
     """Yield the types directly inside `kind`, in declared order; nothing for a scalar."""
     match kind:
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             yield kind.element
         case MapOf():
             yield kind.key
             yield kind.value
-        case TupleOf():
-            yield from kind.fields
-        case Udt():
-            yield from (field for _, field in kind.fields)
+        case RecordOf():
+            yield from kind.field_types
 
 
 def contains(kind: LogicalType, wanted: Kind) -> bool:
@@ -255,19 +270,20 @@ MOST_SCALE = 37
 INTEGER_BITS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INT: 32, Kind.BIGINT: 64, Kind.COUNTER: 64}
 """Width in bits of the fixed-width integers."""
 
+STORED_BITS = INTEGER_BITS | {Kind.TIMESTAMP: 64, Kind.TIME: 64, Kind.DATETIME: 64, Kind.INSTANT: 64}
+"""Width in bits of the kinds that Cassandra stores as signed integers; a date is unsigned."""
+
 TEXT_KINDS = frozenset({Kind.TEXT, Kind.ASCII, Kind.JSON})
 """Kinds whose native value is str and whose 0-byte value is the empty string, not `EMPTY`."""
-
-RESHAPED_KINDS = frozenset({Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT})
-"""Kinds that views show in another type than raw tables store (integers of ms, µs, ns or days); see `is_reshaped`."""
 
 TEXT_STORED = frozenset({Kind.DECIMAL, Kind.VARINT, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DURATION})
 """Kinds stored as text in raw tables, in the form `query` prints."""
 
 
 def is_reshaped(kind: Scalar) -> bool:
-    """Whether views show values of `kind` in another type than raw tables store."""
-    return kind.kind in RESHAPED_KINDS or kind.decimal_size is not None
+    """Whether views show values of `kind` in another type than raw tables store: integers of ms, µs, ns or days, texts."""
+    is_time = kind.kind in {Kind.TIMESTAMP, Kind.DATE, Kind.TIME, Kind.DATETIME, Kind.INSTANT}
+    return is_time or kind.decimal_size is not None
 
 
 def is_text(kind: LogicalType) -> bool:

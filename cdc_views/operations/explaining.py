@@ -15,7 +15,7 @@ from cdc_views.model.schema import Column, Role, TableSchema
 from cdc_views.model.types import ListOf, MapOf, SetOf, Udt
 from cdc_views.rules.cells import Cell, Deletion, Liveness, deciding_rule, latest_deletion, precedence
 from cdc_views.rules.codec.comparable import comparable
-from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation

@@ -161,7 +161,7 @@ def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tup
     from deltalake import write_deltalake
 
     from cdc_views.landing import open_raw
-    from cdc_views.rules.codec.keys import parse_key
+    from cdc_views.rules.codec.jsonread import parse_key
     from cdc_views.storage.relation_read import partition_filter, rows_filter
 
     if key is None:

@@ -1,20 +1,16 @@
 """What "latest" means, executable: Cassandra's reconciliation of cells, livenesses and deletions.
 
 Pure Python, no engine: every engine and strategy must agree with these few functions (docs/semantics.md has the
-numbered rules). Write times are µs and chosen by clients; deletions' and expiries' times are seconds and chosen
-by servers. Relational sources use the same functions; their write time is a log position (rule S2).
+numbered rules). Write times are µs and chosen by clients; deletions' and expiries' times are seconds since the epoch and
+chosen by servers; a time to live is in seconds. Relational sources use the same functions; their write time is an order
+key of log positions (rule S2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, NewType
-
-WriteTime = NewType("WriteTime", int)
-"""Microseconds for Cassandra, an order key of log positions for relational sources."""
-Seconds = NewType("Seconds", int)
-"""Seconds since the epoch, as a server's clock had them; also the length of a time to live."""
+from typing import Any
 
 MAX_TTL = 20 * 365 * 24 * 3600
 """The longest time to live, in seconds. Source: Cassandra 5.0, `Attributes.MAX_TTL`."""
@@ -83,7 +79,7 @@ class Deletion:
         return written <= self.written
 
 
-def precedence(cell: Cell) -> tuple[WriteTime, bool, bool, Seconds, int, bytes]:
+def precedence(cell: Cell) -> tuple[int, bool, bool, int, int, bytes]:
     """Return the key whose maximum is the latest cell (rules C2.1 to C2.6).
 
     Total: two cells with equal keys are interchangeable. `ORDER BY` the write time alone picked another cell on
@@ -93,17 +89,17 @@ def precedence(cell: Cell) -> tuple[WriteTime, bool, bool, Seconds, int, bytes]:
     """
     expiry = cell.deleted_at if cell.deleted_at is not None else cell.expires_at
     return (
-        WriteTime(cell.written),
-        expiry is not None,
-        cell.is_tombstone,
-        Seconds(expiry or 0),
-        -(cell.ttl or 0),
-        cell.order_bytes,
+        cell.written,  # C2.1
+        expiry is not None,  # C2.2: even before it expires
+        cell.is_tombstone,  # C2.3
+        expiry or 0,  # C2.4
+        -(cell.ttl or 0),  # C2.5: of equal expiries the smaller one was written later
+        cell.order_bytes,  # C2.6
     )
 
 
 RULES = ("C2.1", "C2.2", "C2.3", "C2.4", "C2.5", "C2.6")
-"""The rule that each component of `precedence` stands for."""
+"""The rules that the components of `precedence` follow, in order."""
 
 
 def deciding_rule(winner: Cell, loser: Cell) -> str:

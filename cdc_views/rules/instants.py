@@ -30,8 +30,7 @@ def epoch_seconds(instant: Instant, *, option: str = "as_of") -> int:
     1795251600
     """
     if isinstance(instant, datetime):
-        aware = instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
-        return int(aware.timestamp() // 1)
+        return micros(instant) // 1_000_000
     try:
         seconds = _seconds(str(instant).strip())
     except ValueError as error:

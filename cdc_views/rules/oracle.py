@@ -28,7 +28,7 @@ class _Group:
     liveness: Liveness | None = None
     deletion: Deletion | None = None
     cells: dict[Hashable, Cell] = field(default_factory=dict)
-    complex_deletions: dict[str, Deletion] = field(default_factory=dict)
+    complex_deletions: dict[str, Deletion | None] = field(default_factory=dict)
     paths: dict[Hashable, Any] = field(default_factory=dict)
 
 
@@ -38,7 +38,7 @@ class _Partition:
     deletion: Deletion | None = None
     ranges: list[Fact] = field(default_factory=list)
     rows: dict[Hashable, _Group] = field(default_factory=dict)
-    static: _Group | None = None
+    static: _Group = field(default_factory=lambda: _Group(()))
 
 
 def path_type(kind: LogicalType) -> LogicalType:
@@ -54,9 +54,9 @@ def path_type(kind: LogicalType) -> LogicalType:
 
 
 def one_spelling(column: Column, value: Any) -> Any:
-    """Return what is the same for all spellings of a column's value: of a clustering key, of elements, of a map's keys.
+    """Return a form of a column's value that is equal for all spellings of a clustering key, of elements, of a map's keys.
 
-    Of equal keys that are not the same bytes any is right (rule K1), and a state has only those of the facts that it kept.
+    Of equal keys that differ in bytes, any may show (rule K1): a state has only the spellings of the facts that it kept.
     """
     match column.type:
         case _ if value is None:
@@ -71,7 +71,7 @@ def one_spelling(column: Column, value: Any) -> Any:
 
 
 def may_be_spelled_otherwise(column: Column) -> bool:
-    """Whether values of a column may be equal keys, or hold some, that are not the same bytes: decimals, NaN, nested types."""
+    """Whether equal keys in a column's values may differ in bytes, as decimals, NaN and nested types do."""
     if column.role is Role.CLUSTERING:
         return _has_spellings(column.type)
     return isinstance(column.type, SetOf | MapOf) and column.type.is_multicell and _has_spellings(path_type(column.type))
@@ -104,8 +104,6 @@ def _absorb(schema: TableSchema, partition: _Partition, fact: Fact) -> None:
         case FactKind.RANGE:
             partition.ranges.append(fact)
         case FactKind.STATIC:
-            if partition.static is None:
-                partition.static = _Group(())
             _merge(schema, partition.static, fact)
         case FactKind.ROW:
             _merge(schema, _row_group(schema, partition, fact), fact)
@@ -129,22 +127,15 @@ def _least(kind: LogicalType, left: Any, right: Any) -> Any:
 def _merge(schema: TableSchema, group: _Group, fact: Fact) -> None:
     group.liveness = reconcile_liveness(group.liveness, fact.liveness)
     group.deletion = latest_deletion([group.deletion, fact.deletion])
-    merge_cells(group.cells, _kept(schema, fact.cells.items()))
+    merge_cells(group.cells, ((name, cell) for name, cell in fact.cells.items() if not _is_dropped(schema, name, cell)))
     for name, elements in fact.elements.items():
-        if elements.deletion is not None:
-            known = group.complex_deletions.get(name)
-            group.complex_deletions[name] = latest_deletion([known, elements.deletion]) or elements.deletion
+        group.complex_deletions[name] = latest_deletion([group.complex_deletions.get(name), elements.deletion])
         kind = path_type(schema.column(name).type)
         for path, cell in elements.cells:
-            place = (name, comparable(kind, path))
             if not _is_dropped(schema, name, cell):
-                known_path = group.paths.get(place, path)
-                group.paths[place] = _least(kind, known_path, path)
+                place = (name, comparable(kind, path))
+                group.paths[place] = _least(kind, group.paths.get(place, path), path)
                 merge_cells(group.cells, [(place, cell)])
-
-
-def _kept(schema: TableSchema, cells: Iterable[tuple[str, Cell]]) -> list[tuple[Hashable, Cell]]:
-    return [(name, cell) for name, cell in cells if not _is_dropped(schema, name, cell)]
 
 
 def _is_dropped(schema: TableSchema, name: str, cell: Cell) -> bool:
@@ -156,21 +147,16 @@ def _is_dropped(schema: TableSchema, name: str, cell: Cell) -> bool:
 def _partition_rows(schema: TableSchema, partition: _Partition, truncated: Deletion | None, now: int) -> list[Row]:
     whole = latest_deletion([partition.deletion, truncated])
     keys = {c.name: v for c, v in zip(schema.partition, partition.key, strict=True)}
-    statics = dict.fromkeys((c.name for c in schema.statics), None)
-    if partition.static is not None:
-        statics = _values(schema.statics, partition.static, deletion=whole, now=now)
+    statics = _values(schema.statics, partition.static, deletion=whole, now=now)
     rows = [
         {**keys, **{c.name: v for c, v in zip(schema.clustering, group.key, strict=True)}, **statics, **values}
         for place, group in sorted(partition.rows.items(), key=lambda item: _order(schema, item[0]))
         if (values := _row_values(schema, partition, group, whole, now)) is not None
     ]
     if not rows and any(value is not None for value in statics.values()):
-        rows = [{**keys, **dict.fromkeys(c.name for c in schema.clustering), **statics, **_nulls(schema)}]
+        nulls = dict.fromkeys(c.name for c in schema.columns)
+        rows = [{**nulls, **keys, **statics}]
     return rows
-
-
-def _nulls(schema: TableSchema) -> Row:
-    return dict.fromkeys(c.name for c in schema.regulars)
 
 
 def _order(schema: TableSchema, place: Any) -> tuple[Any, ...]:

@@ -10,10 +10,14 @@ The file's suffix and content decide the format:
 ``.yml``, ``.yaml``         YAML schema (`yaml_schema`)
 ``.json``, ``.jsonl``       Avro record, Connect schema (`connect`), or YAML schema written as JSON
 ==========================  =======================================================================
+
+Each reader is imported when a file needs it: sqlglot and yaml are slow to load.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,19 +25,27 @@ from pathlib import Path
 from cdc_views.errors import SchemaError
 from cdc_views.model.schema import TableSchema
 from cdc_views.schemas.catalog import Catalog
-from cdc_views.schemas.cql.reader import parse_type
-from cdc_views.schemas.formats import read_text
+from cdc_views.schemas.cql.types import parse_type
 
 __all__ = ["Catalog", "parse_type", "read_catalog", "read_schema", "read_schemas"]
+
+_CQL_MARKS = re.compile(
+    r"\bclustering\s+order\s+by\b|\bcreate\s+keyspace\b|\bfrozen\s*<|\b(?:list|set|map|vector)\s*<|\bcompact\s+storage\b"
+    r"|\bcreate\s+type\s+[^;(]*(?<!\bas)\s*\(|\bprimary\s+key\s*\(\s*\(|\bgc_grace_seconds\b|\btimeuuid\b|\bvarint\b"
+    r"|\busing\s+timestamp\b|\bstatic\s*,|\bwith\s+id\s*=",
+    re.IGNORECASE,
+)
+_COMMENTS_AND_STRINGS = re.compile(r"--[^\n]*|//[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
+_DDL = {".sql", ".ddl"}
+_YAML = {".yml", ".yaml"}
+_JSON = {".json", ".jsonl", ".ndjson"}
 
 
 def read_schemas(path: Path, *, keyspace: str = "", key_columns: Sequence[str] = ()) -> dict[str, TableSchema]:
     """Return the usable tables of a schema file by full name, `keyspace.table`, in the file's order.
 
-    Args:
-        path: The file.
-        keyspace: The keyspace of tables that the file gives none.
-        key_columns: The key, for Avro and Connect schemas that do not declare it.
+    `keyspace` is that of tables that the file gives none; `key_columns` is the key, for Avro and Connect schemas that do
+    not declare it.
 
     Raises:
         SchemaError: The file is missing, cannot be read, or defines no table.
@@ -48,13 +60,9 @@ def read_schemas(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
 
 
 def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequence[str] = ()) -> TableSchema:
-    """Return the one table called `table` of a schema file.
+    """Return the one table of a schema file whose full name is `table`; `keyspace` is by default the name's own.
 
-    Args:
-        path: The file.
-        table: The full name, `keyspace.table`.
-        keyspace: As in `read_schemas`; by default `table`'s own.
-        key_columns: As in `read_schemas`.
+    The rest is as in `read_schemas`.
 
     Raises:
         SchemaError: The file is missing or cannot be read, or has no such table, or the table can have no views.
@@ -74,12 +82,7 @@ def read_schema(path: Path, *, table: str, keyspace: str = "", key_columns: Sequ
 
 
 def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] = ()) -> Catalog:
-    """Return every table of a schema file, with the errors of unusable ones.
-
-    Args:
-        path: The file.
-        keyspace: As in `read_schemas`.
-        key_columns: As in `read_schemas`.
+    """Return every table of a schema file, with the errors of unusable ones; the arguments are those of `read_schemas`.
 
     Raises:
         SchemaError: The file is missing, or is not in the format of its suffix.
@@ -99,3 +102,54 @@ def read_catalog(path: Path, *, keyspace: str = "", key_columns: Sequence[str] =
 def _parsed(text: str, path: Path, keyspace: str, key_columns: tuple[str, ...]) -> Catalog:
     """Parse a file once for all of its tables. The text is part of the key, so a changed file is parsed again."""
     return read_text(text, path=path, keyspace=keyspace, key_columns=key_columns)
+
+
+def read_text(text: str, *, path: Path, keyspace: str, key_columns: Sequence[str]) -> Catalog:
+    """Return the tables of `text`, the content of `path`, read as the suffix and the content say.
+
+    Raises:
+        SchemaError: The suffix is none of those known, or the text is not in the format.
+    """
+    suffix, where = path.suffix.lower(), str(path)
+    if suffix == ".cql" or (suffix in _DDL and _looks_like_cql(text)):
+        from cdc_views.schemas.cql.reader import read_cql
+
+        return read_cql(text, keyspace=keyspace, where=where)
+    if suffix in _DDL:
+        from cdc_views.schemas.sql.reader import read_sql
+
+        return read_sql(text, keyspace=keyspace, where=where)
+    if suffix == ".avsc":
+        from cdc_views.schemas.avro import read_avro
+
+        return read_avro(text, keyspace=keyspace, where=where, key_columns=key_columns)
+    if suffix in _JSON:
+        return _read_json(text, keyspace=keyspace, where=where, key_columns=key_columns)
+    if suffix in _YAML:
+        from cdc_views.schemas.yaml_schema import read_yaml
+
+        return read_yaml(text, keyspace=keyspace, where=where)
+    known = ", ".join(sorted({".cql", ".avsc", *_DDL, *_YAML, *_JSON}))
+    raise SchemaError(f"the suffix {path.suffix!r} tells no schema format; expected one of {known}", where=where)
+
+
+def _looks_like_cql(text: str) -> bool:
+    """Whether DDL uses words that CQL has and SQL has not; comments and strings do not count."""
+    return _CQL_MARKS.search(_COMMENTS_AND_STRINGS.sub(" ", text)) is not None
+
+
+def _read_json(text: str, *, keyspace: str, where: str, key_columns: Sequence[str]) -> Catalog:
+    from cdc_views.schemas.avro import read_avro
+    from cdc_views.schemas.connect import is_connect, read_connect
+    from cdc_views.schemas.yaml_schema import read_yaml
+
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        # several documents, one a line; or not JSON at all, which the reader says with the place
+        return read_connect(text, keyspace=keyspace, where=where, key_columns=key_columns)
+    if isinstance(document, list) or (isinstance(document, dict) and document.get("type") == "record"):
+        return read_avro(text, keyspace=keyspace, where=where, key_columns=key_columns)
+    if is_connect(document):
+        return read_connect(text, keyspace=keyspace, where=where, key_columns=key_columns)
+    return read_yaml(text, keyspace=keyspace, where=where)

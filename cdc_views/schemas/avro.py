@@ -17,43 +17,42 @@ Source: Apache Avro 1.12, specification, "Logical Types"; Confluent's Avro conve
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from cdc_views.errors import SchemaError, UnsupportedError, did_you_mean
-from cdc_views.model.schema import Column, Role, TableSchema
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.connect import Json, JsonObject
-from cdc_views.schemas.connect_types import PLAIN, PRECISION, named_type, number_of, scale_of, table_of_envelope
+from cdc_views.schemas.connect import (
+    PLAIN,
+    PRECISION,
+    Json,
+    JsonObject,
+    fields_of,
+    named_type,
+    number_of,
+    table_of_envelope,
+    with_roles,
+)
 
-_PLAIN = {
-    "boolean": Kind.BOOLEAN,
-    "bytes": Kind.BLOB,
-    "double": Kind.DOUBLE,
+_PLAIN = {name: PLAIN[name] for name in ("boolean", "bytes", "double", "float", "string")} | {
     "enum": Kind.TEXT,
     "fixed": Kind.BLOB,
-    "float": Kind.FLOAT,
     "int": Kind.INT,
     "long": Kind.BIGINT,
-    "string": Kind.TEXT,
 }
+_UNITS = ("millis", "micros", "nanos")
 _LOGICAL = {
-    ("bytes", "big-decimal"): Kind.DECIMAL,
-    ("bytes", "decimal"): Kind.DECIMAL,
-    ("fixed", "decimal"): Kind.DECIMAL,
-    ("fixed", "duration"): Kind.DURATION,
-    ("fixed", "uuid"): Kind.UUID,
-    ("int", "date"): Kind.DATE,
-    ("int", "time-millis"): Kind.TIME,
-    ("long", "local-timestamp-micros"): Kind.DATETIME,
-    ("long", "local-timestamp-millis"): Kind.DATETIME,
-    ("long", "local-timestamp-nanos"): Kind.DATETIME,
-    ("long", "time-micros"): Kind.TIME,
-    ("long", "timestamp-micros"): Kind.INSTANT,
-    ("long", "timestamp-millis"): Kind.INSTANT,
-    ("long", "timestamp-nanos"): Kind.INSTANT,
-    ("string", "uuid"): Kind.UUID,
+    "bytes": {"big-decimal": Kind.DECIMAL, "decimal": Kind.DECIMAL},
+    "fixed": {"decimal": Kind.DECIMAL, "duration": Kind.DURATION, "uuid": Kind.UUID},
+    "int": {"date": Kind.DATE, "time-millis": Kind.TIME},
+    "long": {
+        "time-micros": Kind.TIME,
+        **{f"timestamp-{unit}": Kind.INSTANT for unit in _UNITS},
+        **{f"local-timestamp-{unit}": Kind.DATETIME for unit in _UNITS},
+    },
+    "string": {"uuid": Kind.UUID},
 }
 _KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
 
@@ -61,11 +60,8 @@ _KEY_PROPERTIES = ("cdc_views.key", "primaryKey", "key")
 def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
     """Return the table of each record at the top of an Avro schema (one record, or a union of several).
 
-    Args:
-        text: The schema, JSON.
-        keyspace: The tables' keyspace; by default the last part of the record's namespace.
-        where: The file's name for error messages.
-        key_columns: The key, where the schema does not declare it.
+    `keyspace` is by default the last part of the record's namespace; `key_columns` is the key, where the schema does not
+    declare it; error messages call the file `where`.
 
     Raises:
         SchemaError: The text is not JSON. A record that makes no table is in the catalog's `refused`.
@@ -74,76 +70,55 @@ def read_avro(text: str, *, keyspace: str = "", where: str = "", key_columns: Se
         document: Json = json.loads(text)
     except json.JSONDecodeError as error:
         raise SchemaError(f"not JSON: {error.msg}", where=where, line=error.lineno, column=error.colno) from error
-    records = [part for part in (document if isinstance(document, list) else [document]) if _is_record(part)]
-    readers = [_Record(part, keyspace=keyspace, where=where, known=records) for part in records]
+    parts = document if isinstance(document, list) else [document]
+    records = [part for part in parts if isinstance(part, dict) and _is_record(part)]
+    named = _named_types(records, namespace="")
+    readers = [_Record(part, keyspace=keyspace, where=where, named=named) for part in records]
     builders = {reader.full_name: partial(reader.schema, key_columns=key_columns) for reader in readers}
     return build_catalog(builders, where=where, names_keyspaces=False)
 
 
-def _is_record(schema: Json) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "record"
-
-
-def _objects(schema: Json) -> list[JsonObject]:
-    return [part for part in schema if isinstance(part, dict)] if isinstance(schema, list) else []
+def _is_record(schema: JsonObject) -> bool:
+    return schema.get("type") == "record"
 
 
 class _Record:
-    """One record that is a table, and the named types seen on the way to its columns."""
+    """One record that is a table; `named` are the types that its columns may name."""
 
-    def __init__(self, schema: Json, *, keyspace: str, where: str, known: Sequence[Json]) -> None:
-        self._schema: JsonObject = schema if isinstance(schema, dict) else {}
-        self._where = where
-        self._named: dict[str, JsonObject] = {}
-        for part in known:
-            self._note_names(part, namespace="")
+    def __init__(self, schema: JsonObject, *, keyspace: str, where: str, named: Mapping[str, JsonObject]) -> None:
+        self._schema, self._where, self._named = schema, where, named
         name = str(self._schema.get("connect.name") or _qualified(self._schema, namespace=""))
         database, table = table_of_envelope(name)
         package, _, last = name.rpartition(".")
         self._keyspace = database or keyspace or package.rpartition(".")[2]
         self._table = table or last
-
-    @property
-    def full_name(self) -> str:
-        """`keyspace.table`."""
-        return full_name(self._keyspace, self._table)
+        self.full_name = full_name(self._keyspace, self._table)
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
-        """Return the table; key columns first, in the key's order."""
         row = self._row()
-        fields = {str(field.get("name")): field for field in _objects(row.get("fields"))}
-        key = list(key_columns) or self._key(row, fields=list(fields.values()))
-        for name in key:
-            if name not in fields:
-                hint = did_you_mean(name, fields)
-                raise SchemaError(f"{self.full_name} has no key column {name!r}{hint}", where=self._where)
-        columns = [self._column(fields[name], role=Role.PARTITION) for name in key]
-        columns += [self._column(field, role=Role.REGULAR) for name, field in fields.items() if name not in key]
+        fields = {str(field.get("name")): field for field in fields_of(row)}
+        roles = with_roles(fields, key=key_columns or self._key(row, fields), table=self.full_name, where=self._where)
+        columns = [Column(name, self._type(fields[name].get("type"), place=name, within=()), role) for name, role in roles]
         return TableSchema(self._keyspace, self._table, tuple(columns))
-
-    def _column(self, field: JsonObject, *, role: Role) -> Column:
-        kind = self._type(field.get("type"), place=str(field.get("name")), within=())
-        return Column(str(field.get("name")), kind, role)
 
     def _row(self) -> JsonObject:
         """Return the record whose fields are the columns: `after` of a Debezium envelope, else the record."""
-        fields = {field.get("name"): field for field in _objects(self._schema.get("fields"))}
+        fields = {field.get("name"): field for field in fields_of(self._schema)}
         if not ("after" in fields and "op" in fields):
             return self._schema
         row = self._resolved(_not_null(fields["after"].get("type")))
         return row if isinstance(row, dict) and _is_record(row) else self._schema
 
-    def _key(self, row: JsonObject, *, fields: Sequence[JsonObject]) -> list[str]:
+    def _key(self, row: JsonObject, fields: Mapping[str, JsonObject]) -> list[str]:
         for schema in (self._schema, row):
             for declared in (schema.get(name) for name in _KEY_PROPERTIES):
                 if isinstance(declared, list):
                     return [str(name) for name in declared]
-        key = [str(field.get("name")) for field in fields if field.get("cdc_views.key") is True]
+        key = [name for name, field in fields.items() if field.get("cdc_views.key") is True]
         if not key:
-            raise SchemaError(
-                f'{self.full_name}: an Avro schema has no key of its own; add "cdc_views.key": true to each key '
-                'field, or "primaryKey": ["…"] to the record, or name the key columns',
-                where=self._where,
+            raise self._error(
+                'an Avro schema has no key of its own; add "cdc_views.key": true to each key field, or "primaryKey": ["…"] '
+                "to the record, or name the key columns"
             )
         return key
 
@@ -161,8 +136,8 @@ class _Record:
         raise self._error(f"field {place!r} has no type")
 
     def _written(self, schema: JsonObject, *, place: str, within: tuple[str, ...]) -> LogicalType:
-        told = schema.get("connect.parameters")
-        parameters = {**schema, PRECISION: schema.get("precision"), **(told if isinstance(told, dict) else {})}
+        own = schema.get("connect.parameters")
+        parameters = {**schema, PRECISION: schema.get("precision"), **(own if isinstance(own, dict) else {})}
         named = named_type(str(schema.get("connect.name") or ""), parameters=parameters)
         if named is not None:
             return named
@@ -186,19 +161,19 @@ class _Record:
             )
         fields = tuple(
             (str(field.get("name")), self._type(field.get("type"), place=f"{place}.{field.get('name')}", within=(*within, name)))
-            for field in _objects(schema.get("fields"))
+            for field in fields_of(schema)
         )
         return Udt(self._keyspace, name.rpartition(".")[2], fields)
 
     def _plain(self, schema: JsonObject, *, place: str) -> LogicalType:
         plain = str(schema.get("type"))
         connect = PLAIN.get(str(schema.get("connect.type") or ""))
-        kind = _LOGICAL.get((plain, str(schema.get("logicalType") or ""))) or connect or _PLAIN.get(plain)
+        kind = _LOGICAL.get(plain, {}).get(str(schema.get("logicalType"))) or connect or _PLAIN.get(plain)
         if kind is None:
-            raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*_PLAIN, *self._named])}")
+            raise self._error(f"field {place!r} has unknown type {plain!r}{did_you_mean(plain, [*sorted(_PLAIN), *self._named])}")
         # the specification makes a decimal without a scale one of scale 0
         if kind is Kind.DECIMAL and schema.get("logicalType") == "decimal":
-            return Scalar(kind, scale_of(schema) or 0, number_of(schema, "precision"))
+            return Scalar(kind, number_of(schema, "scale") or 0, number_of(schema, "precision"))
         return Scalar(kind)
 
     def _resolved(self, schema: Json) -> Json:
@@ -210,22 +185,20 @@ class _Record:
         same = [named for name, named in self._named.items() if name.endswith(f".{schema}")]
         return same[0] if len(same) == 1 else schema
 
-    def _note_names(self, schema: Json, *, namespace: str) -> None:
-        """Remember every record, enum and fixed inside `schema` by its full name."""
-        for part in schema if isinstance(schema, list) else [schema]:
-            if not isinstance(part, dict):
-                continue
-            inner = str(part.get("namespace") or namespace)
-            if part.get("type") in ("record", "enum", "fixed"):
-                self._named[_qualified(part, namespace=namespace)] = part
-            for field in _objects(part.get("fields")):
-                self._note_names(field.get("type"), namespace=inner)
-            for child in ("items", "values", "type"):
-                if isinstance(part.get(child), dict | list):
-                    self._note_names(part[child], namespace=inner)
-
     def _error(self, message: str) -> SchemaError:
         return SchemaError(f"{self.full_name}: {message}", where=self._where)
+
+
+def _named_types(schema: Json | Sequence[JsonObject], *, namespace: str) -> dict[str, JsonObject]:
+    """Return every record, enum and fixed inside `schema` by its full name."""
+    named: dict[str, JsonObject] = {}
+    for part in schema if isinstance(schema, list) else [schema]:
+        if isinstance(part, dict):
+            if part.get("type") in ("record", "enum", "fixed"):
+                named[_qualified(part, namespace=namespace)] = part
+            for inner in [*(field.get("type") for field in fields_of(part)), *map(part.get, ("items", "values", "type"))]:
+                named |= _named_types(inner, namespace=str(part.get("namespace") or namespace))
+    return named
 
 
 def _qualified(schema: JsonObject, *, namespace: str) -> str:

@@ -2,25 +2,66 @@
 
 Read are, from a JSON file or each line of a JSON-lines file: a value's schema (`{"type": "struct", "fields": …}`), a
 value with its schema (`{"schema": …, "payload": …}`), or `{"key": …, "value": …}` of either. The columns are those
-of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`; a Connect
-schema tells neither clustering order nor static columns, so every key column is a partition key column.
+of a Debezium envelope's `after`, else the struct's own. The key is the key's schema, or `key_columns`.
+The Avro reader shares the types and the key rule. Source: Debezium 3.x documentation, "Data type mappings" of the
+Postgres, MySQL, MariaDB and Cassandra connectors; Kafka 3.x, org.apache.kafka.connect.data.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, Role, TableSchema
-from cdc_views.model.types import ListOf, LogicalType, MapOf, Scalar, Udt
+from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, Udt
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.connect_types import PLAIN, named_type, table_of_envelope
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 JsonObject: TypeAlias = dict[str, Json]
+
+_NAMES = {
+    "io.debezium.data.": {
+        Kind.BLOB: "Bits geometry.Geography geometry.Geometry geometry.Point",
+        Kind.DECIMAL: "VariableScaleDecimal",
+        Kind.JSON: "Json",
+        Kind.TEXT: "Enum EnumSet Ltree TsVector Xml",
+        Kind.UUID: "Uuid",
+    },
+    "io.debezium.time.": {
+        Kind.BIGINT: "MicroDuration NanoDuration",
+        Kind.DATE: "Date IsoDate",
+        Kind.DATETIME: "IsoTimestamp MicroTimestamp NanoTimestamp Timestamp",
+        Kind.INSTANT: "ZonedTimestamp",
+        Kind.INT: "Year",
+        Kind.TEXT: "Interval ZonedTime",
+        Kind.TIME: "IsoTime MicroTime NanoTime Time",
+    },
+    "org.apache.kafka.connect.data.": {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.DECIMAL: "Decimal", Kind.TIME: "Time"},
+}
+_BY_NAME = {package + name: kind for package, kinds in _NAMES.items() for kind, names in kinds.items() for name in names.split()}
+
+PRECISION = "connect.decimal.precision"
+"""The parameter in which Debezium gives a decimal's precision; Connect itself has none."""
+_FIXED_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+"""The decimal whose schema has the scale; a `VariableScaleDecimal` has it in each value."""
+
+PLAIN = {
+    "boolean": Kind.BOOLEAN,
+    "bytes": Kind.BLOB,
+    "double": Kind.DOUBLE,
+    "float": Kind.FLOAT,
+    "float32": Kind.FLOAT,
+    "float64": Kind.DOUBLE,
+    "int16": Kind.SMALLINT,
+    "int32": Kind.INT,
+    "int64": Kind.BIGINT,
+    "int8": Kind.TINYINT,
+    "string": Kind.TEXT,
+}
+"""Connect's plain types."""
 
 _CELL_FIELDS = {"value", "deletion_ts", "set"}
 _RANGE_FIELDS = {"_range_start", "_range_end"}
@@ -29,11 +70,8 @@ _RANGE_FIELDS = {"_range_start", "_range_end"}
 def read_connect(text: str, *, keyspace: str = "", where: str = "", key_columns: Sequence[str] = ()) -> Catalog:
     """Return the tables whose Connect schemas `text` holds; of several schemas of one table the last counts.
 
-    Args:
-        text: JSON, or one JSON value a line.
-        keyspace: The keyspace of a table whose schema has no qualified name.
-        where: The file's name for error messages.
-        key_columns: The key, where the file has no key schema.
+    `keyspace` is of tables whose schema has no qualified name; `key_columns` is the key, where the file has no key schema;
+    error messages call the file `where`.
 
     Raises:
         SchemaError: The text is not JSON. A schema that makes no table is in the catalog's `refused`.
@@ -111,17 +149,14 @@ def _source(value: Json) -> tuple[str, str] | None:
 
 
 class _Message:
-    """One message's schemas."""
-
     def __init__(self, place: tuple[str, str], *, value: JsonObject, key: JsonObject, where: str) -> None:
         self.keyspace, self.table = place
         self._value, self._key, self._where = value, key, where
         self._is_cassandra = "io.debezium.connector.cassandra" in str(value.get("name"))
 
     def schema(self, *, key_columns: Sequence[str]) -> TableSchema:
-        """Return the table; key columns first, in the key's order."""
-        fields = {str(field["field"]): field for field in _fields(self._row())}
-        key = list(key_columns) or [str(field["field"]) for field in _fields(self._key)]
+        fields = {str(field["field"]): field for field in fields_of(self._row())}
+        key = key_columns or [str(field["field"]) for field in fields_of(self._key)]
         name = full_name(self.keyspace, self.table)
         if not key:
             raise SchemaError(
@@ -129,25 +164,19 @@ class _Message:
                 '{"key": …, "value": …}, or name the key columns',
                 where=self._where,
             )
-        for column in key:
-            if column not in fields:
-                raise SchemaError(f"{name} has no key column {column!r}{did_you_mean(column, fields)}", where=self._where)
-        others = [column for column in fields if column not in key]
-        columns = [Column(column, self._column_type(fields[column]), Role.PARTITION) for column in key]
-        columns += [Column(column, self._column_type(fields[column])) for column in others]
-        return TableSchema(self.keyspace, self.table, tuple(columns))
+        roles = with_roles(fields, key=key, table=name, where=self._where)
+        columns = tuple(Column(column, self._column_type(fields[column]), role) for column, role in roles)
+        return TableSchema(self.keyspace, self.table, columns)
 
     def _row(self) -> JsonObject:
-        """Return the struct whose fields are the table's columns."""
-        envelope = {str(field.get("field")): field for field in _fields(self._value)}
+        envelope = {str(field.get("field")): field for field in fields_of(self._value)}
         if "after" in envelope and "op" in envelope:
             after = envelope["after"]
-            kept = [field for field in _fields(after) if not _is_range(field)]
-            return {**after, "fields": list(kept)}
+            return {**after, "fields": [field for field in fields_of(after) if not _is_range(field)]}
         return self._value
 
     def _column_type(self, field: JsonObject) -> LogicalType:
-        cell = {str(part.get("field")): part for part in _fields(field)}
+        cell = {str(part.get("field")): part for part in fields_of(field)}
         if field.get("name") == "cell_value" and cell.keys() == _CELL_FIELDS:
             return self._type(cell["value"])
         return self._type(field)
@@ -163,7 +192,9 @@ class _Message:
             case {"type": "map", "keys": dict(keys), "values": dict(values)}:
                 return MapOf(self._type(keys), self._type(values))
             case {"type": "struct"}:
-                return self._struct(schema, name=name)
+                keyspace, _, last = name.rpartition(".")
+                fields = tuple((str(field["field"]), self._type(field)) for field in fields_of(schema))
+                return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
             case {"type": str(plain)} if plain in PLAIN:
                 return Scalar(PLAIN[plain])
         raise SchemaError(
@@ -172,16 +203,56 @@ class _Message:
             where=self._where,
         )
 
-    def _struct(self, schema: JsonObject, *, name: str) -> Udt:
-        keyspace, _, last = name.rpartition(".")
-        fields = tuple((str(field["field"]), self._type(field)) for field in _fields(schema))
-        return Udt(keyspace, last or str(schema.get("field") or "struct"), fields)
+
+def _is_range(field: JsonObject) -> bool:
+    return field.get("field") in _RANGE_FIELDS and field.get("name") == field.get("field")
 
 
-def _fields(schema: Mapping[str, Json]) -> list[JsonObject]:
+def fields_of(schema: Mapping[str, Json]) -> list[JsonObject]:
+    """Return the fields of a record or struct; none where it has none."""
     fields = schema.get("fields")
     return [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
-def _is_range(field: JsonObject) -> bool:
-    return field.get("field") in _RANGE_FIELDS and field.get("name") == field.get("field")
+def with_roles(names: Collection[str], *, key: Sequence[str], table: str, where: str) -> list[tuple[str, Role]]:
+    """Return the columns of `table` with their roles, those of the key first, in the key's order.
+
+    Neither format has clustering columns or static ones: every key column is a partition key column.
+    """
+    for name in key:
+        if name not in names:
+            raise SchemaError(f"{table} has no key column {name!r}{did_you_mean(name, names)}", where=where)
+    return [(name, Role.PARTITION) for name in key] + [(name, Role.REGULAR) for name in names if name not in key]
+
+
+def named_type(name: str, *, parameters: object = None, is_cassandra: bool = False) -> LogicalType | None:
+    """Return the type that a schema's semantic `name` means, or None when the name adds nothing to the plain type.
+
+    `parameters` are the schema's own, if it has any: of a `Decimal` they hold the scale.
+    A Cassandra `timestamp` goes by `io.debezium.time.Timestamp`, which is a zoneless date-time everywhere else.
+    """
+    if is_cassandra and name == "io.debezium.time.Timestamp":
+        return Scalar(Kind.TIMESTAMP)
+    if name == _FIXED_DECIMAL:
+        return Scalar(Kind.DECIMAL, number_of(parameters, "scale"), number_of(parameters, PRECISION))
+    kind = _BY_NAME.get(name)
+    return None if kind is None else Scalar(kind)
+
+
+def number_of(parameters: object, name: str) -> int | None:
+    """Return a whole number among a schema's parameters, which Connect writes as text and Avro as a number, or None."""
+    found = parameters.get(name) if isinstance(parameters, dict) else None
+    if isinstance(found, str) and found.removeprefix("-").isdecimal():
+        return int(found)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def table_of_envelope(name: str) -> tuple[str, str]:
+    """Return (keyspace, table) of a Debezium schema's name, `<topic prefix>.<keyspace>.<table>.Envelope`.
+
+    Both are empty where the name has another form.
+    """
+    parts = name.split(".")
+    if len(parts) < 3 or parts[-1] not in {"Envelope", "Value", "Key"}:
+        return "", ""
+    return parts[-3], parts[-2]

@@ -1,15 +1,16 @@
-"""A table while the statements of a DDL file are applied to it, and the `TableSchema` it ends as."""
+"""The tables of a DDL file while its statements are applied to them, and the `TableSchema` each ends as."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from cdc_views.errors import SchemaError, UsageError, did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import LogicalType
-from cdc_views.schemas.catalog import full_name
+from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
 from cdc_views.schemas.tokens import Token
 
 NEVER_SHOWS = 2**63 - 1
@@ -19,19 +20,21 @@ Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, slots=True)
-class DraftColumn(Generic[Written]):
-    """A column whose type is still as written."""
+class WrittenColumn(Generic[Written]):
+    """A column as DDL writes it; `is_key` is set by `PRIMARY KEY` behind the column itself."""
 
+    start: Token
     name: str
     type: Written
     is_static: bool = False
+    is_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Drop(Generic[Written]):
     """A column's last drop; `at` is None where the statement gives no time."""
 
-    column: DraftColumn[Written]
+    column: WrittenColumn[Written]
     at: int | None
     start: Token
 
@@ -48,14 +51,14 @@ class TableDraft(Generic[Written]):
     keyspace: str
     name: str
     where: str
-    columns: dict[str, DraftColumn[Written]] = field(default_factory=dict)
+    readded_advice: str
+    ignores_case: bool = False
+    columns: dict[str, WrittenColumn[Written]] = field(default_factory=dict)
     partition: list[str] = field(default_factory=list)
     clustering: list[str] = field(default_factory=list)
     descending: set[str] = field(default_factory=set)
     drops: dict[str, Drop[Written]] = field(default_factory=dict)
     fault: UsageError | None = None
-    readded_advice: str = ""
-    ignores_case: bool = False
 
     @property
     def full_name(self) -> str:
@@ -65,14 +68,14 @@ class TableDraft(Generic[Written]):
     def refuse(self, message: str, *, at: Token) -> None:
         """Remember why this table cannot be used; the first reason stays."""
         if self.fault is None:
-            self.fault = SchemaError(f"{self.full_name}: {message}", where=self.where, line=at.line, column=at.column)
+            self.fault = at.error(f"{self.full_name}: {message}", where=self.where)
 
-    def add(self, column: DraftColumn[Written], *, at: Token, may_exist: bool = False) -> None:
+    def add(self, column: WrittenColumn[Written], *, may_exist: bool = False) -> None:
         """Append a column; an existing one stays as it is when `may_exist`, else the table is refused."""
         if column.name not in self.columns:
             self.columns[column.name] = column
         elif not may_exist:
-            self.refuse(f"column {column.name!r} is there already", at=at)
+            self.refuse(f"column {column.name!r} is there already", at=column.start)
 
     def drop(self, name: str, *, at: Token, time: int | None = None) -> None:
         """Take a column away, and remember its type and the time (µs) of the drop."""
@@ -92,22 +95,20 @@ class TableDraft(Generic[Written]):
         if self._actual(new) in self.columns and self._actual(new) != old:
             self.refuse(f"cannot rename {old!r} to {new!r}: that name is taken", at=at)
             return
-        self.columns = {
-            (new if name == old else name): DraftColumn(new if name == old else name, c.type, c.is_static)
-            for name, c in self.columns.items()
-        }
-        self.partition = [new if name == old else name for name in self.partition]
-        self.clustering = [new if name == old else name for name in self.clustering]
-        self.descending = {new if name == old else name for name in self.descending}
+        names = {name: new if name == old else name for name in self.columns}
+        self.columns = {names[name]: replace(column, name=names[name]) for name, column in self.columns.items()}
+        self.partition = [names.get(name, name) for name in self.partition]
+        self.clustering = [names.get(name, name) for name in self.clustering]
+        self.descending = {names.get(name, name) for name in self.descending}
 
     def change_type(self, name: str, kind: Written, *, at: Token) -> None:
         """Give a column another type."""
         name = self._actual(name)
         if not self._lacks(name, at=at):
-            self.columns[name] = DraftColumn(name, kind, self.columns[name].is_static)
+            self.columns[name] = replace(self.columns[name], type=kind)
 
     def _actual(self, name: str) -> str:
-        """Return the column's name as declared, where the source does not tell case apart."""
+        """Return the column's name as declared, where the source ignores case."""
         if name in self.columns or not self.ignores_case:
             return name
         return next((known for known in self.columns if known.lower() == name.lower()), name)
@@ -130,14 +131,13 @@ class TableDraft(Generic[Written]):
             raise self.fault
         self._check_drops()
         self.partition = [self._actual(name) for name in self.partition]
-        columns = [self._column(name, role=Role.PARTITION, resolve=resolve) for name in self.partition]
-        columns += [self._column(name, role=Role.CLUSTERING, resolve=resolve) for name in self.clustering]
+        roles = [(name, Role.PARTITION) for name in self.partition] + [(name, Role.CLUSTERING) for name in self.clustering]
         for name, column in self.columns.items():
             if name not in self.partition and name not in self.clustering:
-                role = Role.STATIC if column.is_static else Role.REGULAR
-                columns.append(self._column(name, role=role, resolve=resolve))
+                roles.append((name, Role.STATIC if column.is_static else Role.REGULAR))
+        columns = tuple(self._column(name, role=role, resolve=resolve) for name, role in roles)
         dropped = tuple(_dropped(drop, resolve=resolve) for drop in self.drops.values())
-        return TableSchema(self.keyspace, self.name, tuple(columns), dropped)
+        return TableSchema(self.keyspace, self.name, columns, dropped)
 
     def _column(self, name: str, *, role: Role, resolve: Callable[[Written], LogicalType]) -> Column:
         if name not in self.columns:
@@ -148,12 +148,10 @@ class TableDraft(Generic[Written]):
     def _check_drops(self) -> None:
         for name, drop in self.drops.items():
             if name in self.columns and drop.at is None:
-                raise SchemaError(
+                raise drop.start.error(
                     f"{self.full_name}: column {name!r} is dropped and added again, so the time of the drop decides "
                     f"which of its values show (rule W6), and the file does not tell it; {self.readded_advice}",
                     where=self.where,
-                    line=drop.start.line,
-                    column=drop.start.column,
                 )
 
 
@@ -161,6 +159,36 @@ def _dropped(drop: Drop[Written], *, resolve: Callable[[Written], LogicalType]) 
     try:
         kind = resolve(drop.column.type)
     except SchemaError:
-        # the column's user type may be gone too: then its cells are read without their value
-        return DroppedColumn(drop.column.name, NEVER_SHOWS if drop.at is None else drop.at)
+        kind = None  # the column's user type may be gone too: then its cells are read without their value
     return DroppedColumn(drop.column.name, NEVER_SHOWS if drop.at is None else drop.at, kind)
+
+
+@dataclass(slots=True)
+class DraftedTables(Generic[Written]):
+    """All tables of a DDL file by full name; `readded_advice` and `ignores_case` are as in `TableDraft`."""
+
+    where: str
+    readded_advice: str
+    ignores_case: bool = False
+    by_name: dict[str, TableDraft[Written]] = field(default_factory=dict)
+
+    def new(self, keyspace: str, name: str) -> TableDraft[Written]:
+        """Return a table without columns, which is not among the file's tables yet."""
+        return TableDraft(keyspace, name, self.where, self.readded_advice, self.ignores_case)
+
+    def add(self, draft: TableDraft[Written], *, at: Token, may_exist: bool = False) -> bool:
+        """Add a table. One of that name stays instead, and is refused unless it `may_exist`; then return False."""
+        known = self.by_name.setdefault(draft.full_name, draft)
+        if known is not draft and not may_exist:
+            known.refuse("created a second time; keep one CREATE TABLE", at=at)
+        return known is draft
+
+    def add_unknown(self, keyspace: str, name: str, *, at: Token) -> TableDraft[Written]:
+        """Add a table that is altered before the file creates it; it is refused."""
+        draft = self.by_name[full_name(keyspace, name)] = self.new(keyspace, name)
+        draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=at)
+        return draft
+
+    def catalog(self, finish: Callable[[TableDraft[Written]], TableSchema]) -> Catalog:
+        """Return the tables as they are after all statements."""
+        return build_catalog({name: partial(finish, draft) for name, draft in self.by_name.items()}, where=self.where)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
 
 from cdc_views.errors import SchemaError
+
+Found = TypeVar("Found")
 
 
 class TokenKind(Enum):
@@ -32,6 +35,10 @@ class Token:
 
     def __str__(self) -> str:
         return self.kind.value if self.kind is TokenKind.END else repr(self.text)
+
+    def error(self, message: str, *, where: str) -> SchemaError:
+        """Return the error to raise about this token of the file `where`."""
+        return SchemaError(message, where=where, line=self.line, column=self.column)
 
 
 class LineIndex:
@@ -74,40 +81,26 @@ class Cursor:
             self._next += 1
         return token
 
-    def sees(self, *words: str) -> bool:
-        """Whether these unquoted words (any case) come next."""
-        ahead = self._tokens[self._next : self._next + len(words)]
-        return len(ahead) == len(words) and all(
-            token.kind is TokenKind.WORD and token.text.lower() == word for token, word in zip(ahead, words, strict=True)
-        )
+    def sees(self, *parts: str) -> bool:
+        """Whether these symbols and unquoted words (in lower case here, in any case there) come next."""
+        ahead = self._tokens[self._next : self._next + len(parts)]
+        return [token.text.lower() for token in ahead if token.kind in (TokenKind.WORD, TokenKind.SYMBOL)] == [*parts]
 
-    def sees_symbol(self, symbol: str) -> bool:
-        """Whether this symbol comes next."""
-        return self.token.kind is TokenKind.SYMBOL and self.token.text == symbol
+    def sees_any(self, *parts: str) -> bool:
+        """Whether one of these symbols and unquoted words comes next."""
+        return self.token.kind in (TokenKind.WORD, TokenKind.SYMBOL) and self.token.text.lower() in parts
 
-    def accept(self, *words: str) -> bool:
-        """Read these words if all of them come next."""
-        found = self.sees(*words)
+    def accept(self, *parts: str) -> bool:
+        """Read these symbols and words if all of them come next."""
+        found = self.sees(*parts)
         if found:
-            self._next += len(words)
+            self._next += len(parts)
         return found
 
-    def accept_symbol(self, symbol: str) -> bool:
-        """Read this symbol if it comes next."""
-        found = self.sees_symbol(symbol)
-        if found:
-            self._next += 1
-        return found
-
-    def expect(self, *words: str) -> None:
-        """Read these words; raises `SchemaError` when they do not come next."""
-        if not self.accept(*words):
-            raise self.error(f"expected {' '.join(words).upper()}, found {self.token}")
-
-    def expect_symbol(self, symbol: str) -> None:
-        """Read this symbol; raises `SchemaError` when it does not come next."""
-        if not self.accept_symbol(symbol):
-            raise self.error(f"expected {symbol!r}, found {self.token}")
+    def expect(self, part: str) -> None:
+        """Read this symbol or word; raises `SchemaError` when it does not come next."""
+        if not self.accept(part):
+            raise self.error(f"expected {part.upper() if part.isalpha() else repr(part)}, found {self.token}")
 
     def name(self, what: str) -> str:
         """Read an identifier, quoted or not; `what` says in the error which name was expected."""
@@ -117,6 +110,13 @@ class Cursor:
         if token.kind is TokenKind.WORD:
             return self.advance().text.lower() if self._folds_case else self.advance().text
         raise self.error(f"expected {what}, found {token}")
+
+    def list_of(self, read: Callable[[], Found]) -> list[Found]:
+        """Read one thing, and another after each comma."""
+        found = [read()]
+        while self.accept(","):
+            found.append(read())
+        return found
 
     def skip_group(self) -> None:
         """Read one token, or a whole bracketed group when the token opens one."""
@@ -130,13 +130,12 @@ class Cursor:
 
     def skip_until(self, *symbols: str) -> None:
         """Read up to one of `symbols` outside brackets, or to the end; the symbol itself stays unread."""
-        while not self.at_end and not any(self.sees_symbol(symbol) for symbol in symbols):
+        while not (self.at_end or self.sees_any(*symbols)):
             self.skip_group()
 
     def error(self, message: str, *, at: Token | None = None) -> SchemaError:
         """Return the error to raise, placed at `at` or at the next token."""
-        token = at or self.token
-        return SchemaError(message, where=self.where, line=token.line, column=token.column)
+        return (at or self.token).error(message, where=self.where)
 
 
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")

@@ -29,31 +29,25 @@ import yaml
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
-from cdc_views.model.types import LogicalType
 from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.cql.reader import read_type_text
-from cdc_views.schemas.cql.types import TypeScope
-from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.cql.types import Fields, TypeScope
+from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
 _TABLE_KEYS = {"keyspace", "table", "name", "columns", "primary_key", "partition_key", "clustering_key", "types", "dropped"}
-_KEY_ROLES = (Role.PARTITION, Role.CLUSTERING)
 
-Types = dict[tuple[str, str], tuple[tuple[str, WrittenType], ...]]
+_Types = dict[tuple[str, str], Fields]
 
 
 def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a YAML (or JSON) schema in the form above.
+    """Return the tables of a YAML (or JSON) schema in the form above; error messages call the file `where`.
 
-    Args:
-        text: The document.
-        keyspace: The keyspace of tables that name none.
-        where: The file's name for error messages.
+    `keyspace` is that of tables that name none.
 
     Raises:
         SchemaError: The text is not YAML, or no mapping with `columns` or `tables`. What is wrong with one table is
             in the catalog's `refused`; its message names the line.
     """
-    root = compose(text, where=where)
+    root = _root(text, where=where)
     if "tables" not in root:
         tables = [_Table(root, keyspace=keyspace, shared={})]
     else:
@@ -64,7 +58,7 @@ def read_yaml(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
     return build_catalog({table.full_name: table.schema for table in tables}, where=where)
 
 
-def _types(place: YamlNode, *, keyspace: str) -> Types:
+def _types(place: _Node, *, keyspace: str) -> _Types:
     types = place.child("types").mapping() if "types" in place else {}
     return {
         (keyspace, name): tuple((field, _written(kind)) for field, kind in fields.mapping().items())
@@ -72,15 +66,12 @@ def _types(place: YamlNode, *, keyspace: str) -> Types:
     }
 
 
-def _written(place: YamlNode) -> WrittenType:
-    line, column = place.start
-    return read_type_text(place.as_text("a type"), where=place.where, line=line, column=column)
+def _written(place: _Node) -> WrittenType:
+    return read_type_text(place.as_text("a type"), place.where, *place.start)
 
 
 class _Table:
-    """One table's mapping."""
-
-    def __init__(self, place: YamlNode, *, keyspace: str, shared: Types) -> None:
+    def __init__(self, place: _Node, *, keyspace: str, shared: _Types) -> None:
         self._place, self._shared = place, shared
         name = place.text("table" if "table" in place else "name", default="")
         if not name:
@@ -88,39 +79,33 @@ class _Table:
         own, dot, last = name.partition(".")
         self._keyspace = place.text("keyspace", default=own if dot else keyspace)
         self._name = last if dot else name
-
-    @property
-    def full_name(self) -> str:
-        """`keyspace.table`."""
-        return full_name(self._keyspace, self._name)
+        self.full_name = full_name(self._keyspace, self._name)
 
     def schema(self) -> TableSchema:
-        """Return the table; key columns first, in key order."""
         self._place.allow(_TABLE_KEYS)
         written = self._shared | _types(self._place, keyspace=self._keyspace)
         scope = TypeScope(self._keyspace, written=written, where=self._place.where, allows_relational=True)
         columns = {name: _column(place, name=name, scope=scope) for name, place in self._place.child("columns").mapping().items()}
-        ordered = [column for role in _KEY_ROLES for column in self._key(role, columns=columns)]
-        ordered += [column for name, column in columns.items() if name not in {key.name for key in ordered}]
+        key = self._key(columns)
+        others = [column for name, column in columns.items() if name not in {column.name for column in key}]
         dropped = self._place.child("dropped").items() if "dropped" in self._place else []
-        return TableSchema(self._keyspace, self._name, tuple(ordered), tuple(_dropped(place, scope=scope) for place in dropped))
+        return TableSchema(self._keyspace, self._name, (*key, *others), tuple(_dropped(place, scope=scope) for place in dropped))
 
-    def _key(self, role: Role, *, columns: Mapping[str, Column]) -> list[Column]:
-        """Return the key columns of one role, from whichever of the three ways the table uses."""
-        if "primary_key" in self._place:
-            names = self._primary_key()[_KEY_ROLES.index(role)]
-        elif "partition_key" in self._place:
-            listed = f"{role.value}_key"
-            names = self._place.child(listed).one_or_more() if listed in self._place else []
+    def _key(self, columns: Mapping[str, Column]) -> list[Column]:
+        """Return the key columns in key order, from whichever of the three ways the table uses."""
+        place = self._place
+        if "primary_key" in place:
+            parts = place.child("primary_key").one_or_more()
+            partition, clustering = (parts[0].one_or_more() if parts else []), parts[1:]
+        elif "partition_key" in place:
+            partition = place.child("partition_key").one_or_more()
+            clustering = place.child("clustering_key").one_or_more() if "clustering_key" in place else []
         else:
-            return [column for column in columns.values() if column.role is role]
-        return [self._key_column(name, role=role, columns=columns) for name in names]
+            return [column for role in (Role.PARTITION, Role.CLUSTERING) for column in columns.values() if column.role is role]
+        key = [(name, Role.PARTITION) for name in partition] + [(name, Role.CLUSTERING) for name in clustering]
+        return [self._key_column(name, role=role, columns=columns) for name, role in key]
 
-    def _primary_key(self) -> tuple[list[YamlNode], list[YamlNode]]:
-        parts = self._place.child("primary_key").one_or_more()
-        return (parts[0].one_or_more() if parts else []), parts[1:]
-
-    def _key_column(self, place: YamlNode, *, role: Role, columns: Mapping[str, Column]) -> Column:
+    def _key_column(self, place: _Node, *, role: Role, columns: Mapping[str, Column]) -> Column:
         name = place.as_text("a key column's name")
         if name not in columns:
             raise place.error(f"{self.full_name} has no key column {name!r}{did_you_mean(name, columns)}")
@@ -130,35 +115,26 @@ class _Table:
         return Column(name, declared.type, role, declared.descending)
 
 
-def _column(place: YamlNode, *, name: str, scope: TypeScope) -> Column:
+def _column(place: _Node, *, name: str, scope: TypeScope) -> Column:
     if place.is_scalar:
         return Column(name, scope.resolve(_written(place)))
     place.allow({"type", "role", "order"})
     role = place.choice("role", among={role.value: role for role in Role}, default=Role.REGULAR)
     descending = place.choice("order", among={"asc": False, "desc": True}, default=False)
-    return Column(name, _type(place, scope=scope), role, descending)
+    return Column(name, scope.resolve(_written(place.child("type"))), role, descending)
 
 
-def _type(place: YamlNode, *, scope: TypeScope) -> LogicalType:
-    return scope.resolve(_written(place.child("type")))
-
-
-def _dropped(place: YamlNode, *, scope: TypeScope) -> DroppedColumn:
+def _dropped(place: _Node, *, scope: TypeScope) -> DroppedColumn:
     place.allow({"name", "at", "type"})
-    kind = _type(place, scope=scope) if "type" in place else None
+    kind = scope.resolve(_written(place.child("type"))) if "type" in place else None
     return DroppedColumn(place.text("name"), place.child("at").as_integer("the drop's time in microseconds"), kind)
 
 
 Choice = TypeVar("Choice")
 
 
-def compose(text: str, *, where: str) -> YamlNode:
-    """Return the root of the one document in `text` (YAML, or JSON, which may be indented with tabs).
-
-    Raises:
-        SchemaError: The text is not YAML, or is empty.
-    """
-    is_json = text.lstrip().startswith("{")
+def _root(text: str, *, where: str) -> _Node:
+    is_json = text.lstrip().startswith("{")  # it may be indented with tabs
     try:
         root = yaml.compose(text.replace("\t", " ") if is_json else text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
@@ -170,12 +146,12 @@ def compose(text: str, *, where: str) -> YamlNode:
         raise SchemaError(f"not YAML: {error}", where=where) from error
     if root is None:
         raise SchemaError("the file is empty; expected a mapping with `table` and `columns`", where=where)
-    return YamlNode(root, where)
+    return _Node(root, where)
 
 
 @dataclass(frozen=True, slots=True)
-class YamlNode:
-    """One node of a document, and the file it is in."""
+class _Node:
+    """One node of a document; what it is not, but was expected to be, is a `SchemaError` with the node's place."""
 
     node: yaml.Node
     where: str
@@ -189,62 +165,54 @@ class YamlNode:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the node is text, a number or the like."""
         return isinstance(self.node, yaml.ScalarNode)
 
     def error(self, message: str) -> SchemaError:
-        """Return the error to raise about this node."""
         line, column = self.start
         return SchemaError(message, where=self.where, line=line, column=column)
 
-    def mapping(self) -> dict[str, YamlNode]:
-        """Return the entries of a mapping; raises `SchemaError` for another node or a key given twice."""
+    def mapping(self) -> dict[str, _Node]:
         if not isinstance(self.node, yaml.MappingNode):
             raise self.error(f"expected a mapping (`name: …`), found {_kind(self.node)}")
-        found: dict[str, YamlNode] = {}
+        found: dict[str, _Node] = {}
         for key, value in self.node.value:
-            name = YamlNode(key, self.where).as_text("a name")
+            name = _Node(key, self.where).as_text("a name")
             if name in found:
-                raise YamlNode(key, self.where).error(f"{name!r} is given twice; keep one of them")
-            found[name] = YamlNode(value, self.where)
+                raise _Node(key, self.where).error(f"{name!r} is given twice; keep one of them")
+            found[name] = _Node(value, self.where)
         return found
 
     def __contains__(self, name: str) -> bool:
         return name in self.mapping()
 
     def allow(self, known: Iterable[str]) -> None:
-        """Raise `SchemaError` for a name that is none of `known`."""
         for key, _ in self.node.value if isinstance(self.node, yaml.MappingNode) else ():
             if key.value not in known:
                 hint = did_you_mean(key.value, sorted(known))
-                raise YamlNode(key, self.where).error(f"unknown key {key.value!r}{hint}")
+                raise _Node(key, self.where).error(f"unknown key {key.value!r}{hint}")
 
-    def child(self, name: str) -> YamlNode:
-        """Return the entry called `name`; raises `SchemaError` when there is none."""
+    def child(self, name: str) -> _Node:
         entries = self.mapping()
         if name not in entries:
             raise self.error(f"missing `{name}`{did_you_mean(name, entries)}")
         return entries[name]
 
-    def items(self) -> list[YamlNode]:
-        """Return the items of a list."""
+    def items(self) -> list[_Node]:
         if not isinstance(self.node, yaml.SequenceNode):
             raise self.error(f"expected a list, found {_kind(self.node)}")
-        return [YamlNode(item, self.where) for item in self.node.value]
+        return [_Node(item, self.where) for item in self.node.value]
 
-    def one_or_more(self) -> list[YamlNode]:
-        """Return the items of a list, or the node itself where one name is given without brackets."""
+    def one_or_more(self) -> list[_Node]:
+        """The items of a list, or the node itself where one name is given without brackets."""
         return [self] if self.is_scalar else self.items()
 
     def as_text(self, what: str) -> str:
-        """Return a scalar as it is written; `what` says in the error what was expected."""
         if not isinstance(self.node, yaml.ScalarNode):
             raise self.error(f"expected {what}, found {_kind(self.node)}")
         # JSON writes characters past U+FFFF as two escapes, which YAML leaves apart
         return str(self.node.value).encode("utf-16", "surrogatepass").decode("utf-16")
 
     def as_integer(self, what: str) -> int:
-        """Return a scalar that is a whole number."""
         written = self.as_text(what)
         try:
             return int(written)
@@ -252,14 +220,12 @@ class YamlNode:
             raise self.error(f"expected {what}, a whole number, found {written!r}") from None
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """Return the scalar called `name`, or `default` when there is none and a default is given."""
         entries = self.mapping()
         if name not in entries and default is not None:
             return default
         return self.child(name).as_text(f"`{name}` to be text")
 
     def choice(self, name: str, *, among: Mapping[str, Choice], default: Choice) -> Choice:
-        """Return what the scalar called `name` stands for `among` the choices."""
         entries = self.mapping()
         if name not in entries:
             return default

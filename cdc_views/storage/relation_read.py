@@ -12,8 +12,7 @@ from cdc_views.model.naming import KIND, bound_name, bytes_name, key_name, physi
 from cdc_views.model.schema import Column, Role
 from cdc_views.model.types import EMPTY, LogicalType, Udt, carries_comparable, carries_order_bytes, reads_from_bytes
 from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
-from cdc_views.rules.codec.comparable import comparable, partition_identity
-from cdc_views.rules.codec.from_sort_key import uncomparable
+from cdc_views.rules.codec.comparable import comparable, partition_identity, uncomparable
 from cdc_views.rules.codec.physical import from_physical, to_physical
 from cdc_views.rules.codec.serialized import deserialize, serialize
 from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin

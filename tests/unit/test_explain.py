@@ -22,9 +22,8 @@ from cdc_views.model.schema import Column, DroppedColumn, Role, TableSchema
 from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt
 from cdc_views.operations.explaining import Explanation, Outcome, Scope, explain, explain_facts
 from cdc_views.rules.cells import Cell, Deletion, Liveness
-from cdc_views.rules.codec.comparable import comparable
-from cdc_views.rules.codec.from_sort_key import uncomparable
-from cdc_views.rules.codec.keys import parse_key
+from cdc_views.rules.codec.comparable import comparable, uncomparable
+from cdc_views.rules.codec.jsonread import parse_key
 from cdc_views.rules.codec.serialized import serialize
 from cdc_views.rules.facts import Bound, Elements, Fact, FactKind, Origin
 from cdc_views.rules.oracle import latest_rows

@@ -16,7 +16,8 @@ from cdc_views.landing import quarantine_location
 from cdc_views.landing.redaction import without_values
 from cdc_views.model.types import LogicalType
 from cdc_views.rules.codec.jsonread import from_json, parse_json
-from cdc_views.schemas.cql.reader import parse_type, read_cql
+from cdc_views.schemas.cql.reader import read_cql
+from cdc_views.schemas.cql.types import parse_type
 
 SCHEMA = read_cql(
     "CREATE TABLE k.t (id int PRIMARY KEY, name text, at timestamp, u uuid, l list<int>, m map<text, int>, ip inet, b blob);"

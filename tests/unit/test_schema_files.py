@@ -13,8 +13,7 @@ import pytest
 from cdc_views import schemas as schema_readers
 from cdc_views.api import Project
 from cdc_views.errors import SchemaError, UnsupportedError
-from cdc_views.schemas import Catalog, read_catalog, read_schema, read_schemas
-from cdc_views.schemas.formats import read_text
+from cdc_views.schemas import Catalog, read_catalog, read_schema, read_schemas, read_text
 
 CQL = "CREATE TABLE t (k int, v list<int>, PRIMARY KEY ((k)));"
 AVRO = '{"type": "record", "name": "t", "primaryKey": ["k"], "fields": [{"name": "k", "type": "int"}]}'

@@ -1,19 +1,22 @@
-"""JSON, as `SELECT JSON` and our wire format write it, into native values."""
+"""JSON, as `SELECT JSON`, our wire format and users who name a key write it, into native values."""
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import math
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from cdc_views.errors import MalformedEventError
+from cdc_views.errors import MalformedEventError, UnknownColumnError, UsageError
+from cdc_views.model.schema import Column, TableSchema
 from cdc_views.model.types import (
     EMPTY,
     INTEGER_BITS,
+    TEXT_KINDS,
     Kind,
     ListOf,
     LogicalType,
@@ -30,12 +33,9 @@ from cdc_views.rules.codec.serialized import java_inet
 from cdc_views.rules.codec.times import parse_date, parse_duration, parse_micros, parse_time
 from cdc_views.rules.codec.wholes import check_exponent, whole_of_decimal
 
-_NOT_A_NUMBER = float("nan")
-_LONG = 4_000
-
 
 def _integer_token(token: str) -> int | float | Decimal:
-    if len(token) > _LONG:  # only what wants a varint makes a whole number of it
+    if len(token) > 4_000:  # only what wants a varint makes a whole number of it
         return Decimal(token)
     return -0.0 if token == "-0" else int(token)
 
@@ -80,14 +80,12 @@ def from_json(kind: LogicalType, value: Any) -> Any:
     tuples and user types, as a missing field. `""` is `EMPTY` where the type is not text.
     """
     if value == "" and isinstance(value, str) and not is_text(kind):
-        # a duration of nothing prints as "" as well; its 3 serialized bytes tell them apart where they are given
+        # a duration of nothing prints as "" too; where the serialized bytes are given, its 3 bytes decide
         return (0, 0, 0) if kind == Scalar(Kind.DURATION) else EMPTY
     try:
         if isinstance(kind, Scalar):
             return _SCALARS[kind.kind](value)
         return _nested(kind, value)
-    except MalformedEventError:
-        raise
     except (ValueError, TypeError, AttributeError, InvalidOperation, OverflowError, struct.error) as error:
         raise MalformedEventError(f"{json.dumps(value, default=str)[:80]} is not a {kind}: {error}") from error
 
@@ -101,7 +99,9 @@ def _nested(kind: LogicalType, value: Any) -> Any:
             by_order = {comparable(element, item): item for item in (from_json(element, entry) for entry in _array(value))}
             return tuple(by_order[key] for key in sorted(by_order))
         case VectorOf():
-            return tuple(from_json(kind.element, item) for item in _array(value, size=kind.size))
+            if len(_array(value)) != kind.size:
+                raise ValueError(f"{len(value)} elements where {kind.size} were expected")
+            return tuple(from_json(kind.element, item) for item in value)
         case MapOf():
             entries = [(_map_key(kind.key, k), from_json(kind.value, v)) for k, v in _object(value).items()]
             return tuple(sorted(entries, key=lambda entry: comparable(kind.key, entry[0])))
@@ -140,18 +140,16 @@ def _map_key(kind: LogicalType, text: str) -> Any:
     return from_json(kind, parse_json(text))
 
 
-def _array(value: Any, *, size: int | None = None) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError("an array was expected")
-    if size is not None and len(value) != size:
-        raise ValueError(f"{len(value)} elements where {size} were expected")
-    return value
+def _only(wanted: type, what: str) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if not isinstance(value, wanted):
+            raise ValueError(f"{what} was expected")
+        return value
+
+    return read
 
 
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("an object was expected")
-    return value
+_array, _object, _boolean = _only(list, "an array"), _only(dict, "an object"), _only(bool, "true or false")
 
 
 def _text(value: Any) -> str:
@@ -186,13 +184,7 @@ def _float32(value: Any) -> float:
 
 
 def _float64(value: Any) -> float:
-    return _NOT_A_NUMBER if value is None else float(_number(value))
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("true or false was expected")
-    return value
+    return math.nan if value is None else float(_number(value))
 
 
 def _blob(value: Any) -> bytes:
@@ -200,10 +192,6 @@ def _blob(value: Any) -> bytes:
     if not text.startswith("0x"):
         raise ValueError("0x and hex digits were expected")
     return bytes.fromhex(text[2:])
-
-
-def _inet(value: Any) -> str:
-    return java_inet(ipaddress.ip_address(_text(value)))
 
 
 def _uuid(value: Any) -> uuid.UUID:
@@ -220,12 +208,10 @@ def _timeuuid(value: Any) -> uuid.UUID:
     return found
 
 
-def _timestamp(value: Any) -> int:
-    return _integer(64)(value) if isinstance(value, int) else parse_micros(_text(value)) // 1000
-
-
-def _micros(value: Any) -> int:
-    return _integer(64)(value) if isinstance(value, int) else parse_micros(_text(value))
+def _timestamp(*, micros: int) -> Callable[[Any], int]:
+    """A number, or a text in the kind's own unit of `micros` µs."""
+    of_number = _integer(64)
+    return lambda value: of_number(value) if isinstance(value, int) else parse_micros(_text(value)) // micros
 
 
 def _decimal(value: Any) -> Decimal:
@@ -236,16 +222,14 @@ _TEXT_TOKENS = frozenset(
     {Kind.TEXT, Kind.ASCII, Kind.BLOB, Kind.UUID, Kind.TIMEUUID, Kind.INET, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DURATION}
 )
 _SCALARS: dict[Kind, Callable[[Any], Any]] = {
-    Kind.ASCII: _text,
-    Kind.TEXT: _text,
-    Kind.JSON: _text,
+    **dict.fromkeys(TEXT_KINDS, _text),
     Kind.BLOB: _blob,
     Kind.BOOLEAN: _boolean,
     Kind.DATE: lambda value: parse_date(_text(value)),
     Kind.TIME: lambda value: parse_time(_text(value)),
-    Kind.TIMESTAMP: _timestamp,
-    Kind.DATETIME: _micros,
-    Kind.INSTANT: _micros,
+    Kind.TIMESTAMP: _timestamp(micros=1000),
+    Kind.DATETIME: _timestamp(micros=1),
+    Kind.INSTANT: _timestamp(micros=1),
     Kind.DURATION: lambda value: parse_duration(_text(value)),
     Kind.DECIMAL: _decimal,
     Kind.VARINT: _integer(None),
@@ -253,6 +237,42 @@ _SCALARS: dict[Kind, Callable[[Any], Any]] = {
     Kind.DOUBLE: _float64,
     Kind.UUID: _uuid,
     Kind.TIMEUUID: _timeuuid,
-    Kind.INET: _inet,
+    Kind.INET: lambda value: java_inet(ipaddress.ip_address(_text(value))),
     **{kind: _integer(bits) for kind, bits in INTEGER_BITS.items()},
 }
+
+
+def parse_key(schema: TableSchema, key: Mapping[str, Any] | str) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+    """Return the native (partition, clustering) of a key as users name it: a JSON text, or its parsed values.
+
+    `clustering` is None where only the partition columns are given.
+    """
+    try:
+        given = parse_json(key) if isinstance(key, str) else dict(key)
+    except MalformedEventError as error:
+        raise UsageError(f"the key is {error}; a JSON object such as {_example(schema)} was expected") from error
+    if not isinstance(given, dict):
+        raise UsageError(f"the key is {key!r}; a JSON object such as {_example(schema)} was expected")
+    names = [column.name for column in schema.row_key]
+    for name in given:
+        if name not in names:
+            raise UnknownColumnError(table=f"the key of {schema.full_name}", column=name, known=names)
+    has_clustering = any(column.name in given for column in schema.clustering) or not schema.clustering
+    wanted = schema.row_key if has_clustering else schema.partition
+    for column in wanted:
+        if column.name not in given:
+            raise UsageError(f"the key lacks {column.name!r}; a JSON object such as {_example(schema)} was expected")
+    values = [_key_value(schema, column, given[column.name]) for column in wanted]
+    size = len(schema.partition)
+    return tuple(values[:size]), tuple(values[size:]) if has_clustering else None
+
+
+def _key_value(schema: TableSchema, column: Column, given: Any) -> Any:
+    try:
+        return from_json(column.type, given)
+    except MalformedEventError as error:
+        raise UsageError(f"the key of {schema.full_name}: {column.name!r}: {error}") from error
+
+
+def _example(schema: TableSchema) -> str:
+    return "{" + ", ".join(f'"{column.name}": …' for column in schema.row_key) + "}"

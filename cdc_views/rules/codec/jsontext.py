@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, INTEGER_BITS, Kind, LogicalType, MapOf, Scalar, SequenceOf, TupleOf, Udt
 from cdc_views.rules.codec.times import date_text, datetime_text, duration_text, time_text, timestamp_text
 from cdc_views.rules.codec.wholes import digits_of
 
@@ -59,7 +59,7 @@ def _text(kind: LogicalType, value: Any, printers: _Printers) -> str:
     if isinstance(kind, Scalar):
         return printers[kind.kind](value)
     match kind:
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return "[" + ", ".join(_text(kind.element, item, printers) for item in value) + "]"
         case MapOf():
             pairs = ((_key(kind.key, k, printers), _text(kind.value, v, printers)) for k, v in value)
@@ -112,16 +112,12 @@ def _shortest_float32(value: float) -> float:
     return value
 
 
-def _float(*, single: bool) -> Callable[[float], str]:
-    return lambda value: java_double(value, single=single) if math.isfinite(value) else "null"
+def _float(*, single: bool, names: Mapping[str, str]) -> Callable[[float], str]:
+    return lambda value: java_double(value, single=single) if math.isfinite(value) else names[str(value)]
 
 
-def _any_float(*, single: bool) -> Callable[[float], str]:
-    return lambda value: java_double(value, single=single) if math.isfinite(value) else _named(value)
-
-
-def _named(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+_AS_NULL = dict.fromkeys(("nan", "inf", "-inf"), "null")
+_BY_NAME = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _json_document(value: str) -> str:
@@ -146,12 +142,12 @@ _PRINT: dict[Kind, Callable[[Any], str]] = {
     Kind.INSTANT: lambda value: f'"{datetime_text(value)}Z"' if isinstance(value, int) else quote(value),
     Kind.DURATION: lambda value: f'"{duration_text(value)}"',
     Kind.DECIMAL: lambda value: str(value) if value.is_finite() else quote(str(value)),
-    Kind.FLOAT: _float(single=True),
-    Kind.DOUBLE: _float(single=False),
+    Kind.FLOAT: _float(single=True, names=_AS_NULL),
+    Kind.DOUBLE: _float(single=False, names=_AS_NULL),
     Kind.UUID: lambda value: f'"{value}"',
     Kind.TIMEUUID: lambda value: f'"{value}"',
     Kind.INET: quote,
-    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.COUNTER), str),
+    **dict.fromkeys(INTEGER_BITS, str),
     Kind.VARINT: digits_of,
 }
-_SHOW = _PRINT | {Kind.FLOAT: _any_float(single=True), Kind.DOUBLE: _any_float(single=False)}
+_SHOW = _PRINT | {Kind.FLOAT: _float(single=True, names=_BY_NAME), Kind.DOUBLE: _float(single=False, names=_BY_NAME)}

@@ -16,37 +16,41 @@ map (frozen)                  list of struct(key, value)
 tuple                         struct(f0, f1, …);  user type: struct by `physical_name`
 ============================  ==========================================================
 
-`EMPTY` is stored as null: in a cell the rank tells it from a tombstone, in a key nothing else is null.
+`EMPTY` is stored as null: in a cell the rank distinguishes it from a tombstone, in a key nothing else is null.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from cdc_views.model.naming import physical_name
-from cdc_views.model.types import EMPTY, Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
+from cdc_views.model.types import EMPTY, STORED_BITS, Kind, LogicalType, MapOf, RecordOf, Scalar, SequenceOf, Udt
 from cdc_views.rules.codec.times import duration_text, parse_duration
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _ARROW = {
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
+    **{kind: _INTEGERS[bits] for kind, bits in STORED_BITS.items()},
     Kind.FLOAT: pa.float32(),
     Kind.DOUBLE: pa.float64(),
     Kind.BOOLEAN: pa.bool_(),
     Kind.BLOB: pa.binary(),
     Kind.DATE: pa.int32(),
-    Kind.TIME: pa.int64(),
-    Kind.TIMESTAMP: pa.int64(),
-    Kind.DATETIME: pa.int64(),
-    Kind.INSTANT: pa.int64(),
 }
+_TEXTS: dict[Kind, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
+    Kind.DECIMAL: (str, Decimal),
+    Kind.VARINT: (digits_of, whole_of),
+    Kind.UUID: (str, uuid.UUID),
+    Kind.TIMEUUID: (str, uuid.UUID),
+    Kind.INET: (str, str),
+    Kind.DURATION: (duration_text, parse_duration),
+}
+"""What `types.TEXT_STORED` are written and read with."""
 
 
 def arrow_type(kind: LogicalType) -> pa.DataType:
@@ -54,16 +58,21 @@ def arrow_type(kind: LogicalType) -> pa.DataType:
     match kind:
         case Scalar():
             return _ARROW.get(kind.kind, pa.string())
-        case ListOf() | SetOf() | VectorOf():
+        case SequenceOf():
             return pa.list_(arrow_type(kind.element))
         case MapOf():
             entry = [pa.field("key", arrow_type(kind.key)), pa.field("value", arrow_type(kind.value))]
             return pa.list_(pa.struct(entry))
-        case TupleOf():
-            return pa.struct([pa.field(f"f{i}", arrow_type(field)) for i, field in enumerate(kind.fields)])
-        case Udt():
-            return pa.struct([pa.field(physical_name(name), arrow_type(field)) for name, field in kind.fields])
+        case RecordOf():
+            return pa.struct([pa.field(name, arrow_type(field)) for name, field in struct_fields(kind)])
     raise TypeError(f"no physical type for {kind!r}")
+
+
+def struct_fields(kind: RecordOf) -> list[tuple[str, LogicalType]]:
+    """Return the fields of the struct that stores values of `kind`: name and logical type."""
+    if isinstance(kind, Udt):
+        return [(physical_name(name), field) for name, field in kind.fields]
+    return [(f"f{i}", field) for i, field in enumerate(kind.field_types)]
 
 
 def to_physical(kind: LogicalType, value: Any) -> Any:
@@ -72,41 +81,15 @@ def to_physical(kind: LogicalType, value: Any) -> Any:
         return None
     match kind:
         case Scalar():
-            return _scalar(kind.kind, value)
-        case ListOf() | SetOf() | VectorOf():
+            return _TEXTS[kind.kind][0](value) if kind.kind in _TEXTS else value
+        case SequenceOf():
             return [to_physical(kind.element, item) for item in value]
         case MapOf():
             return [{"key": to_physical(kind.key, k), "value": to_physical(kind.value, v)} for k, v in value]
-        case TupleOf():
-            pairs = zip(kind.fields, value, strict=True)
-            return {f"f{i}": to_physical(field, item) for i, (field, item) in enumerate(pairs)}
-        case Udt():
-            return {physical_name(n): to_physical(f, item) for (n, f), item in zip(kind.fields, value, strict=True)}
+        case RecordOf():
+            fields = zip(struct_fields(kind), value, strict=True)
+            return {name: to_physical(field, item) for (name, field), item in fields}
     raise TypeError(f"no physical type for {kind!r}")
-
-
-def _scalar(kind: Kind, value: Any) -> Any:
-    if kind is Kind.DURATION:
-        return duration_text(value)
-    if kind is Kind.VARINT:
-        return digits_of(value)
-    if kind in (Kind.UUID, Kind.TIMEUUID, Kind.DECIMAL, Kind.INET):
-        return str(value)
-    return value
-
-
-def from_stored_text(kind: Kind, text: str) -> Any:
-    """Return the native value of a kind stored as text (`types.TEXT_STORED`)."""
-    match kind:
-        case Kind.DECIMAL:
-            return Decimal(text)
-        case Kind.VARINT:
-            return whole_of(text)
-        case Kind.UUID | Kind.TIMEUUID:
-            return uuid.UUID(text)
-        case Kind.DURATION:
-            return parse_duration(text)
-    return text
 
 
 def from_physical(kind: LogicalType, value: Any) -> Any:
@@ -115,14 +98,12 @@ def from_physical(kind: LogicalType, value: Any) -> Any:
         return None
     match kind:
         case Scalar():
-            return from_stored_text(kind.kind, value) if isinstance(value, str) else value
-        case ListOf() | SetOf() | VectorOf():
+            return _TEXTS[kind.kind][1](value) if kind.kind in _TEXTS and isinstance(value, str) else value
+        case SequenceOf():
             return tuple(from_physical(kind.element, item) for item in value)
         case MapOf():
             return tuple((from_physical(kind.key, e["key"]), from_physical(kind.value, e["value"])) for e in value)
-        case TupleOf():
-            return tuple(from_physical(field, value[f"f{i}"]) for i, field in enumerate(kind.fields))
-        case Udt():
+        case RecordOf():
             # a value from before its type gained a field lacks that
-            return tuple(from_physical(field, value.get(physical_name(name))) for name, field in kind.fields)
+            return tuple(from_physical(field, value.get(name)) for name, field in struct_fields(kind))
     raise TypeError(f"no native value for {kind!r}")

@@ -15,21 +15,20 @@ from typing import Any
 from cdc_views.errors import MalformedEventError
 from cdc_views.model.types import (
     EMPTY,
-    INTEGER_BITS,
+    STORED_BITS,
+    TEXT_KINDS,
     Kind,
-    ListOf,
     LogicalType,
     MapOf,
+    RecordOf,
     Scalar,
-    SetOf,
-    TupleOf,
-    Udt,
+    SequenceOf,
     VectorOf,
     is_text,
 )
 from cdc_views.rules.codec.wholes import digits_of, whole_of
 
-DATE_SHIFT = 1 << 31
+_DATE_SHIFT = 1 << 31
 """A `date` is serialized as unsigned days with the epoch in the middle."""
 
 _FIXED_WIDTH = {
@@ -46,16 +45,14 @@ def serialize(kind: LogicalType, value: Any) -> bytes:
     if isinstance(kind, Scalar):
         return _WRITE[kind.kind](value)
     match kind:
-        case ListOf() | SetOf():
-            return _count(value) + b"".join(_sized(kind.element, item) for item in value)
-        case MapOf():
-            return _count(value) + b"".join(_sized(kind.key, k) + _sized(kind.value, v) for k, v in value)
-        case TupleOf():
-            return b"".join(_sized(field, item) for field, item in zip(kind.fields, value, strict=False))
-        case Udt():
-            return b"".join(_sized(field, item) for (_, field), item in zip(kind.fields, value, strict=False))
         case VectorOf():
             return b"".join(_vector_element(kind.element, item) for item in value)
+        case SequenceOf():
+            return struct.pack(">i", len(value)) + b"".join(_sized(kind.element, item) for item in value)
+        case MapOf():
+            return struct.pack(">i", len(value)) + b"".join(_sized(kind.key, k) + _sized(kind.value, v) for k, v in value)
+        case RecordOf():
+            return b"".join(_sized(field, item) for field, item in zip(kind.field_types, value, strict=False))
     raise TypeError(f"no serialized form for {kind!r}")
 
 
@@ -73,17 +70,15 @@ def deserialize(kind: LogicalType, data: bytes) -> Any:
 
 def _read_nested(kind: LogicalType, data: bytes) -> Any:
     match kind:
-        case ListOf() | SetOf():
-            return tuple(_value(kind.element, part) for part in _parts(data))
-        case MapOf():
-            parts = list(_parts(data, per_entry=2))
-            return tuple((_value(kind.key, k), _value(kind.value, v)) for k, v in zip(parts[::2], parts[1::2], strict=True))
-        case TupleOf():
-            return _fields(kind.fields, data)
-        case Udt():
-            return _fields(tuple(field for _, field in kind.fields), data)
         case VectorOf():
             return tuple(_vector_values(kind, data))
+        case SequenceOf():
+            return tuple(_value(kind.element, part) for part in _counted_parts(data))
+        case MapOf():
+            parts = _counted_parts(data, per_entry=2)
+            return tuple((_value(kind.key, k), _value(kind.value, v)) for k, v in zip(parts[::2], parts[1::2], strict=True))
+        case RecordOf():
+            return _fields(kind.field_types, data)
     raise TypeError(f"no serialized form for {kind!r}")
 
 
@@ -100,12 +95,12 @@ def _fields(kinds: tuple[LogicalType, ...], data: bytes) -> tuple[Any, ...]:
     return tuple(values + [None] * (len(kinds) - len(values)))
 
 
-def _parts(data: bytes, *, per_entry: int = 1) -> Iterator[bytes | None]:
+def _counted_parts(data: bytes, *, per_entry: int = 1) -> list[bytes | None]:
     (count,) = struct.unpack_from(">i", data)
     parts = list(_sized_parts(data, 4))
     if len(parts) != count * per_entry:
         raise ValueError(f"{len(parts)} elements where its count says {count * per_entry}")
-    yield from parts
+    return parts
 
 
 def _sized_parts(data: bytes, start: int) -> Iterator[bytes | None]:
@@ -119,10 +114,6 @@ def _sized_parts(data: bytes, start: int) -> Iterator[bytes | None]:
             raise ValueError("it ends in the middle of an element")
         yield data[start : start + size]
         start += size
-
-
-def _count(value: tuple[Any, ...]) -> bytes:
-    return struct.pack(">i", len(value))
 
 
 def _sized(kind: LogicalType, value: Any) -> bytes:
@@ -143,13 +134,13 @@ def _fixed_width(kind: LogicalType) -> int | None:
 
 def _vector_element(kind: LogicalType, value: Any) -> bytes:
     data = serialize(kind, value)
-    return data if _fixed_width(kind) is not None else write_unsigned_vint(len(data)) + data
+    return data if _fixed_width(kind) is not None else _write_vint(len(data)) + data
 
 
 def _vector_values(kind: VectorOf, data: bytes) -> Iterator[Any]:
     width, start = _fixed_width(kind.element), 0
     for _ in range(kind.size):
-        size, begin = (width, start) if width is not None else read_unsigned_vint(data, start)
+        size, begin = (width, start) if width is not None else _read_vint(data, start)
         if begin + size > len(data):
             raise ValueError("it ends in the middle of an element")
         yield deserialize(kind.element, data[begin : begin + size])
@@ -158,8 +149,8 @@ def _vector_values(kind: VectorOf, data: bytes) -> Iterator[Any]:
         raise ValueError(f"{len(data) - start} bytes are left over")
 
 
-def write_unsigned_vint(number: int) -> bytes:
-    """Return Cassandra's variable-length form: the first byte's leading ones count the bytes after it."""
+def _write_vint(number: int) -> bytes:
+    """Return Cassandra's variable-length form of a number from 0 on: the first byte's leading ones count the bytes after it."""
     extra = max(0, (max(number.bit_length(), 1) - 1) // 7)
     if extra >= 8:
         return b"\xff" + number.to_bytes(8, "big")
@@ -167,7 +158,7 @@ def write_unsigned_vint(number: int) -> bytes:
     return bytes([body[0] | (0xFF << (8 - extra)) & 0xFF]) + body[1:]
 
 
-def read_unsigned_vint(data: bytes, start: int) -> tuple[int, int]:
+def _read_vint(data: bytes, start: int) -> tuple[int, int]:
     """Return the number at `start` and the index after it."""
     first = data[start]
     extra = 8 - (first ^ 0xFF).bit_length()
@@ -177,18 +168,15 @@ def read_unsigned_vint(data: bytes, start: int) -> tuple[int, int]:
     return (first & (0xFF >> extra)) << (8 * extra) | int.from_bytes(data[start + 1 : end], "big"), end
 
 
-def _zigzag(number: int) -> bytes:
-    return write_unsigned_vint((number << 1) ^ (number >> 63))
-
-
 def _write_duration(value: tuple[int, int, int]) -> bytes:
-    return b"".join(_zigzag(part) for part in value)
+    return b"".join(_write_vint((part << 1) ^ (part >> 63)) for part in value)
 
 
 def _read_duration(data: bytes) -> tuple[int, int, int]:
+    """The inverse; parts are zigzag-coded, so that small ones are short whatever their sign."""
     parts, start = [], 0
     for _ in range(3):
-        number, start = read_unsigned_vint(data, start)
+        number, start = _read_vint(data, start)
         parts.append((number >> 1) ^ -(number & 1))
     return parts[0], parts[1], parts[2]
 
@@ -225,7 +213,10 @@ def _exactly(width: int, data: bytes) -> bytes:
     return data
 
 
-def _integer_codec(bits: int) -> tuple[Callable[[int], bytes], Callable[[bytes], int]]:
+_Pair = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+
+
+def _signed(bits: int) -> _Pair:
     width = bits // 8
     return (
         lambda value: value.to_bytes(width, "big", signed=True),
@@ -233,37 +224,28 @@ def _integer_codec(bits: int) -> tuple[Callable[[int], bytes], Callable[[bytes],
     )
 
 
-_WRITE: dict[Kind, Callable[[Any], bytes]] = {
-    Kind.ASCII: str.encode,
-    Kind.TEXT: str.encode,
-    Kind.JSON: str.encode,
-    Kind.BLOB: bytes,
-    Kind.BOOLEAN: lambda value: b"\x01" if value else b"\x00",
-    Kind.DATE: lambda value: (value + DATE_SHIFT).to_bytes(4, "big"),
-    Kind.DECIMAL: _write_decimal,
-    Kind.VARINT: _write_varint,
-    Kind.FLOAT: lambda value: struct.pack(">f", value),
-    Kind.DOUBLE: lambda value: struct.pack(">d", value),
-    Kind.DURATION: _write_duration,
-    Kind.INET: lambda value: ipaddress.ip_address(value).packed,
-    Kind.UUID: lambda value: bytes(value.bytes),
-    Kind.TIMEUUID: lambda value: bytes(value.bytes),
+def _floating(form: str) -> _Pair:
+    return lambda value: struct.pack(form, value), lambda data: struct.unpack(form, data)[0]
+
+
+_UUID: _Pair = (lambda value: bytes(value.bytes), lambda data: uuid.UUID(bytes=data))
+_SCALARS: dict[Kind, _Pair] = {
+    **dict.fromkeys(TEXT_KINDS, (str.encode, bytes.decode)),
+    **{kind: _signed(bits) for kind, bits in STORED_BITS.items()},
+    Kind.BLOB: (bytes, bytes),
+    Kind.BOOLEAN: (lambda value: b"\x01" if value else b"\x00", lambda data: _exactly(1, data) != b"\x00"),
+    Kind.DATE: (
+        lambda value: (value + _DATE_SHIFT).to_bytes(4, "big"),
+        lambda data: int.from_bytes(_exactly(4, data), "big") - _DATE_SHIFT,
+    ),
+    Kind.DECIMAL: (_write_decimal, _read_decimal),
+    Kind.VARINT: (_write_varint, lambda data: int.from_bytes(data, "big", signed=True)),
+    Kind.FLOAT: _floating(">f"),
+    Kind.DOUBLE: _floating(">d"),
+    Kind.DURATION: (_write_duration, _read_duration),
+    Kind.INET: (lambda value: ipaddress.ip_address(value).packed, lambda data: java_inet(ipaddress.ip_address(data))),
+    Kind.UUID: _UUID,
+    Kind.TIMEUUID: _UUID,
 }
-_READ: dict[Kind, Callable[[bytes], Any]] = {
-    Kind.ASCII: bytes.decode,
-    Kind.TEXT: bytes.decode,
-    Kind.JSON: bytes.decode,
-    Kind.BLOB: bytes,
-    Kind.BOOLEAN: lambda data: _exactly(1, data) != b"\x00",
-    Kind.DATE: lambda data: int.from_bytes(_exactly(4, data), "big") - DATE_SHIFT,
-    Kind.DECIMAL: _read_decimal,
-    Kind.VARINT: lambda data: int.from_bytes(data, "big", signed=True),
-    Kind.FLOAT: lambda data: struct.unpack(">f", data)[0],
-    Kind.DOUBLE: lambda data: struct.unpack(">d", data)[0],
-    Kind.DURATION: _read_duration,
-    Kind.INET: lambda data: java_inet(ipaddress.ip_address(data)),
-    Kind.UUID: lambda data: uuid.UUID(bytes=data),
-    Kind.TIMEUUID: lambda data: uuid.UUID(bytes=data),
-}
-for _kind, _bits in {**INTEGER_BITS, Kind.TIMESTAMP: 64, Kind.TIME: 64, Kind.DATETIME: 64, Kind.INSTANT: 64}.items():
-    _WRITE[_kind], _READ[_kind] = _integer_codec(_bits)
+_WRITE = {kind: write for kind, (write, _) in _SCALARS.items()}
+_READ = {kind: read for kind, (_, read) in _SCALARS.items()}

@@ -110,12 +110,16 @@ _UNITS = ("y", "mo", "w", "d", "h", "m", "s", "ms", "us", "ns")
 _DURATION = re.compile("(-?)" + "".join(rf"(?:(\d+){unit})?" for unit in _UNITS))
 
 
+def _groups(pattern: re.Pattern[str], text: str, what: str) -> tuple[str, ...]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a {what}")
+    return found.groups("")
+
+
 def parse_date(text: str) -> int:
     """Return days since the epoch of `[+-]YYYY-MM-DD[ BC]`; raises ValueError."""
-    found = _DATE.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a date")
-    sign, year, month, day, before = found.groups()
+    sign, year, month, day, before = _groups(_DATE, text, "date")
     number = -int(year) if sign == "-" else int(year)
     days = days_from_civil(1 - number if before else number, int(month), int(day))
     if civil_from_days(days)[1:] != (int(month), int(day)):
@@ -125,21 +129,18 @@ def parse_date(text: str) -> int:
 
 def parse_time(text: str) -> int:
     """Return nanoseconds of `[-]HH:MM[:SS[.fffffffff]]`; raises ValueError."""
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a time")
-    sign, hours, minutes, seconds, fraction = found.groups()
+    sign, hours, minutes, seconds, fraction = _groups(_TIME, text, "time")
     whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds or 0)
-    total = whole * NANOS_A_SECOND + int((fraction or "0").ljust(9, "0"))
+    total = whole * NANOS_A_SECOND + int(fraction.ljust(9, "0"))
     return -total if sign else total
 
 
 def _zone_seconds(zone: str | None) -> int:
-    if zone in (None, "Z"):
+    if zone is None or zone == "Z":
         return 0
-    digits = str(zone)[1:].replace(":", "").ljust(4, "0")
+    digits = zone[1:].replace(":", "").ljust(4, "0")
     seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return -seconds if str(zone)[0] == "-" else seconds
+    return -seconds if zone[0] == "-" else seconds
 
 
 def parse_micros(text: str) -> int:
@@ -156,10 +157,8 @@ def parse_micros(text: str) -> int:
 
 def parse_duration(text: str) -> tuple[int, int, int]:
     """Return (months, days, nanoseconds) of the form `duration_text` writes; raises ValueError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a duration")
-    years, months, weeks, days, hours, minutes, seconds, millis, micros, nanos = (int(g or 0) for g in found.groups()[1:])
+    minus, *amounts = _groups(_DURATION, text, "duration")
+    years, months, weeks, days, hours, minutes, seconds, millis, micros, nanos = (int(amount or 0) for amount in amounts)
     total = (((hours * 60 + minutes) * 60 + seconds) * 1000 + millis) * 1_000_000 + micros * 1000 + nanos
-    sign = -1 if found[1] else 1
+    sign = -1 if minus else 1
     return sign * (years * 12 + months), sign * (weeks * 7 + days), sign * total

@@ -8,7 +8,7 @@ MOST_DIGITS = 100_000
 """The longest whole number that is read. Cassandra bounds a varint by the size of a mutation alone."""
 _AT_ONCE = 4_000
 _SCALES = range(-(1 << 31) + 1, (1 << 31))
-"""Exponents of decimals: Cassandra keeps the scale, which is less the exponent, in 32 bits."""
+"""Exponents of decimals: Cassandra keeps the scale, which is minus the exponent, in 32 bits."""
 
 
 def whole_of(text: str) -> int:
@@ -17,12 +17,13 @@ def whole_of(text: str) -> int:
     >>> whole_of("-" + "9" * 5_000) == 1 - 10**5_000
     True
     """
-    digits = text.lstrip("+-")
     if len(text) <= _AT_ONCE:
         return int(text)
+    digits = text.lstrip("+-")
     if len(text) - len(digits) > 1 or not (digits.isascii() and digits.isdigit()):
         raise ValueError("digits were expected")
-    _check_length(len(digits))
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"it has more than {MOST_DIGITS:,} digits, the most that are read")
     return -_joined(digits) if text[0] == "-" else _joined(digits)
 
 
@@ -32,15 +33,14 @@ def digits_of(value: int) -> str:
     >>> digits_of(-(10**5_000)) == "-1" + "0" * 5_000
     True
     """
-    if value.bit_length() < 3 * _AT_ONCE:
-        return str(value)
-    return "-" + _split(-value) if value < 0 else _split(value)
+    # a decimal has no limit, and prints a whole number without an exponent
+    return str(value) if value.bit_length() < 3 * _AT_ONCE else str(Decimal(value))
 
 
 def whole_of_decimal(value: Decimal) -> int:
     """Return a decimal as a whole number; raises `ValueError` for a fraction, or for more digits than are read.
 
-    What is written with an exponent may have 4,000 digits only: `1e99999` is short, and what it stands for is not.
+    A number written with an exponent may have 4,000 digits only: `1e99999` is short, but its digits are not.
     """
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -48,10 +48,9 @@ def whole_of_decimal(value: Decimal) -> int:
     if value.adjusted() >= _AT_ONCE and exponent > 0:
         raise ValueError(f"it has more than {_AT_ONCE:,} digits, the most that are read of what is written with an exponent")
     if exponent < 0:
-        kept = digits[:exponent]
         if any(digits[exponent:]):
             raise ValueError("a whole number was expected")
-        digits, exponent = kept, 0
+        digits, exponent = digits[:exponent], 0
     whole = whole_of("".join(map(str, digits)) or "0") * int(10**exponent)
     return -whole if sign else whole
 
@@ -64,21 +63,8 @@ def check_exponent(value: Decimal) -> Decimal:
     return value
 
 
-def _check_length(count: int) -> None:
-    if count > MOST_DIGITS:
-        raise ValueError(f"it has more than {MOST_DIGITS:,} digits, the most that are read")
-
-
 def _joined(digits: str) -> int:
     if len(digits) <= _AT_ONCE:
         return int(digits)
     low = len(digits) // 2
     return _joined(digits[:-low]) * int(10**low) + _joined(digits[-low:])
-
-
-def _split(value: int) -> str:
-    if value.bit_length() < 3 * _AT_ONCE:
-        return str(value)
-    low = value.bit_length() * 30103 // 200_000  # half of its digits: 30103 / 100,000 is log10(2)
-    high, rest = divmod(value, 10**low)
-    return _split(high) + _split(rest).zfill(low)

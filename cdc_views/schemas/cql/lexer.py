@@ -24,6 +24,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Its groups are called as the kinds of tokens."""
 _CLOSED_BY = {'"': 'quoted name is not closed by "', "'": "string is not closed by '"}
 
 
@@ -35,8 +36,7 @@ def tokenize(text: str, *, where: str, line: int = 1, column: int = 1) -> list[T
     Raises:
         SchemaError: A string, a quoted name or a comment is not closed.
     """
-    index = LineIndex(text, line=line, column=column)
-    return list(_tokens(text, where=where, index=index))
+    return list(_tokens(text, where=where, index=LineIndex(text, line=line, column=column)))
 
 
 def _tokens(text: str, *, where: str, index: LineIndex) -> Iterator[Token]:
@@ -48,17 +48,8 @@ def _tokens(text: str, *, where: str, index: LineIndex) -> Iterator[Token]:
         if group == "unclosed":
             fault = _CLOSED_BY.get(raw, f"what {raw} opens is never closed")
             raise SchemaError(f"{fault} before the end of the file", where=where, line=row, column=within)
-        yield Token(_KINDS[group], _unquoted(raw), row, within)
+        yield Token(TokenKind[group.upper()], _unquoted(raw), row, within)
     yield Token(TokenKind.END, "", *index.place(len(text)))
-
-
-_KINDS = {
-    "quoted": TokenKind.QUOTED,
-    "string": TokenKind.STRING,
-    "number": TokenKind.NUMBER,
-    "word": TokenKind.WORD,
-    "symbol": TokenKind.SYMBOL,
-}
 
 
 def _unquoted(raw: str) -> str:

@@ -1,4 +1,4 @@
-"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables, and CQL type text into types.
+"""CQL files (`schema.cql`, the output of `DESCRIBE … WITH INTERNALS`) into tables.
 
 Statements are applied in order, as a cluster would; types are looked up at the end, so a file may create them in
 any order. What shapes no table (keyspaces, indexes, views, functions, roles, inserts) is skipped.
@@ -6,252 +6,325 @@ any order. What shapes no table (keyspaces, indexes, views, functions, roles, in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-
-from cdc_views.errors import SchemaError
 from cdc_views.model.naming import renamed_field
 from cdc_views.model.schema import TableSchema
-from cdc_views.model.types import LogicalType, Udt
-from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
+from cdc_views.schemas.catalog import Catalog, full_name
 from cdc_views.schemas.cql.lexer import tokenize
-from cdc_views.schemas.cql.parser import parse_statements
-from cdc_views.schemas.cql.statements import (
-    AddColumns,
-    AddFields,
-    ChangeColumnType,
-    ChangeFieldType,
-    CopyTable,
-    CqlColumn,
-    CreateTable,
-    CreateType,
-    DropColumns,
-    DropTable,
-    DropType,
-    QualifiedName,
-    RenameColumns,
-    RenameFields,
-    Statement,
-    UseKeyspace,
-)
-from cdc_views.schemas.cql.types import TypeScope, read_type
-from cdc_views.schemas.table_draft import DraftColumn, TableDraft
-from cdc_views.schemas.tokens import Cursor
-from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.cql.types import Fields, TypeScope
+from cdc_views.schemas.cql.written import WrittenType, read_type
+from cdc_views.schemas.table_draft import DraftedTables, TableDraft, WrittenColumn
+from cdc_views.schemas.tokens import Cursor, Token, TokenKind
 
 _DROP_ADVICE = (
     "write `ALTER TABLE … DROP … USING TIMESTAMP <microseconds>`, or take the schema from `DESCRIBE TABLE … WITH INTERNALS`"
 )
 
-Fields = tuple[tuple[str, WrittenType], ...]
+_SHELL_COMMANDS = ("capture", "clear", "consistency", "copy", "desc", "describe", "expand", "login", "paging", "source")
+"""cqlsh's own commands, which end with their line."""
 
 
 def read_cql(text: str, *, keyspace: str = "", where: str = "") -> Catalog:
-    """Return the tables of a CQL text.
+    """Return the tables of a CQL text, any number of statements; error messages call it `where`.
 
-    Args:
-        text: Any number of statements.
-        keyspace: The keyspace of unqualified names before a `USE`.
-        where: The file's name for error messages.
+    `keyspace` is that of unqualified names before a `USE`.
 
     Raises:
         SchemaError: The text is not CQL; a table that is CQL but unusable is in the catalog's `refused` instead.
     """
-    reader = _Reader(keyspace, where=where)
-    for statement in parse_statements(Cursor(tokenize(text, where=where), where=where)):
-        reader.apply(statement)
-    return reader.catalog()
-
-
-def parse_type(
-    text: str, *, udts: Mapping[str, Udt] | None = None, keyspace: str = "", where: str = "", line: int = 1, column: int = 1
-) -> LogicalType:
-    """Return the type that CQL text means; the inverse of `str(type)`.
-
-    Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
-    `datetime`, `instant` and `json` are understood where no user type has that name.
-
-    Args:
-        text: The type, as `map<text, frozen<addr>>`.
-        udts: User types by `name` or `keyspace.name`.
-        keyspace: The keyspace of unqualified user types, looked for first.
-        where: Place of the text for error messages: file, and the line and column of its first character.
-        line: See `where`.
-        column: See `where`.
-
-    Raises:
-        SchemaError: The text is no type, or names a user type that `udts` lacks.
-
-    >>> str(parse_type("map<varchar, list<int>>"))
-    'map<text, frozen<list<int>>>'
-    """
-    where = where or f"type {text!r}"
-    written = read_type_text(text, where=where, line=line, column=column)
-    scope = TypeScope(keyspace, resolved=dict(udts or {}), where=where, allows_relational=True)
-    return scope.resolve(written)
-
-
-def read_type_text(text: str, *, where: str, line: int = 1, column: int = 1) -> WrittenType:
-    """Return the type `text` is, names of user types not looked up; raises `SchemaError` if it is more or less."""
-    cursor = Cursor(tokenize(text, where=where, line=line, column=column), where=where)
-    written = read_type(cursor)
-    if not cursor.at_end:
-        raise cursor.error(f"expected the end of the type, found {cursor.token}")
-    return written
+    return _Reader(Cursor(tokenize(text, where=where), where=where), keyspace=keyspace).read()
 
 
 class _Reader:
-    """The state of a keyspace's tables and types while statements are applied."""
+    """The state of a keyspace's tables and types while statements are applied.
 
-    def __init__(self, keyspace: str, *, where: str) -> None:
-        self._keyspace, self._where = keyspace, where
-        self._tables: dict[str, TableDraft[WrittenType]] = {}
+    Source: Apache Cassandra 5.0, src/antlr/Parser.g, with the older forms (`COLUMNFAMILY`, `COMPACT STORAGE`,
+    `ALTER … TYPE`) that files of former clusters hold.
+    """
+
+    def __init__(self, cursor: Cursor, *, keyspace: str) -> None:
+        self._cursor, self._keyspace = cursor, keyspace
+        self._tables: DraftedTables[WrittenType] = DraftedTables(cursor.where, _DROP_ADVICE)
         self._types: dict[tuple[str, str], Fields] = {}
-        self._appliers: dict[type, Callable[..., None]] = {
-            CreateTable: self._create_table,
-            CopyTable: self._copy_table,
-            AddColumns: self._add_columns,
-            DropColumns: self._drop_columns,
-            RenameColumns: self._rename_columns,
-            ChangeColumnType: self._change_column_type,
-            CreateType: self._create_type,
-            AddFields: self._add_fields,
-            RenameFields: self._rename_fields,
-            ChangeFieldType: self._change_field_type,
-            DropTable: self._drop_table,
-            DropType: self._drop_type,
-            UseKeyspace: self._use,
+        self._statements = {
+            ("create", "table"): self._create_table,
+            ("create", "columnfamily"): self._create_table,
+            ("create", "type"): self._create_type,
+            ("alter", "table"): self._alter_table,
+            ("alter", "columnfamily"): self._alter_table,
+            ("alter", "type"): self._alter_type,
+            ("drop", "table"): self._drop_table,
+            ("drop", "columnfamily"): self._drop_table,
+            ("drop", "type"): self._drop_type,
+            ("use",): self._use,
         }
 
-    def apply(self, statement: Statement) -> None:
-        """Apply one statement."""
-        self._appliers[type(statement)](statement)
+    def read(self) -> Catalog:
+        cursor = self._cursor
+        while not cursor.at_end:
+            if cursor.sees_any(*_SHELL_COMMANDS):
+                self._skip_line()
+                continue
+            for opening, apply in self._statements.items():
+                if cursor.accept(*opening):
+                    apply()
+                    break
+            else:
+                cursor.skip_until(";")
+            if not cursor.at_end:
+                cursor.expect(";")
+        return self._tables.catalog(self._finish)
 
-    def catalog(self) -> Catalog:
-        """Return the tables as they are after all statements."""
-        builders = {name: partial(self._finish, draft) for name, draft in self._tables.items()}
-        return build_catalog(builders, where=self._where)
+    def _skip_line(self) -> None:
+        cursor = self._cursor
+        line = cursor.token.line
+        while not cursor.at_end and cursor.token.line == line and not cursor.sees(";"):
+            cursor.advance()
 
     def _finish(self, draft: TableDraft[WrittenType]) -> TableSchema:
-        scope = TypeScope(draft.keyspace, written=self._types, where=self._where)
-        for name, column in draft.columns.items():
-            if column.type.reversed:
-                draft.descending.add(name)
-        return draft.finish(scope.resolve)
+        draft.descending |= {name for name, column in draft.columns.items() if column.type.reversed}
+        return draft.finish(TypeScope(draft.keyspace, written=self._types, where=self._cursor.where).resolve)
 
-    def _full_name(self, name: QualifiedName) -> str:
-        return full_name(name.keyspace or self._keyspace, name.name)
+    def _use(self) -> None:
+        self._keyspace = self._cursor.name("a keyspace's name")
 
-    def _use(self, statement: UseKeyspace) -> None:
-        self._keyspace = statement.keyspace
+    def _qualified(self, what: str) -> tuple[str, str]:
+        """Read the name of a table or type and return its keyspace and name."""
+        name = self._cursor.name(what)
+        return (name, self._cursor.name(what)) if self._cursor.accept(".") else (self._keyspace, name)
 
-    def _new_table(self, table: QualifiedName, *, if_not_exists: bool) -> TableDraft[WrittenType] | None:
-        known = self._tables.get(self._full_name(table))
-        if known is not None:
-            if not if_not_exists:
-                known.refuse("created a second time; keep one CREATE TABLE", at=table.start)
-            return None
-        return self._added(table)
+    def _create_table(self) -> None:
+        cursor = self._cursor
+        may_exist = cursor.accept("if", "not", "exists")
+        start = cursor.token
+        draft = self._tables.new(*self._qualified("a table's name"))
+        if cursor.accept("like"):
+            self._copy_table(draft)
+        else:
+            _read_table(cursor, draft, start=start)
+        self._tables.add(draft, at=start, may_exist=may_exist)
 
-    def _added(self, table: QualifiedName) -> TableDraft[WrittenType]:
-        draft: TableDraft[WrittenType] = TableDraft(
-            table.keyspace or self._keyspace, table.name, self._where, readded_advice=_DROP_ADVICE
-        )
-        self._tables[draft.full_name] = draft
-        return draft
-
-    def _create_table(self, statement: CreateTable) -> None:
-        draft = self._new_table(statement.table, if_not_exists=statement.if_not_exists)
-        if draft is None:
-            return
-        for column in statement.columns:
-            draft.add(_draft(column), at=column.start)
-        draft.partition, draft.clustering = list(statement.partition), list(statement.clustering)
-        draft.descending = set(statement.descending)
-        for name in sorted(statement.descending.difference(statement.clustering)):
-            draft.refuse(f"CLUSTERING ORDER BY names {name!r}, no clustering column", at=statement.table.start)
-
-    def _copy_table(self, statement: CopyTable) -> None:
-        source = self._tables.get(self._full_name(statement.source))
-        draft = self._new_table(statement.table, if_not_exists=statement.if_not_exists)
-        if draft is None:
-            return
+    def _copy_table(self, draft: TableDraft[WrittenType]) -> None:
+        start = self._cursor.token
+        keyspace, name = self._qualified("a table's name")
+        self._cursor.skip_until(";")
+        source = self._tables.by_name.get(full_name(keyspace, name))
         if source is None:
-            draft.refuse(f"LIKE names {statement.source.name!r}, no table of the file", at=statement.source.start)
+            draft.refuse(f"LIKE names {name!r}, no table of the file", at=start)
             return
         draft.columns, draft.fault = dict(source.columns), source.fault
         draft.partition, draft.clustering = list(source.partition), list(source.clustering)
         draft.descending = set(source.descending)
 
-    def _altered(self, table: QualifiedName) -> TableDraft[WrittenType]:
-        known = self._tables.get(self._full_name(table))
-        if known is not None:
-            return known
-        draft = self._added(table)
-        draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=table.start)
-        return draft
+    def _alter_table(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        start = cursor.token
+        place = self._qualified("a table's name")
+        if cursor.sees("with"):
+            _read_options(cursor)
+        elif cursor.accept("drop", "compact", "storage"):
+            pass  # no column
+        elif cursor.accept("add"):
+            self._add_columns(self._altered(place, start))
+        elif cursor.accept("drop"):
+            self._drop_columns(self._altered(place, start), start)
+        elif cursor.accept("rename"):
+            cursor.accept("if", "exists")
+            draft = self._altered(place, start)
+            for old, new in _read_renames(cursor):
+                draft.rename(old, new, at=start)
+        elif cursor.accept("alter"):
+            cursor.accept("if", "exists")
+            name = cursor.name("a column's name")
+            if cursor.accept("type"):
+                self._altered(place, start).change_type(name, read_type(cursor), at=start)
+            else:
+                cursor.skip_until(";")  # masks and constraints do not change what is stored
+        else:
+            raise cursor.error(f"expected ADD, DROP, RENAME, ALTER or WITH, found {cursor.token}")
 
-    def _add_columns(self, statement: AddColumns) -> None:
-        draft = self._altered(statement.table)
-        for column in statement.columns:
-            draft.add(_draft(column), at=column.start, may_exist=statement.if_not_exists)
+    def _altered(self, place: tuple[str, str], start: Token) -> TableDraft[WrittenType]:
+        return self._tables.by_name.get(full_name(*place)) or self._tables.add_unknown(*place, at=start)
 
-    def _drop_columns(self, statement: DropColumns) -> None:
-        draft = self._altered(statement.table)
-        for name in statement.names:
-            draft.drop(name, at=statement.table.start, time=statement.at)
+    def _add_columns(self, draft: TableDraft[WrittenType]) -> None:
+        cursor = self._cursor
+        may_exist = cursor.accept("if", "not", "exists")
+        in_brackets = cursor.accept("(")
+        for column in cursor.list_of(lambda: _read_column(cursor)):
+            draft.add(column, may_exist=may_exist)
+        if in_brackets:
+            cursor.expect(")")
 
-    def _rename_columns(self, statement: RenameColumns) -> None:
-        draft = self._altered(statement.table)
-        for old, new in statement.pairs:
-            draft.rename(old, new, at=statement.table.start)
+    def _drop_columns(self, draft: TableDraft[WrittenType], start: Token) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        in_brackets = cursor.accept("(")
+        names = _read_names(cursor)
+        if in_brackets:
+            cursor.expect(")")
+        time = _read_microseconds(cursor) if cursor.accept("using", "timestamp") else None
+        for name in names:
+            draft.drop(name, at=start, time=time)
 
-    def _change_column_type(self, statement: ChangeColumnType) -> None:
-        self._altered(statement.table).change_type(statement.column, statement.type, at=statement.table.start)
+    def _drop_table(self) -> None:
+        self._cursor.accept("if", "exists")
+        self._tables.by_name.pop(full_name(*self._qualified("a table's name")), None)
 
-    def _drop_table(self, statement: DropTable) -> None:
-        self._tables.pop(self._full_name(statement.table), None)
-
-    def _place(self, name: QualifiedName) -> tuple[str, str]:
-        return name.keyspace or self._keyspace, name.name
-
-    def _create_type(self, statement: CreateType) -> None:
+    def _create_type(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "not", "exists")
+        place = self._qualified("a type's name")
+        cursor.expect("(")
         # a second CREATE TYPE can only be IF NOT EXISTS, or Cassandra would refuse it: the first one stays
-        self._types.setdefault(self._place(statement.type), statement.fields)
+        self._types.setdefault(place, _read_fields(cursor))
+        cursor.expect(")")
 
-    def _fields(self, name: QualifiedName) -> Fields:
-        fields = self._types.get(self._place(name))
-        if fields is None:
-            raise SchemaError(
-                f"ALTER TYPE of {name.name!r}, which the file has not created before; add its CREATE TYPE",
-                where=self._where,
-                line=name.start.line,
-                column=name.start.column,
-            )
-        return fields
+    def _alter_type(self) -> None:
+        cursor = self._cursor
+        cursor.accept("if", "exists")
+        start = cursor.token
+        place = self._qualified("a type's name")
+        if cursor.accept("add"):
+            cursor.accept("if", "not", "exists")
+            added, fields = _read_fields(cursor), self._fields(place, start)
+            known = {name for name, _ in fields}
+            fields += tuple(field for field in added if field[0] not in known)
+        elif cursor.accept("rename"):
+            cursor.accept("if", "exists")
+            new = dict(_read_renames(cursor))
+            fields = self._fields(place, start)
+            fields = tuple((renamed_field(name, new[name]) if name in new else name, kind) for name, kind in fields)
+        elif cursor.accept("alter"):
+            changed = cursor.name("a field's name")
+            cursor.expect("type")
+            new_type = read_type(cursor)
+            fields = tuple((name, new_type if name == changed else kind) for name, kind in self._fields(place, start))
+        else:
+            raise cursor.error(f"expected ADD, RENAME or ALTER, found {cursor.token}")
+        self._types[place] = fields
 
-    def _add_fields(self, statement: AddFields) -> None:
-        fields = self._fields(statement.type)
-        known = {name for name, _ in fields}
-        added = tuple(field for field in statement.fields if field[0] not in known)
-        self._types[self._place(statement.type)] = fields + added
+    def _fields(self, place: tuple[str, str], start: Token) -> Fields:
+        if place not in self._types:
+            message = f"ALTER TYPE of {place[1]!r}, which the file has not created before; add its CREATE TYPE"
+            raise self._cursor.error(message, at=start)
+        return self._types[place]
 
-    def _rename_fields(self, statement: RenameFields) -> None:
-        renamed = dict(statement.pairs)
-        fields = self._fields(statement.type)
-        self._types[self._place(statement.type)] = tuple(
-            (renamed_field(name, renamed[name]) if name in renamed else name, kind) for name, kind in fields
-        )
-
-    def _change_field_type(self, statement: ChangeFieldType) -> None:
-        fields = self._fields(statement.type)
-        self._types[self._place(statement.type)] = tuple(
-            (name, statement.new_type if name == statement.field else kind) for name, kind in fields
-        )
-
-    def _drop_type(self, statement: DropType) -> None:
-        self._types.pop(self._place(statement.type), None)
+    def _drop_type(self) -> None:
+        self._cursor.accept("if", "exists")
+        self._types.pop(self._qualified("a type's name"), None)
 
 
-def _draft(column: CqlColumn) -> DraftColumn[WrittenType]:
-    return DraftColumn(column.name, column.type, column.is_static)
+def _read_table(cursor: Cursor, draft: TableDraft[WrittenType], *, start: Token) -> None:
+    """Read the rest of a CREATE TABLE, from its opening bracket on, into `draft`; `start` is the table's name."""
+
+    def read_part() -> None:
+        if cursor.accept("primary", "key"):
+            draft.partition, draft.clustering = _read_primary_key(cursor)
+        else:
+            draft.add(_read_column(cursor))
+
+    cursor.expect("(")
+    cursor.list_of(read_part)
+    if not cursor.accept(")"):
+        raise cursor.error(f"expected ',' or ')' after a column of table {draft.name!r}, found {cursor.token}")
+    draft.partition = draft.partition or [column.name for column in draft.columns.values() if column.is_key]
+    draft.descending = _read_options(cursor)
+    for name in sorted(draft.descending.difference(draft.clustering)):
+        draft.refuse(f"CLUSTERING ORDER BY names {name!r}, no clustering column", at=start)
+
+
+def _read_column(cursor: Cursor) -> WrittenColumn[WrittenType]:
+    start = cursor.token
+    name = cursor.name("a column's name")
+    kind = read_type(cursor)
+    is_static = is_key = False
+    while cursor.token.kind is TokenKind.WORD:
+        if cursor.accept("static"):
+            is_static = True
+        elif cursor.accept("primary", "key"):
+            is_key = True
+        elif cursor.sees_any("masked", "check"):
+            cursor.skip_until(",", ")", ";")
+        else:
+            raise cursor.error(f"expected ',', ')', STATIC or PRIMARY KEY after column {name!r}, found {cursor.token}")
+    return WrittenColumn(start, name, kind, is_static=is_static, is_key=is_key)
+
+
+def _read_primary_key(cursor: Cursor) -> tuple[list[str], list[str]]:
+    cursor.expect("(")
+    if cursor.accept("("):
+        partition = _read_names(cursor)
+        cursor.expect(")")
+    else:
+        partition = [cursor.name("a key column's name")]
+    clustering = _read_names(cursor) if cursor.accept(",") else []
+    cursor.expect(")")
+    return partition, clustering
+
+
+def _read_names(cursor: Cursor) -> list[str]:
+    return cursor.list_of(lambda: cursor.name("a column's name"))
+
+
+def _read_options(cursor: Cursor) -> set[str]:
+    """Read `WITH …` if it is there, and return the columns its CLUSTERING ORDER BY makes descending."""
+    descending: set[str] = set()
+    if not cursor.accept("with"):
+        return descending
+    while True:
+        if cursor.accept("clustering", "order", "by"):
+            descending |= _read_clustering_order(cursor)
+        else:
+            _skip_option(cursor)
+        if not cursor.accept("and"):
+            return descending
+
+
+def _read_clustering_order(cursor: Cursor) -> set[str]:
+    descending: set[str] = set()
+
+    def read_part() -> None:
+        name = cursor.name("a clustering column's name")
+        if cursor.accept("desc"):
+            descending.add(name)
+        else:
+            cursor.accept("asc")
+
+    cursor.expect("(")
+    cursor.list_of(read_part)
+    cursor.expect(")")
+    return descending
+
+
+def _skip_option(cursor: Cursor) -> None:
+    if cursor.accept("compact", "storage"):
+        return
+    option = cursor.name("a table option")
+    cursor.expect("=")
+    if cursor.at_end or cursor.sees(";"):
+        raise cursor.error(f"expected the value of option {option!r}, found {cursor.token}")
+    while not (cursor.at_end or cursor.sees_any(";", "and")):
+        if cursor.sees_any("create", "alter"):
+            raise cursor.error(f"expected ';' before {cursor.token}")
+        cursor.skip_group()
+
+
+def _read_microseconds(cursor: Cursor) -> int:
+    token = cursor.token
+    if token.kind is not TokenKind.NUMBER or not token.text.lstrip("-").isdigit():
+        raise cursor.error(f"expected a time in whole microseconds since 1970, found {token}")
+    return int(cursor.advance().text)
+
+
+def _read_renames(cursor: Cursor) -> list[tuple[str, str]]:
+    renames = []
+    while True:
+        old = cursor.name("the name to change")
+        cursor.expect("to")
+        renames.append((old, cursor.name("the new name")))
+        if not cursor.accept("and"):
+            return renames
+
+
+def _read_fields(cursor: Cursor) -> Fields:
+    return tuple(cursor.list_of(lambda: (cursor.name("a field's name"), read_type(cursor))))

@@ -1,18 +1,16 @@
-"""CQL type text into logical types, in two steps: `read_type` keeps what is written, `TypeScope` looks names up.
+"""Written CQL types into logical types: names of user types are looked up.
 
-The two are apart because a file may use a user type before it creates it, or alter it later.
+Apart from reading, because a file may use a user type before it creates it, or alter it later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_views.errors import SchemaError, did_you_mean
 from cdc_views.model.types import Kind, ListOf, LogicalType, MapOf, Scalar, SetOf, TupleOf, Udt, VectorOf
-from cdc_views.schemas.cql.marshal import read_marshal
-from cdc_views.schemas.tokens import Cursor, Token, TokenKind
-from cdc_views.schemas.written_types import WrittenType
+from cdc_views.schemas.cql.written import WrittenType, read_type_text
 
 RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})
 """Kinds that Cassandra does not have; a CQL file that names one means a user type."""
@@ -20,73 +18,8 @@ RELATIONAL_KINDS = frozenset({Kind.DATETIME, Kind.INSTANT, Kind.JSON})
 NATIVE_KINDS = {kind.value: kind for kind in Kind if kind not in RELATIONAL_KINDS} | {"varchar": Kind.TEXT}
 """The native types by the names CQL writes."""
 
-_PART_COUNTS = {"frozen": 1, "list": 1, "set": 1, "map": 2}
-
-
-def read_type(cursor: Cursor) -> WrittenType:
-    """Read one type at the cursor.
-
-    Raises:
-        SchemaError: No type starts here, brackets do not match, or a type has the wrong number of parts.
-    """
-    start = cursor.token
-    if start.kind is TokenKind.STRING:
-        return read_marshal(cursor.advance().text, start=start, where=cursor.where)
-    quoted = start.kind is TokenKind.QUOTED
-    name = cursor.name("a type")
-    if not quoted and cursor.sees_symbol("<"):
-        return _read_parts(cursor, name=name, start=start)
-    if cursor.accept_symbol("."):
-        return WrittenType(start, cursor.name("a type's name"), keyspace=name, is_user_type=True)
-    if name == Kind.DECIMAL.value and not quoted and cursor.accept_symbol("("):
-        return WrittenType(start, name, decimal_size=_read_decimal_size(cursor))
-    return WrittenType(start, name, is_user_type=quoted)
-
-
-def _read_parts(cursor: Cursor, *, name: str, start: Token) -> WrittenType:
-    cursor.expect_symbol("<")
-    if name == "vector":
-        return _read_vector(cursor, start=start)
-    if name not in {*_PART_COUNTS, "tuple"}:
-        hint = did_you_mean(name, [*_PART_COUNTS, "tuple", "vector"])
-        raise cursor.error(f"{name!r} takes no types in brackets{hint}", at=start)
-    parts = [read_type(cursor)]
-    while cursor.accept_symbol(","):
-        parts.append(read_type(cursor))
-    cursor.expect_symbol(">")
-    wanted = _PART_COUNTS.get(name, len(parts))
-    if len(parts) != wanted:
-        raise cursor.error(f"{name} takes {wanted} type{'s' * (wanted > 1)}, not {len(parts)}", at=start)
-    return WrittenType(start, name, parts=tuple(parts))
-
-
-def _read_decimal_size(cursor: Cursor) -> tuple[int | None, int]:
-    """Read the rest of `decimal(p)` or `decimal(p, s)`: precision and scale; without `s` the scale is 0.
-
-    `*` is a precision that nobody knows, as in `decimal(*, 2)`.
-    """
-    precision = None if cursor.accept_symbol("*") else _read_size(cursor, "the precision")
-    scale = _read_size(cursor, "the scale") if cursor.accept_symbol(",") else 0
-    cursor.expect_symbol(")")
-    return precision, scale
-
-
-def _read_size(cursor: Cursor, what: str) -> int:
-    token = cursor.token
-    if not (token.kind is TokenKind.NUMBER and token.text.isascii() and token.text.isdigit()):
-        raise cursor.error(f"expected {what}, a whole number, found {token}")
-    return int(cursor.advance().text)
-
-
-def _read_vector(cursor: Cursor, *, start: Token) -> WrittenType:
-    element = read_type(cursor)
-    cursor.expect_symbol(",")
-    size = cursor.token
-    if not (size.kind is TokenKind.NUMBER and size.text.isascii() and size.text.isdigit() and int(size.text) > 0):
-        raise cursor.error(f"expected the vector's size, a whole number above 0, found {size}")
-    cursor.advance()
-    cursor.expect_symbol(">")
-    return WrittenType(start, "vector", parts=(element,), size=int(size.text))
+Fields = tuple[tuple[str, WrittenType], ...]
+"""A user type's fields: name and type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +30,7 @@ class TypeScope:
     """
 
     keyspace: str
-    written: Mapping[tuple[str, str], tuple[tuple[str, WrittenType], ...]] = field(default_factory=dict)
+    written: Mapping[tuple[str, str], Fields] = field(default_factory=dict)
     resolved: Mapping[str, Udt] = field(default_factory=dict)
     where: str = ""
     allows_relational: bool = False
@@ -123,17 +56,11 @@ class TypeScope:
             case "vector":
                 return VectorOf(self._frozen(written.parts[0]), written.size)
             case native if native in NATIVE_KINDS:
-                precision, scale = self._decimal_size(written)
+                if written.decimal_size is not None and not self.allows_relational:
+                    raise self._error(written, "Cassandra's decimal takes no precision and scale; write `decimal`")
+                precision, scale = written.decimal_size or (None, None)
                 return Scalar(NATIVE_KINDS[native], scale, precision)
-            case _:
-                return self._user_type(written)
-
-    def _decimal_size(self, written: WrittenType) -> tuple[int | None, int | None]:
-        if written.decimal_size is None:
-            return None, None
-        if not self.allows_relational:
-            raise self._error(written, "Cassandra's decimal takes no precision and scale; write `decimal`")
-        return written.decimal_size
+        return self._user_type(written)
 
     def _frozen(self, written: WrittenType) -> LogicalType:
         return self.resolve(written).frozen_form()
@@ -148,25 +75,15 @@ class TypeScope:
             return self._udt(place, fields=self.written[place])
         known = self.resolved.get(f"{place[0]}.{place[1]}") or self.resolved.get(written.name)
         if known is not None:
-            return Udt(known.keyspace, known.name, known.fields, frozen=False)
-        return self._relational(written)
-
-    def _relational(self, written: WrittenType) -> LogicalType:
+            return replace(known, frozen=False)
         if self.allows_relational and not written.is_user_type:
             for kind in RELATIONAL_KINDS:
                 if kind.value == written.name:
                     return Scalar(kind)
         raise self._unknown(written)
 
-    def _udt(self, place: tuple[str, str], *, fields: tuple[tuple[str, WrittenType], ...]) -> Udt:
-        inner = TypeScope(
-            keyspace=place[0],
-            written=self.written,
-            resolved=self.resolved,
-            where=self.where,
-            allows_relational=self.allows_relational,
-            _within=(*self._within, place),
-        )
+    def _udt(self, place: tuple[str, str], *, fields: Fields) -> Udt:
+        inner = replace(self, keyspace=place[0], _within=(*self._within, place))
         return Udt(*place, tuple((name, inner._frozen(kind)) for name, kind in fields), frozen=False)
 
     def _unknown(self, written: WrittenType) -> SchemaError:
@@ -181,4 +98,26 @@ class TypeScope:
         )
 
     def _error(self, written: WrittenType, message: str) -> SchemaError:
-        return SchemaError(message, where=self.where, line=written.start.line, column=written.start.column)
+        return written.start.error(message, where=self.where)
+
+
+def parse_type(
+    text: str, *, udts: Mapping[str, Udt] | None = None, keyspace: str = "", where: str = "", line: int = 1, column: int = 1
+) -> LogicalType:
+    """Return the type that CQL text means; the inverse of `str(type)`.
+
+    Collections and user types at the top are multi-cell unless written `frozen<…>`; nested ones are frozen. Our own
+    `datetime`, `instant` and `json` are understood where no user type has that name.
+
+    `udts` are the user types by `name` or `keyspace.name`; those of `keyspace` are looked for first. Error messages call
+    the file `where`, and `line` and `column` the place of the text's first character.
+
+    Raises:
+        SchemaError: The text is no type, or names a user type that `udts` lacks.
+
+    >>> str(parse_type("map<varchar, list<int>>"))
+    'map<text, frozen<list<int>>>'
+    """
+    where = where or f"type {text!r}"
+    scope = TypeScope(keyspace, resolved=udts or {}, where=where, allows_relational=True)
+    return scope.resolve(read_type_text(text, where, line, column))

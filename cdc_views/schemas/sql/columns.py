@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cdc_views.schemas.sql.types import SqlType
-from cdc_views.schemas.tokens import Cursor, Token, TokenKind
+from cdc_views.schemas.table_draft import WrittenColumn
+from cdc_views.schemas.tokens import Cursor, TokenKind
+
+_SECOND_WORDS = {
+    "bit": ("varying",),
+    "char": ("byte", "varying"),
+    "character": ("varying",),
+    "double": ("precision",),
+    "long": ("varbinary", "varchar"),
+    "national": ("char", "character", "varchar"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class SqlColumn:
-    """A column as DDL writes it."""
-
-    start: Token
-    name: str
-    type: SqlType
-    is_key: bool
-
-
-_TWO_WORDS = (
-    ("double", "precision"),
-    ("bit", "varying"),
-    ("character", "varying"),
-    ("char", "varying"),
-    ("char", "byte"),
-    ("national", "character"),
-    ("national", "char"),
-    ("national", "varchar"),
-    ("long", "varchar"),
-    ("long", "varbinary"),
-)
-_LONG = {"long varbinary": "blob", "long varchar": "text"}
-
-
-def read_column(cursor: Cursor) -> SqlColumn:
+def read_column(cursor: Cursor) -> WrittenColumn[SqlType]:
     """Read a column up to the comma or bracket after it; defaults, checks, collations and the rest are skipped.
 
     Raises:
@@ -43,14 +26,14 @@ def read_column(cursor: Cursor) -> SqlColumn:
     name = cursor.name("a column's name")
     kind = read_type(cursor)
     is_key = False
-    while not (cursor.at_end or any(cursor.sees_symbol(symbol) for symbol in (",", ")", ";"))):
+    while not (cursor.at_end or cursor.sees_any(",", ")", ";")):
         # MySQL reads a bare KEY after a column as PRIMARY KEY
         if cursor.accept("primary", "key") or (cursor.sees("key") and not is_key):
             is_key = True
             cursor.accept("key")
         elif not (cursor.accept("unique", "key") or cursor.accept("references")):
             cursor.skip_group()
-    return SqlColumn(start, name, kind, is_key)
+    return WrittenColumn(start, name, kind, is_key=is_key)
 
 
 def read_type(cursor: Cursor) -> SqlType:
@@ -73,61 +56,59 @@ def read_type(cursor: Cursor) -> SqlType:
 
 
 def _type_name(cursor: Cursor) -> str:
-    for words in _TWO_WORDS:
-        if cursor.accept(*words):
-            joined = " ".join(words)
-            return _LONG.get(joined, joined)
+    first = cursor.token.text.lower()
+    for second in _SECOND_WORDS.get(first, ()):
+        if cursor.accept(first, second):
+            return f"{first} {second}"
     name = cursor.name("the column's type")
-    while cursor.accept_symbol("."):  # pg_catalog.int4, public.mood
+    while cursor.accept("."):  # pg_catalog.int4, public.mood
         name = cursor.name("the column's type")
     return name.lower()
 
 
 def _arguments(cursor: Cursor) -> tuple[str, ...]:
-    if not cursor.accept_symbol("("):
+    if not cursor.accept("("):
         return ()
     found: list[str] = []
     sign = ""
-    while not (cursor.at_end or cursor.sees_symbol(")")):
+    while not (cursor.at_end or cursor.sees(")")):
         token = cursor.advance()
         if token.kind is not TokenKind.SYMBOL:
             found.append(sign + token.text)
         sign = "-" if token.kind is TokenKind.SYMBOL and token.text == "-" else ""  # numeric(5, -2)
-    cursor.expect_symbol(")")
+    cursor.expect(")")
     return tuple(found)
 
 
 def _dimensions(cursor: Cursor) -> int:
     dimensions = 0
     if cursor.accept("array"):  # `int ARRAY[4]` is one dimension
-        dimensions = 0 if cursor.sees_symbol("[") else 1
-    while cursor.sees_symbol("["):
+        dimensions = 0 if cursor.sees("[") else 1
+    while cursor.sees("["):
         cursor.skip_group()
         dimensions += 1
     return dimensions
 
 
-def read_key_columns(cursor: Cursor) -> tuple[str, ...]:
+def read_key_columns(cursor: Cursor) -> list[str]:
     """Read a constraint or index up to the comma or bracket after it; return the PRIMARY KEY's columns, else nothing.
 
     A MySQL key prefix (`name(10)`) and the order of an index column are left out.
     """
     if cursor.accept("constraint") and not cursor.sees("primary", "key"):
         cursor.advance()
-    key: tuple[str, ...] = ()
+    key: list[str] = []
     if cursor.accept("primary", "key"):
-        while not (cursor.at_end or cursor.sees_symbol("(") or cursor.sees("using", "index")):
+        while not (cursor.at_end or cursor.sees("(") or cursor.sees("using", "index")):
             cursor.advance()  # USING BTREE, an index name
-        key = _names(cursor) if cursor.accept_symbol("(") else ()
+        if cursor.accept("("):
+            key = cursor.list_of(lambda: _key_column(cursor))
+            cursor.expect(")")
     cursor.skip_until(",", ")", ";")
     return key
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
-    names = [cursor.name("a key column's name")]
+def _key_column(cursor: Cursor) -> str:
+    name = cursor.name("a key column's name")
     cursor.skip_until(",", ")")
-    while cursor.accept_symbol(","):
-        names.append(cursor.name("a key column's name"))
-        cursor.skip_until(",", ")")
-    cursor.expect_symbol(")")
-    return tuple(names)
+    return name

@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from cdc_views.model.schema import TableSchema
-from cdc_views.schemas.catalog import Catalog, build_catalog, full_name
-from cdc_views.schemas.sql.alter import apply_action
-from cdc_views.schemas.sql.columns import read_column, read_key_columns
+from cdc_views.schemas.catalog import Catalog, full_name
+from cdc_views.schemas.sql.columns import read_column, read_key_columns, read_type
 from cdc_views.schemas.sql.lexer import tokenize
 from cdc_views.schemas.sql.types import SqlType, logical_type
-from cdc_views.schemas.table_draft import DraftColumn, TableDraft
+from cdc_views.schemas.table_draft import DraftedTables, TableDraft
 from cdc_views.schemas.tokens import Cursor, Token
 
 _COMMENTS_AND_STRINGS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
@@ -33,6 +31,8 @@ _POSTGRES_MARKS = re.compile(
 _NOT_ADDED_TWICE = "give the table's DDL as it is now (older values may then show), or a YAML schema with `dropped: [{name, at}]`"
 _TABLE_PARTS = ("primary", "constraint", "unique", "foreign", "check", "like", "exclude")
 _MYSQL_TABLE_PARTS = (*_TABLE_PARTS, "key", "index", "fulltext", "spatial")
+_NOT_COLUMNS = (*_MYSQL_TABLE_PARTS, "partition", "period", "system")
+"""What ALTER TABLE adds and drops beside columns."""
 
 
 def guess_dialect(text: str) -> str:
@@ -42,13 +42,10 @@ def guess_dialect(text: str) -> str:
 
 
 def read_sql(text: str, *, keyspace: str = "", where: str = "", dialect: str = "") -> Catalog:
-    """Return the tables of SQL DDL.
+    """Return the tables of SQL DDL, any number of statements; error messages call it `where`.
 
-    Args:
-        text: Any number of statements.
-        keyspace: The schema or database of unqualified names before `USE` or `SET search_path`.
-        where: The file's name for error messages.
-        dialect: `postgres` or `mysql` (MariaDB too); guessed from the text when empty.
+    `keyspace` is the schema or database of unqualified names before `USE` or `SET search_path`; `dialect` is `postgres` or
+    `mysql` (MariaDB too), guessed from the text when empty.
 
     Raises:
         SchemaError: A CREATE or ALTER TABLE cannot be read. A table without a key is in the catalog's `refused`.
@@ -64,19 +61,16 @@ class _Reader:
     def __init__(self, cursor: Cursor, *, keyspace: str, dialect: str) -> None:
         self._cursor, self._keyspace, self._dialect = cursor, keyspace, dialect
         self._parts = _MYSQL_TABLE_PARTS if dialect == "mysql" else _TABLE_PARTS
-        self._tables: dict[str, TableDraft[SqlType]] = {}
+        self._tables: DraftedTables[SqlType] = DraftedTables(
+            cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=dialect == "mysql"
+        )
 
     def read(self) -> Catalog:
-        """Apply every statement and return the tables."""
         while not self._cursor.at_end:
             self._statement()
             self._cursor.skip_until(";")
-            self._cursor.accept_symbol(";")
-        builders = {name: partial(self._finish, draft) for name, draft in self._tables.items()}
-        return build_catalog(builders, where=self._cursor.where)
-
-    def _finish(self, draft: TableDraft[SqlType]) -> TableSchema:
-        return draft.finish(partial(logical_type, dialect=self._dialect))
+            self._cursor.accept(";")
+        return self._tables.catalog(lambda draft: draft.finish(partial(logical_type, dialect=self._dialect)))
 
     def _statement(self) -> None:
         cursor = self._cursor
@@ -85,9 +79,10 @@ class _Reader:
         elif cursor.accept("alter", "table"):
             self._alter()
         elif cursor.accept("drop", "table"):
-            self._drop()
+            cursor.accept("if", "exists")
+            cursor.list_of(self._drop_table)
         elif cursor.accept("rename", "table"):
-            self._rename()
+            cursor.list_of(self._rename_table)
         elif cursor.accept("use"):
             self._keyspace = cursor.name("a database's name")
         elif cursor.accept("set", "search_path"):
@@ -96,9 +91,8 @@ class _Reader:
     def _search_path(self) -> None:
         cursor = self._cursor
         if not cursor.accept("to"):
-            cursor.accept_symbol("=")
-        token = cursor.token
-        if not cursor.at_end and token.text:
+            cursor.accept("=")
+        if cursor.token.text:  # the end has none
             self._keyspace = cursor.advance().text
 
     def _create(self) -> None:
@@ -108,26 +102,20 @@ class _Reader:
             pass
         if not cursor.accept("table"):
             return
-        if_not_exists = cursor.accept("if", "not", "exists")
+        may_exist = cursor.accept("if", "not", "exists")
         start = cursor.token
-        keyspace, name = self._qualified()
+        draft = self._tables.new(*self._qualified())
         if cursor.sees("partition", "of"):
             return  # its rows are read through the parent
-        known = self._tables.get(full_name(keyspace, name))
-        if known is not None and not replaces:
-            if not if_not_exists:
-                known.refuse("created a second time; keep one CREATE TABLE", at=start)
-            return
-        draft: TableDraft[SqlType] = TableDraft(
-            keyspace, name, cursor.where, readded_advice=_NOT_ADDED_TWICE, ignores_case=self._dialect == "mysql"
-        )
-        self._tables[draft.full_name] = draft
-        self._body(draft, start=start)
+        if replaces:
+            self._tables.by_name[draft.full_name] = draft
+        if self._tables.add(draft, at=start, may_exist=may_exist):
+            self._body(draft, start=start)
 
     def _qualified(self) -> tuple[str, str]:
         """Read a table's name and return its keyspace and name; a catalog in front of them is left out."""
         names = [self._cursor.name("a table's name")]
-        while self._cursor.accept_symbol("."):
+        while self._cursor.accept("."):
             names.append(self._cursor.name("a table's name"))
         return (names[-2] if len(names) > 1 else self._keyspace), names[-1]
 
@@ -136,29 +124,30 @@ class _Reader:
         if cursor.accept("like"):
             self._copy(draft, start=start)
             return
-        if not cursor.accept_symbol("("):
+        if not cursor.accept("("):
             draft.refuse("CREATE TABLE without columns; write the columns out", at=start)
             return
-        while not cursor.sees_symbol(")"):
+        while not cursor.sees(")"):  # a comma before it does no harm
             self._element(draft)
-            if not cursor.accept_symbol(","):
+            if not cursor.accept(","):
                 break
-        cursor.expect_symbol(")")
+        cursor.expect(")")
 
     def _element(self, draft: TableDraft[SqlType]) -> None:
         cursor = self._cursor
         start = cursor.token
         if cursor.accept("like"):
             self._copy(draft, start=start)
-        elif any(cursor.sees(word) for word in self._parts) or cursor.sees("period", "for"):
-            key = read_key_columns(cursor)
-            if key:
-                draft.partition = list(key)
+        elif cursor.sees_any(*self._parts) or cursor.sees("period", "for"):
+            draft.partition = read_key_columns(cursor) or draft.partition
         else:
-            column = read_column(cursor)
-            draft.add(DraftColumn(column.name, column.type), at=column.start)
-            if column.is_key:
-                draft.partition.append(column.name)
+            self._add_column(draft)
+
+    def _add_column(self, draft: TableDraft[SqlType], *, may_exist: bool = False) -> None:
+        column = read_column(self._cursor)
+        draft.add(column, may_exist=may_exist)
+        if column.is_key:
+            draft.partition.append(column.name)
 
     def _copy(self, draft: TableDraft[SqlType], *, start: Token) -> None:
         source = self._known(*self._qualified())
@@ -171,10 +160,10 @@ class _Reader:
 
     def _known(self, keyspace: str, name: str) -> TableDraft[SqlType] | None:
         """Return the table meant; an unqualified name also means the file's only table of that name."""
-        found = self._tables.get(full_name(keyspace, name))
+        found = self._tables.by_name.get(full_name(keyspace, name))
         if found is not None or keyspace != self._keyspace:
             return found
-        same = [draft for draft in self._tables.values() if draft.name == name]
+        same = [draft for draft in self._tables.by_name.values() if draft.name == name]
         return same[0] if len(same) == 1 else None
 
     def _alter(self) -> None:
@@ -183,36 +172,104 @@ class _Reader:
         cursor.accept("only")
         start = cursor.token
         keyspace, name = self._qualified()
-        cursor.accept_symbol("*")
-        draft = self._known(keyspace, name)
-        if draft is None:
-            draft = TableDraft(keyspace, name, cursor.where)
-            draft.refuse("is altered but never created in this file; add its CREATE TABLE", at=start)
-            self._tables[draft.full_name] = draft
-        before = draft.full_name
-        apply_action(cursor, draft)
-        while cursor.accept_symbol(","):
-            apply_action(cursor, draft)
-        self._tables = {draft.full_name if name == before else name: table for name, table in self._tables.items()}
+        cursor.accept("*")
+        draft = self._known(keyspace, name) or self._tables.add_unknown(keyspace, name, at=start)
+        cursor.list_of(lambda: self._apply_action(draft))
+        self._tables.by_name = {table.full_name: table for table in self._tables.by_name.values()}
 
-    def _drop(self) -> None:
-        self._cursor.accept("if", "exists")
-        while True:
-            draft = self._known(*self._qualified())
-            if draft is not None:
-                del self._tables[draft.full_name]
-            if not self._cursor.accept_symbol(","):
-                break
+    def _apply_action(self, draft: TableDraft[SqlType]) -> None:
+        """Apply one action of ALTER TABLE: those that change columns, the key or the name; the others are skipped.
 
-    def _rename(self) -> None:
+        `FIRST` and `AFTER` are skipped too: the order of columns has no meaning here.
+        """
         cursor = self._cursor
-        while True:
-            draft = self._known(*self._qualified())
-            cursor.expect("to")
-            keyspace, name = self._qualified()
-            if draft is not None:
-                del self._tables[draft.full_name]
-                draft.keyspace, draft.name = keyspace, name
-                self._tables[draft.full_name] = draft
-            if not cursor.accept_symbol(","):
-                break
+        if cursor.accept("add"):
+            self._add(draft)
+        elif cursor.accept("drop"):
+            self._drop(draft)
+        elif cursor.accept("rename"):
+            self._rename(draft)
+        elif cursor.accept("change"):
+            self._change(draft, has_old_name=True)
+        elif cursor.accept("modify"):
+            self._change(draft, has_old_name=False)
+        elif cursor.accept("alter"):
+            self._change_type(draft)
+        elif cursor.accept("set", "schema"):
+            draft.keyspace = cursor.name("a schema's name")
+        cursor.skip_until(",", ";")
+
+    def _add(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        says_column = cursor.accept("column")
+        may_exist = cursor.accept("if", "not", "exists")
+        if not says_column and cursor.sees_any(*_NOT_COLUMNS):
+            draft.partition = read_key_columns(cursor) or draft.partition
+        elif cursor.accept("("):
+            cursor.list_of(lambda: self._add_column(draft, may_exist=may_exist))
+            cursor.expect(")")
+        else:
+            self._add_column(draft, may_exist=may_exist)
+
+    def _drop(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        if cursor.accept("primary", "key"):
+            draft.partition = []
+            return
+        says_column = cursor.accept("column")
+        may_miss = cursor.accept("if", "exists")
+        if not says_column and cursor.sees_any(*_NOT_COLUMNS):
+            return
+        start = cursor.token
+        name = cursor.name("a column's name")
+        if name in draft.columns or not may_miss:
+            draft.drop(name, at=start)
+
+    def _rename(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        start = cursor.token
+        if cursor.sees_any("index", "key", "constraint"):
+            return
+        if cursor.accept("to") or cursor.accept("as") or cursor.accept("="):
+            draft.name = cursor.name("the table's new name")
+            if cursor.accept("."):
+                draft.keyspace, draft.name = draft.name, cursor.name("the table's new name")
+            return
+        cursor.accept("column")
+        cursor.accept("if", "exists")
+        old = cursor.name("a column's name")
+        cursor.expect("to")
+        draft.rename(old, cursor.name("the column's new name"), at=start)
+
+    def _change(self, draft: TableDraft[SqlType], *, has_old_name: bool) -> None:
+        cursor = self._cursor
+        cursor.accept("column")
+        cursor.accept("if", "exists")
+        start = cursor.token
+        old = cursor.name("a column's name") if has_old_name else ""
+        column = read_column(cursor)
+        if has_old_name and old != column.name:
+            draft.rename(old, column.name, at=start)
+        draft.change_type(column.name, column.type, at=start)
+
+    def _change_type(self, draft: TableDraft[SqlType]) -> None:
+        cursor = self._cursor
+        cursor.accept("column")
+        start = cursor.token
+        name = cursor.name("a column's name")
+        if cursor.accept("type") or cursor.accept("set", "data", "type"):
+            draft.change_type(name, read_type(cursor), at=start)
+
+    def _drop_table(self) -> None:
+        draft = self._known(*self._qualified())
+        if draft is not None:
+            del self._tables.by_name[draft.full_name]
+
+    def _rename_table(self) -> None:
+        draft = self._known(*self._qualified())
+        self._cursor.expect("to")
+        keyspace, name = self._qualified()
+        if draft is not None:
+            del self._tables.by_name[draft.full_name]
+            draft.keyspace, draft.name = keyspace, name
+            self._tables.by_name[draft.full_name] = draft

@@ -6,6 +6,7 @@ extension types) are read as text, the form every change-data-capture tool sends
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdc_views.model.types import Kind, ListOf, LogicalType, Scalar
@@ -22,86 +23,54 @@ class SqlType:
     dimensions: int = 0
 
 
-_COMMON = {
-    "bigint": Kind.BIGINT,
-    "binary": Kind.BLOB,
-    "blob": Kind.BLOB,
-    "bool": Kind.BOOLEAN,
-    "boolean": Kind.BOOLEAN,
-    "date": Kind.DATE,
-    "dec": Kind.DECIMAL,
-    "decimal": Kind.DECIMAL,
-    "double": Kind.DOUBLE,
-    "double precision": Kind.DOUBLE,
-    "fixed": Kind.DECIMAL,
-    "int": Kind.INT,
-    "integer": Kind.INT,
-    "json": Kind.JSON,
-    "numeric": Kind.DECIMAL,
-    "serial": Kind.INT,
-    "smallint": Kind.SMALLINT,
-    "time": Kind.TIME,
-    "uuid": Kind.UUID,
-    "varbinary": Kind.BLOB,
-    # geometric values travel as well-known binary
-    "geography": Kind.BLOB,
-    "geometry": Kind.BLOB,
-    "linestring": Kind.BLOB,
-    "path": Kind.BLOB,
-    "point": Kind.BLOB,
-    "polygon": Kind.BLOB,
-}
-_POSTGRES = _COMMON | {
-    "bigserial": Kind.BIGINT,
-    "box": Kind.BLOB,
-    "bytea": Kind.BLOB,
-    "circle": Kind.BLOB,
-    "float": Kind.DOUBLE,
-    "float4": Kind.FLOAT,
-    "float8": Kind.DOUBLE,
-    "int2": Kind.SMALLINT,
-    "int4": Kind.INT,
-    "int8": Kind.BIGINT,
-    "jsonb": Kind.JSON,
-    "line": Kind.BLOB,
-    "lseg": Kind.BLOB,
-    "oid": Kind.BIGINT,
-    "real": Kind.FLOAT,
-    "serial2": Kind.SMALLINT,
-    "serial4": Kind.INT,
-    "serial8": Kind.BIGINT,
-    "smallserial": Kind.SMALLINT,
-    "timestamp": Kind.DATETIME,
-    "timestamptz": Kind.INSTANT,
-}
-_MYSQL = _COMMON | {
-    "bool": Kind.TINYINT,
-    "boolean": Kind.TINYINT,
-    "char byte": Kind.BLOB,
-    "datetime": Kind.DATETIME,
-    "float": Kind.FLOAT,
-    "geometrycollection": Kind.BLOB,
-    "geomcollection": Kind.BLOB,
-    "int1": Kind.TINYINT,
-    "int2": Kind.SMALLINT,
-    "int3": Kind.INT,
-    "int4": Kind.INT,
-    "int8": Kind.BIGINT,
-    "longblob": Kind.BLOB,
-    "mediumblob": Kind.BLOB,
-    "mediumint": Kind.INT,
-    "middleint": Kind.INT,
-    "multilinestring": Kind.BLOB,
-    "multipoint": Kind.BLOB,
-    "multipolygon": Kind.BLOB,
-    "real": Kind.DOUBLE,
-    "serial": Kind.VARINT,  # an alias of BIGINT UNSIGNED
-    "timestamp": Kind.INSTANT,
-    "tinyblob": Kind.BLOB,
-    "tinyint": Kind.TINYINT,
-    "vector": Kind.BLOB,
-    "year": Kind.INT,
-}
+def _by_name(names: Mapping[Kind, str]) -> dict[str, Kind]:
+    return {name.replace("_", " "): kind for kind, listed in names.items() for name in listed.split()}
+
+
+_COMMON = _by_name(
+    {
+        Kind.BIGINT: "bigint",
+        # geometric values travel as well-known binary
+        Kind.BLOB: "binary blob long_varbinary varbinary geography geometry linestring path point polygon",
+        Kind.BOOLEAN: "bool boolean",
+        Kind.DATE: "date",
+        Kind.DECIMAL: "dec decimal fixed numeric",
+        Kind.DOUBLE: "double double_precision",
+        Kind.INT: "int integer serial",
+        Kind.JSON: "json",
+        Kind.SMALLINT: "smallint",
+        Kind.TIME: "time",
+        Kind.UUID: "uuid",
+    }
+)
+_POSTGRES = _COMMON | _by_name(
+    {
+        Kind.BIGINT: "bigserial int8 oid serial8",
+        Kind.BLOB: "box bytea circle line lseg",
+        Kind.DATETIME: "timestamp",
+        Kind.DOUBLE: "float float8",
+        Kind.FLOAT: "float4 real",
+        Kind.INSTANT: "timestamptz",
+        Kind.INT: "int4 serial4",
+        Kind.JSON: "jsonb",
+        Kind.SMALLINT: "int2 serial2 smallserial",
+    }
+)
+_MYSQL = _COMMON | _by_name(
+    {
+        Kind.BIGINT: "int8",
+        Kind.BLOB: "char_byte geometrycollection geomcollection longblob mediumblob multilinestring multipoint multipolygon "
+        "tinyblob vector",
+        Kind.DATETIME: "datetime",
+        Kind.DOUBLE: "real",
+        Kind.FLOAT: "float",
+        Kind.INSTANT: "timestamp",
+        Kind.INT: "int3 int4 mediumint middleint year",
+        Kind.SMALLINT: "int2",
+        Kind.TINYINT: "bool boolean int1 tinyint",
+        Kind.VARINT: "serial",  # an alias of BIGINT UNSIGNED
+    }
+)
 _MYSQL_PRECISION = 10
 """Of DECIMAL without one. Source: MariaDB, DECIMAL."""
 _UNSIGNED = {Kind.TINYINT: Kind.SMALLINT, Kind.SMALLINT: Kind.INT, Kind.INT: Kind.BIGINT, Kind.BIGINT: Kind.VARINT}
