@@ -8,21 +8,18 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from cdc_views.engines.plugin import engine_plugin
+from cdc_views.engines.warehouses import Estimate
 from cdc_views.errors import ConfigError
 from cdc_views.landing import create_raw, exists, open_raw
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.generating import definition_of, view_sql
 from cdc_views.operations.ingest import adapted, check_raw_is_whole
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.engines.warehouses import Estimate
-    from cdc_views.operations.context import TableContext
 
 _APPLIED = "_cdc_views/applied"
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.model.schema import Column, Role, TableSchema
@@ -20,9 +22,6 @@ from cdc_views.rules.facts import Bound, Fact, FactKind, Origin
 from cdc_views.rules.oracle import path_type
 from cdc_views.storage.relation import Relation
 from cdc_views.storage.relation_read import facts_of, rows_filter
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 
 class Scope(str, Enum):

@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Event
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from deltalake import DeltaTable
+
+from cdc_views.engines.base import Engine
 from cdc_views.engines.plugin import engine_plugin, engines_that
-from cdc_views.engines.streaming import Followed
+from cdc_views.engines.streaming import Followed, StreamingEngine
 from cdc_views.errors import UnsupportedError, UsageError
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.materializing import materialize_on
 from cdc_views.operations.scheduling import Job, RunOutcome, lock_folder
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine
-    from cdc_views.engines.streaming import StreamingEngine
-    from cdc_views.operations.context import TableContext
-    from cdc_views.state import Materialization
+from cdc_views.state import Materialization
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
@@ -77,8 +77,6 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
 
 def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
-    from deltalake import DeltaTable
-
     job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
     on_run(table.name, job.run(wait=LOCK_WAIT))
     identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
@@ -104,6 +102,5 @@ class _OnEngine:
         return self.table.name
 
     def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
-        from cdc_views.operations.materializing import materialize_on
 
         return materialize_on(self.engine, self.table, full=full)

@@ -8,24 +8,27 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake import write_deltalake
 
 from cdc_views.engines.base import Read
 from cdc_views.formats.base import WriteOrder
+from cdc_views.landing import open_raw
 from cdc_views.model.conditions import checked
+from cdc_views.model.strategy import Strategy
+from cdc_views.model.types import LogicalType
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import check_raw_is_whole, readable
 from cdc_views.operations.reading import bounds_of, checked_limit, columns_of, condition_errors, file_errors, strategy_of
 from cdc_views.operations.result import Answer
 from cdc_views.plan.names import IS_ROW, LANDED_FROM, VALID_FROM, VALID_TO
 from cdc_views.rules.codec.jsontext import quote
+from cdc_views.rules.codec.keys import parse_key
 from cdc_views.rules.codec.times import instant_text
 from cdc_views.rules.instants import Instant, epoch_seconds
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.model.strategy import Strategy
-    from cdc_views.model.types import LogicalType
-    from cdc_views.operations.context import TableContext
+from cdc_views.storage.relation_read import partition_filter, rows_filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +161,6 @@ def _with_key(table: TableContext, columns: tuple[str, ...]) -> tuple[str, ...]:
 @contextmanager
 def _only_of(raw: RawTable, key: Mapping[str, Any] | str | None) -> Iterator[tuple[RawTable, bool]]:
     """Yield a raw table of the facts that bear on `key`, or `raw` without a key; and whether the key is one row's."""
-    from deltalake import write_deltalake
-
-    from cdc_views.landing import open_raw
-    from cdc_views.rules.codec.keys import parse_key
-    from cdc_views.storage.relation_read import partition_filter, rows_filter
-
     if key is None:
         yield raw, False
         return

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -18,13 +17,11 @@ from cdc_views.errors import EngineError
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.model.whole_files import write_whole
+from cdc_views.operations.context import TableContext
 from cdc_views.project.paths import is_url
 from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.state.state_table import is_built
 from cdc_views.state.taking import why_taken
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 _FOLDER = "_cdc_views/raw"
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"

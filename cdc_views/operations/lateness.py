@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 from cdc_views.engines.base import Sources
 from cdc_views.engines.readable import readable
 from cdc_views.engines.snapshot import completed
+from cdc_views.landing import exists
 from cdc_views.landing.delta import open_delta
 from cdc_views.model.schema import Column
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.explained import FactPart
 from cdc_views.plan import names
 from cdc_views.plan.parts import Source
@@ -27,9 +29,6 @@ from cdc_views.state import NOTHING, Forgetting
 from cdc_views.state.state_table import StateTable, checked, open_state
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of, key_of
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,6 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
 
 def state_of(table: TableContext) -> StateTable | None:
     """Return the table's state, None without one; raises `RawMismatchError` for the state of another raw table."""
-    from cdc_views.landing import exists
-
     if not exists(table.raw):
         return None
     raw = open_delta(table.raw.location)

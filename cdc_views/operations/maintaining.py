@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -17,13 +16,11 @@ from cdc_views.landing.delta import RAW_FILES, delta_errors
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
 from cdc_views.state.serving.table import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 LEAST_HOURS = 1
 """A younger file may belong to a running commit of another process."""

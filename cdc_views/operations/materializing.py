@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
+from cdc_views.engines.base import Engine, Read, Sources
+from cdc_views.landing import exists, open_raw
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import check_landed, check_raw_is_whole
+from cdc_views.operations.known_raw import check_known, remember
+from cdc_views.operations.lateness import forgetting_of, sees_purged
+from cdc_views.operations.warehouse_state import materialize_remote, remote_sources
 from cdc_views.rules.instants import Instant, epoch_seconds
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Engine, Read, Sources
-    from cdc_views.operations.context import TableContext
-    from cdc_views.state import Materialization
+from cdc_views.state import Materialization, materialize, sources_of
+from cdc_views.state.serving import serve
 
 
 def materialize_table(table: TableContext, *, full: bool, engine: str | None, now: Instant | None = None) -> Materialization:
@@ -27,11 +30,7 @@ def materialize_table(table: TableContext, *, full: bool, engine: str | None, no
         UsageError: Nothing has landed yet.
         ConflictError: Other runs kept committing first; nothing is lost, run it again.
     """
-    from cdc_views.operations.known_raw import remember
-
     if table.project.is_remote:
-        from cdc_views.operations.warehouse_state import materialize_remote
-
         return materialize_remote(table, full=full, engine=engine, now=now)
     _check_landed(table)
     with table.project.engine(engine) as opened:
@@ -47,9 +46,6 @@ def materialize_on(engine: Engine, table: TableContext, *, full: bool) -> Materi
 
 
 def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Instant | None = None) -> Materialization:
-    from cdc_views.operations.lateness import forgetting_of
-    from cdc_views.state import materialize
-    from cdc_views.state.serving import serve
 
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     state, location = table.state_location, table.serving_location
@@ -61,8 +57,6 @@ def _materialized(engine: Engine, table: TableContext, *, full: bool, now: Insta
 
 
 def _check_landed(table: TableContext) -> None:
-    from cdc_views.landing import open_raw
-    from cdc_views.operations.ingest import check_landed
 
     check_landed(table)
     open_raw(table.raw, format_name=table.format.name)
@@ -74,15 +68,7 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
     A state cannot undo later landings or writes: it no longer has the losers (rule M1). Nor does it have purged cells (rule
     M2), which a clock `as_of` (None: now) before their expiry still sees.
     """
-    from cdc_views.landing import exists
-    from cdc_views.operations.ingest import check_raw_is_whole
-    from cdc_views.operations.known_raw import check_known
-    from cdc_views.operations.lateness import sees_purged
-    from cdc_views.state import sources_of
-
     if table.project.is_remote:
-        from cdc_views.operations.warehouse_state import remote_sources
-
         return remote_sources(table, read, as_of=as_of)
     if not exists(table.raw):
         check_known(table)
@@ -98,6 +84,4 @@ def sources_for(table: TableContext, read: Read, *, as_of: int | None = None) ->
 
 def view_sources(table: TableContext) -> Sources | None:
     """Return the state and the raw events since for a view over files; None without a state."""
-    from cdc_views.engines.base import Read
-
     return sources_for(table, Read(table.raw, as_of=0))

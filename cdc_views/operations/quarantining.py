@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from cdc_views.errors import UsageError
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
+from cdc_views.landing.delta import delta_errors
+from cdc_views.landing.quarantine import open_quarantine, resolve_events
+from cdc_views.landing.raw_table import is_delta, quarantine_location
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import check_lands
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,6 @@ def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[W
     """
     import pyarrow.dataset as ds
 
-    from cdc_views.landing.delta import delta_errors
-    from cdc_views.landing.quarantine import open_quarantine
-    from cdc_views.landing.raw_table import is_delta, quarantine_location
-
     table.project.check_raw_tables_are_local()
     rows = []
     if is_delta(quarantine_location(table.raw)):
@@ -72,9 +69,6 @@ def discard(table: TableContext, *, events: Sequence[str] = (), why: str) -> int
 
     Their rows and bytes stay in quarantine, with `why` beside the reason, in one commit. Raises as `waiting_of` does.
     """
-    from cdc_views.landing.quarantine import resolve_events
-    from cdc_views.operations.ingest import check_lands
-
     check_lands(table)
     if not why.strip():
         raise UsageError("--reason is empty; say why these events are not to land")

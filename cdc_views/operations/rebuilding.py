@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
@@ -13,6 +12,7 @@ from cdc_views.errors import TransientError
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.raw_table import create_raw, is_delta
 from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted_as_it_is, check_landed
 from cdc_views.operations.known_raw import remember
 from cdc_views.operations.lateness import forgetting_of
@@ -22,9 +22,6 @@ from cdc_views.state.identity import RawMismatchError
 from cdc_views.state.retention_check import check_not_sole, check_whole
 from cdc_views.state.run import as_found, at_rest, build_with_state
 from cdc_views.state.state_table import StateTable, checked, is_built, open_state
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 _LOOKS = 10
 _WHAT = "a state built from raw"

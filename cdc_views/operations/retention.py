@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,14 +27,19 @@ from deltalake.transaction import AddAction, RemoveAction
 from cdc_views.engines.base import Engine, Read, Sources
 from cdc_views.errors import CheckFailedError, UnsupportedError, UsageError
 from cdc_views.formats.base import SourceLine
+from cdc_views.landing import exists
 from cdc_views.landing.delta import delta_errors, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.digests import note_commit
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, rewrite, statistics, written
+from cdc_views.operations.ingest import NOTHING_LANDED
+from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of
+from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.plan.parts import NO_FILES, FileSet, Part, Parts, Source
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import Fact
@@ -45,9 +49,6 @@ from cdc_views.state.run import cover
 from cdc_views.state.tail import DROPPED, RETENTION
 from cdc_views.storage.conflicts import ConflictError, retried
 from cdc_views.storage.relation_read import facts_of
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
 """Transaction ids: the number of drops since raw was whole, and their rows."""
@@ -94,8 +95,6 @@ def drop_raw(
         CheckFailedError: State and raw do not show the same rows; nothing was dropped.
         TableLockedError: Another run of the table is going on.
     """
-    from cdc_views.operations.scheduling import holding, lock_folder
-
     through = micros(now) - _micros(older_than)
     _check_can(table)
     if sources_of(table.raw, table.state_location) is None:
@@ -287,9 +286,6 @@ def _micros(span: str) -> int:
 
 
 def _check_can(table: TableContext) -> None:
-    from cdc_views.landing import exists
-    from cdc_views.operations.ingest import NOTHING_LANDED
-    from cdc_views.operations.known_raw import check_known
 
     if table.is_external or is_url(table.raw.location):
         raise UnsupportedError(

@@ -14,6 +14,7 @@ from cdc_views.formats.key_value.format import KeyValue
 from cdc_views.formats.registry import format_names
 from cdc_views.model.schema import TableSchema
 from cdc_views.project import load_project, new_project
+from cdc_views.schemas import read_schemas
 
 _FORMAT_OF = {".cql": CassandraMutation.name, ".sql": Debezium.name}
 """How events read that come from the kind of database a schema file is of; for the others key-value."""
@@ -44,8 +45,6 @@ def start_project(
         ConfigError: The file is there already, or cannot be written.
         SchemaError: The schema cannot be read or has no table.
     """
-    from cdc_views.schemas import read_schemas
-
     if file.exists():
         raise ConfigError(f"{file}: is there already and is not overwritten; remove it, or choose another folder with --dir")
     if not source.is_file():

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 
 from cdc_views.landing.delta import delta_errors
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
 from cdc_views.state.identity import MismatchError
 from cdc_views.state.state_table import checked, open_state
 from cdc_views.state.tail import rows_of, tail_of
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 
 @dataclass(frozen=True, slots=True)

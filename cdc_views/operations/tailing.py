@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
+from cdc_views.landing import exists, open_raw
 from cdc_views.landing.delta import delta_errors
 from cdc_views.model.schema import Column
 from cdc_views.model.types import LogicalType, Udt
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import adapted
 from cdc_views.rules.cells import Cell, Deletion, Liveness
 from cdc_views.rules.codec.jsontext import quote, to_json
 from cdc_views.rules.facts import Bound, Elements, Fact
@@ -25,11 +29,6 @@ from cdc_views.rules.oracle import path_type
 from cdc_views.state.tail import active_files, tail_of
 from cdc_views.storage.relation import Relation, element_value_type
 from cdc_views.storage.relation_read import facts_of
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
-    from cdc_views.operations.context import TableContext
 
 BEFORE_ALL = -1
 """The version before the first."""
@@ -71,8 +70,6 @@ def landed_after(table: TableContext, version: int) -> LandedFacts:
 
 
 def _opened(table: TableContext) -> DeltaTable | None:
-    from cdc_views.landing import exists, open_raw
-    from cdc_views.operations.ingest import adapted
 
     adapted(table)
     return open_raw(table.raw) if exists(table.raw) else None

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from cdc_views.engines.base import Read, Sources
+from cdc_views.engines.warehouses import StateDefinition, StateRun
 from cdc_views.errors import UnsupportedError
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.ingest import adapted
+from cdc_views.operations.lateness import lateness_seconds
 from cdc_views.rules.codec.times import datetime_text
 from cdc_views.rules.instants import Instant, epoch_micros
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Read, Sources
-    from cdc_views.engines.warehouses import StateDefinition, StateRun
-    from cdc_views.operations.context import TableContext
-    from cdc_views.state import Materialization
+from cdc_views.state import Materialization
 
 
 def state_definition(table: TableContext) -> StateDefinition:
     """Return the state that the project file asks for."""
-    from cdc_views.engines.warehouses import StateDefinition
-    from cdc_views.operations.lateness import lateness_seconds
-
     lateness = table.config.materialize.lateness
     return StateDefinition(
         table.config.slug,
@@ -38,8 +33,6 @@ def materialize_remote(
 
     Raises `UnsupportedError` for a clock other than the warehouse's.
     """
-    from cdc_views.state import Materialization
-
     if now is not None:
         name = table.project.config.engine
         raise UnsupportedError(f"{table.name}: its state is kept by {name}, whose own clock decides", remedy="leave `now` out")
@@ -98,8 +91,6 @@ def remote_sources(table: TableContext, read: Read, *, as_of: int | None) -> Sou
 
     A state that lacks a column of the schema file is not read until the next run has given it that.
     """
-    from cdc_views.engines.base import Sources
-
     if read.landed_as_of is not None or read.written_as_of is not None:
         return None
     with table.project.remote() as opened:

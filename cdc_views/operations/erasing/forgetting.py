@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,25 +28,27 @@ from cdc_views.landing.raw_table import is_delta
 from cdc_views.landing.replay import replay
 from cdc_views.landing.vacuum import active_files, begin_log_at, purge, vacuum_all
 from cdc_views.operations.applying import refresh_view
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about, mentioning
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
 from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite
 from cdc_views.operations.erasing.values_to_erase import ValuesToErase
 from cdc_views.operations.ingest import forgotten_of
+from cdc_views.operations.known_raw import check_known
+from cdc_views.operations.lateness import state_of
+from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.plan.names import KIND
 from cdc_views.project.paths import is_url
 from cdc_views.rules.facts import FactKind
 from cdc_views.rules.instants import epoch_seconds, micros
 from cdc_views.state import materialize
 from cdc_views.state.run import cover
+from cdc_views.state.serving import serve
 from cdc_views.state.state_table import TRANSACTION, open_state
 from cdc_views.state.tail import ERASURE
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation_read import facts_of
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
 
 
 class Undecodable(str, Enum):
@@ -121,10 +123,6 @@ def forget_table(
         TableLockedError: Another run of the table is going on.
         ConflictError: Other writers kept committing first; run it again.
     """
-    from cdc_views.operations.known_raw import check_known
-    from cdc_views.operations.lateness import state_of
-    from cdc_views.operations.scheduling import holding, lock_folder
-
     _check_is_local(table.raw.location)
     # what is erased from another raw table, or from a state that is not believed, stays in the one that comes back
     check_known(table)
@@ -181,8 +179,6 @@ class _Forgetting:
 
     def _serve(self, now: datetime, engine: str | None) -> None:
         """Write the serving table anew: what it is made of has nothing of the key."""
-        from cdc_views.state.serving import serve
-
         location, state = self.table.serving_location, self.table.state_location
         if location is None or not is_delta(state):
             return

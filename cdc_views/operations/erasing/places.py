@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cdc_views.landing.raw_table import is_delta, quarantine_location
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
+from cdc_views.operations.context import TableContext
 
 
 class Holds(Enum):

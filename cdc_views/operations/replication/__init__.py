@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
-from cdc_views.operations.replication.counting import NodeReport, NodeStatus, ReplicaReport
+from cdc_views.landing import open_raw
+from cdc_views.operations.context import TableContext
+from cdc_views.operations.ingest import check_landed, check_raw_is_whole
+from cdc_views.operations.replication.confirmed import confirmed_raw
+from cdc_views.operations.replication.counting import Expected, NodeReport, NodeStatus, Reader, ReplicaReport, count
+from cdc_views.operations.replication.listing import PartialFact, Wanted, partial_facts
 from cdc_views.rules.instants import span_seconds
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import TableContext
-    from cdc_views.operations.replication.counting import Expected
-    from cdc_views.operations.replication.listing import PartialFact
-    from cdc_views.storage.relation import RawTable
+from cdc_views.storage.relation import RawTable
 
 __all__ = ["NodeReport", "ReplicaReport", "NodeStatus", "confirmed_only", "expected_of", "list_partial", "replicas"]
 
@@ -38,8 +37,6 @@ def expected_of(
         UsageError: No factor is known, or it is below 1, or `silent_after` is no span.
         UnsupportedError: Events of this raw format do not name their node.
     """
-    from cdc_views.operations.replication.counting import Expected
-
     if not table.format.carries_node:
         raise UnsupportedError(
             f"{table.name}: events of {table.format.name} do not say which replica they come from, so copies cannot be counted",
@@ -68,8 +65,6 @@ def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
         UsageError: Nothing has landed yet.
         EngineError: The raw table cannot be read.
     """
-    from cdc_views.operations.replication.counting import count
-
     return count(_landed(table), expected)
 
 
@@ -81,9 +76,6 @@ def list_partial(
     Raises:
         UsageError: Nothing has landed yet, or there is no such node.
     """
-    from cdc_views.operations.replication.counting import Reader
-    from cdc_views.operations.replication.listing import Wanted, partial_facts
-
     reader = Reader(_landed(table))
     known = tuple(sorted({*reader.landed, *expected.nodes}))
     if only_on is not None and only_on not in reader.landed:
@@ -102,7 +94,6 @@ def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, lande
     if not confirmed:
         yield raw
         return
-    from cdc_views.operations.replication.confirmed import confirmed_raw
 
     factor = expected_of(table).factor
     with confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of) as found:
@@ -111,9 +102,6 @@ def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, lande
 
 def _landed(table: TableContext) -> RawTable:
     """The raw table, brought up to date and checked."""
-    from cdc_views.landing import open_raw
-    from cdc_views.operations.ingest import check_landed, check_raw_is_whole
-
     check_landed(table)
     open_raw(table.raw, format_name=table.format.name)
     check_raw_is_whole(table, what="a count of copies")

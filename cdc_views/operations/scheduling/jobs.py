@@ -11,18 +11,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
 from cdc_views.model.whole_files import write_whole
-
-if TYPE_CHECKING:
-    from cdc_views.operations.context import ProjectContext
-    from cdc_views.project import TableConfig
-
+from cdc_views.operations.context import ProjectContext
+from cdc_views.project import TableConfig
 
 _POLL = 0.2
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
