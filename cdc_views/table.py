@@ -88,10 +88,12 @@ class Table(TableContext):
             UsageError: An unknown column, engine or strategy, or an instant or limit that is none.
             EngineError: The engine failed.
         """
-        from cdc_views.operations.querying import Query, query_table
+        from cdc_views.operations.querying import query_table
 
-        asked = Query(as_of, where, tuple(columns), limit, strategy, landed_as_of, written_as_of)
-        return query_table(self, asked, engine=engine, raw_only=raw_only, confirmed=confirmed)
+        return query_table(
+            self, as_of=as_of, where=where, columns=columns, limit=limit, engine=engine, strategy=strategy,
+            landed_as_of=landed_as_of, written_as_of=written_as_of, raw_only=raw_only, confirmed=confirmed,
+        )  # fmt: skip
 
     def materialize(self, *, full: bool = False, engine: str | None = None, now: Instant | None = None) -> Materialization:
         """Bring the table's state up to date; see `cdc_views.operations.materializing.materialize_table`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from threading import Event
 from typing import cast
 
@@ -19,16 +18,15 @@ from cdc_views.engines.streaming import Followed, StreamingEngine
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.materializing import materialize_on
-from cdc_views.operations.scheduling import Job, RunOutcome, lock_folder
+from cdc_views.operations.scheduling import holding, lock_folder
 from cdc_views.state import Materialization
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
-_STREAMS = "streams"
 LOCK_WAIT = 600.0
 """How many seconds a run waits for another run of its table."""
 
-OnRun = Callable[[str, RunOutcome], None]
+OnRun = Callable[[str, Materialization], None]
 """Called with a table's name and what a run of it did."""
 
 
@@ -77,30 +75,17 @@ def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str |
 
 def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
-    job = Job(_OnEngine(table, engine), lock_folder(table.project, table.config))
-    on_run(table.name, job.run(wait=LOCK_WAIT))
-    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
+
+    def materialized() -> Materialization:
+        with holding(lock_folder(table.project, table.config), table=table.name, wait=LOCK_WAIT):
+            return materialize_on(engine, table)
 
     def run() -> None:
-        outcome = job.run(wait=LOCK_WAIT)
+        outcome = materialized()
         if outcome.is_new:
             on_run(table.name, outcome)
 
-    checkpoint = table.project.warehouse / _STREAMS / job.folder.name / str(identity)
+    on_run(table.name, materialized())
+    identity = DeltaTable(table.location).metadata().id  # another raw table in this place is another stream
+    checkpoint = table.project.warehouse / "streams" / table.config.slug / str(identity)
     return Followed(table.name, table.location, str(checkpoint), run)
-
-
-@dataclass(frozen=True, slots=True)
-class _OnEngine:
-    """Materializes a table on an open engine."""
-
-    table: TableContext
-    engine: Engine
-
-    @property
-    def name(self) -> str:
-        return self.table.name
-
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
-
-        return materialize_on(self.engine, self.table, full=full)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from cdc_views.engines.base import ViewDefinition
+from cdc_views.engines.base import Read, ViewDefinition
+from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
+from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
+from cdc_views.operations.context import TableContext
 from cdc_views.operations.reading import strategy_of
 from cdc_views.project.paths import is_url
+from cdc_views.sql import ViewSql, generate
+from cdc_views.sql.dialects import dialect_class
 from cdc_views.storage.relation import RawTable
-
-if TYPE_CHECKING:
-    from cdc_views.engines.base import Sources
-    from cdc_views.engines.plugin import EnginePlugin
-    from cdc_views.engines.warehouses import WarehousePlugin
-    from cdc_views.operations.context import TableContext
 
 
 def generate_view(table: TableContext, dialect: str | None = None, *, strategy: str | Strategy | None = None) -> str:
@@ -31,8 +29,6 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
 
 def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
-    from cdc_views.sql import ViewSql, generate
-
     definition = definition_of(table, strategy=strategy)
     engine = _engine_of(dialect)
     if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
@@ -48,9 +44,6 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
 
 def _engine_of(dialect_name: str) -> EnginePlugin | None:
     """The installed engine that runs SQL of a dialect; None without one."""
-    from cdc_views.engines.plugin import engine_names, engine_plugin
-    from cdc_views.sql.dialects import dialect_class
-
     name = dialect_class(dialect_name).engine_name or dialect_name
     return engine_plugin(name) if name in engine_names() else None
 
@@ -61,8 +54,7 @@ def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strate
     None for a dialect that is no warehouse's. A project with local raw tables gets them in a dataset of their own, beside a
     keyspace's views.
     """
-    from cdc_views.engines.warehouses import warehouse_plugin
-    from cdc_views.operations.warehouse_state import state_definition
+    from cdc_views.operations.materializing import state_definition
 
     if (plugin := warehouse_plugin(dialect)) is None:
         return None
@@ -87,16 +79,12 @@ def definition_of(table: TableContext, *, strategy: Strategy | None = None) -> V
     if table.project.is_remote:
         schema, state = table.project.warehouse_plugin.view_schema(table.project.config), table.config.slug
         return ViewDefinition(schema, table.config.view_name, table.raw, strategy, state=state)
+    sources = None
+    if _may_have_landed(table):
+        from cdc_views.operations.materializing import sources_for
 
-    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, _sources(table))
-
-
-def _sources(table: TableContext) -> Sources | None:
-    if not _may_have_landed(table):
-        return None
-    from cdc_views.operations.materializing import view_sources
-
-    return view_sources(table)
+        sources = sources_for(table, Read(table.raw, as_of=0))
+    return ViewDefinition(table.config.keyspace, table.config.view_name, table.raw, strategy, sources)
 
 
 def _may_have_landed(table: TableContext) -> bool:

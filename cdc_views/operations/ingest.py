@@ -9,6 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from deltalake import DeltaTable
+
 from cdc_views.errors import UnsupportedError, UsageError
 from cdc_views.landing import (
     LandingReport,
@@ -52,25 +54,13 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     """As `adapted`, without a check of the raw table."""
     if not table.is_external:
         return None
-    if table.project.is_remote:
-        return _adapted_remotely(table)
-    return adapt(table.location, table.raw, table.format, setting=_setting(table), forgotten=forgotten_of(table))
-
-
-def _adapted_remotely(table: TableContext) -> Adaptation:
-
-    raw = table.config.raw
-    names = SinkColumns(raw.kafka_key, raw.kafka_data, table.format.scaled)
+    raw, config, setting, forgotten = table.raw, table.config.raw, _setting(table), forgotten_of(table)
+    if not table.project.is_remote:
+        return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten)
+    names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
     with table.project.remote() as warehouse:
-        return warehouse.adapt(
-            table.location,
-            table.raw,
-            table.format,
-            setting=_setting(table),
-            names=names,
-            now=datetime.now(timezone.utc),
-            forgotten=forgotten_of(table),
-        )
+        now = datetime.now(timezone.utc)
+        return warehouse.adapt(table.location, raw, table.format, setting=setting, names=names, now=now, forgotten=forgotten)
 
 
 def forgotten_of(table: TableContext) -> Denylist | None:
@@ -89,10 +79,15 @@ def check_landed(table: TableContext) -> None:
         raise UsageError(NOTHING_LANDED.format(name=table.name))
 
 
+def landed(table: TableContext) -> DeltaTable:
+    """Return the raw table of the table's format; raises as `check_landed` does."""
+    check_landed(table)
+    return open_raw(table.raw, format_name=table.format.name)
+
+
 def _setting(table: TableContext) -> str:
-    """Return a text of everything that decides how events read."""
-    raw = table.config.raw
-    configured = raw.model_dump_json(exclude={"table", "topics"})
+    """Everything that decides how events read, as a text."""
+    configured = table.config.raw.model_dump_json(exclude={"table", "topics"})
     return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 

@@ -286,7 +286,6 @@ def _micros(span: str) -> int:
 
 
 def _check_can(table: TableContext) -> None:
-
     if table.is_external or is_url(table.raw.location):
         raise UnsupportedError(
             f"{table.name}: its raw events are somebody else's or on no local disk, so they cannot be dropped here",

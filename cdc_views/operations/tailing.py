@@ -70,7 +70,6 @@ def landed_after(table: TableContext, version: int) -> LandedFacts:
 
 
 def _opened(table: TableContext) -> DeltaTable | None:
-
     adapted(table)
     return open_raw(table.raw) if exists(table.raw) else None
 

@@ -19,9 +19,9 @@ from cdc_views.landing import exists, open_raw
 from cdc_views.model.severity import Severity
 from cdc_views.operations.ingest import check_landed
 from cdc_views.operations.lateness import lateness_seconds, purged_through, state_of
-from cdc_views.operations.querying import Query, query_table
+from cdc_views.operations.materializing import remote_sources
+from cdc_views.operations.querying import query_table
 from cdc_views.operations.replication import expected_of, replicas
-from cdc_views.operations.warehouse_state import remote_sources
 from cdc_views.plan.expr import UserSql
 from cdc_views.plan.texts import NumberTextError
 from cdc_views.plan.where import parse_where
@@ -342,7 +342,7 @@ def _agreeing(table: TableContext, engine: Engine) -> Iterator[Check]:
         if test.truth is None:
             continue
         source = CapturedTruth.open(table.project.root / test.truth, as_of=test.as_of)
-        result = query_table(table, Query(as_of=source.as_of), engine=engine.name)
+        result = query_table(table, as_of=source.as_of, engine=engine.name)
         check = agreement(table.schema, source, result.rows())
         named = f"{check.name}.{test.name or test.truth}"
         yield replace(check, name=named, severity=test.severity)

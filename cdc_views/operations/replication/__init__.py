@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
-from cdc_views.landing import open_raw
 from cdc_views.operations.context import TableContext
-from cdc_views.operations.ingest import check_landed, check_raw_is_whole
+from cdc_views.operations.ingest import check_raw_is_whole, landed
 from cdc_views.operations.replication.confirmed import confirmed_raw
 from cdc_views.operations.replication.counting import Expected, NodeReport, NodeStatus, Reader, ReplicaReport, count
-from cdc_views.operations.replication.listing import PartialFact, Wanted, partial_facts
+from cdc_views.operations.replication.listing import PartialFact, partial_facts
 from cdc_views.rules.instants import span_seconds
 from cdc_views.storage.relation import RawTable
 
@@ -43,10 +42,6 @@ def expected_of(
             remedy="only raw format cassandra-mutation does",
         )
     silence = span_seconds(silent_after, option="silent-after", example="1d", digits=9)
-    return Expected(_factor(table, factor), tuple(nodes), silence * 1_000_000)
-
-
-def _factor(table: TableContext, factor: int | None) -> int:
     found = table.config.replication_factor if factor is None else factor
     if found is None:
         raise UsageError(
@@ -55,7 +50,7 @@ def _factor(table: TableContext, factor: int | None) -> int:
         )
     if found < 1:
         raise UsageError(f"replication-factor is {found}; a number of replicas, 1 or more, was expected")
-    return found
+    return Expected(found, tuple(nodes), silence * 1_000_000)
 
 
 def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
@@ -80,7 +75,8 @@ def list_partial(
     known = tuple(sorted({*reader.landed, *expected.nodes}))
     if only_on is not None and only_on not in reader.landed:
         raise UsageError(f"{table.name}: no event of a node {only_on!r} has landed{did_you_mean(only_on, reader.landed)}")
-    return partial_facts(reader, Wanted(expected.factor if incomplete else None, only_on), known=known, factor=expected.factor)
+    fewer_than = expected.factor if incomplete else None
+    return partial_facts(reader, fewer_than=fewer_than, only_on=only_on, known=known, factor=expected.factor)
 
 
 @contextmanager
@@ -94,7 +90,6 @@ def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, lande
     if not confirmed:
         yield raw
         return
-
     factor = expected_of(table).factor
     with confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of) as found:
         yield found
@@ -102,7 +97,6 @@ def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, lande
 
 def _landed(table: TableContext) -> RawTable:
     """The raw table, brought up to date and checked."""
-    check_landed(table)
-    open_raw(table.raw, format_name=table.format.name)
+    landed(table)
     check_raw_is_whole(table, what="a count of copies")
     return table.raw

@@ -31,23 +31,17 @@ class PartialFact(FactPart):
     lacking: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which facts to list: seen on fewer nodes than `fewer_than`, or on the node `only_on` alone."""
+def partial_facts(
+    reader: Reader, *, fewer_than: int | None = None, only_on: str | None = None, known: tuple[str, ...], factor: int
+) -> Iterator[PartialFact]:
+    """Yield facts seen on `fewer_than` so many nodes, or on `only_on` alone; closes the reader at the end.
 
-    fewer_than: int | None = None
-    only_on: str | None = None
-
-
-def partial_facts(reader: Reader, wanted: Wanted, *, known: tuple[str, ...], factor: int) -> Iterator[PartialFact]:
-    """Yield facts place by place (markers, deletions, columns in schema order), each place's in the order of keys.
-
-    The reader is closed at the end.
+    Goes place by place (markers, deletions, columns in schema order), in each in the order of keys.
     """
     with_owners = len(known) > factor
     with reader:
         for place in reader.places():
-            sql = reader.statements.listing(place, fewer_than=wanted.fewer_than, only_on=wanted.only_on, with_owners=with_owners)
+            sql = reader.statements.listing(place, fewer_than=fewer_than, only_on=only_on, with_owners=with_owners)
             for batch in reader.rows(sql).to_batches(max_chunksize=10_000):
                 for record in batch.to_pylist():
                     yield _fact(reader, place, record, known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdc_views.operations.scheduling.jobs import Job, Materializable, RunOutcome, holding, job_of, lock_folder
+from cdc_views.operations.scheduling.jobs import Job, Materializable, holding, job_of, lock_folder
 from cdc_views.operations.scheduling.running import (
     Clock,
     Completed,
@@ -22,7 +22,6 @@ __all__ = [
     "Happening",
     "Job",
     "Materializable",
-    "RunOutcome",
     "Skipped",
     "Started",
     "SystemClock",

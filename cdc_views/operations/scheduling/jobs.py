@@ -7,11 +7,11 @@ import json
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from filelock import FileLock, Timeout
 
@@ -20,12 +20,10 @@ from cdc_views.model.cron import Cron
 from cdc_views.model.whole_files import write_whole
 from cdc_views.operations.context import ProjectContext
 from cdc_views.project import TableConfig
+from cdc_views.state import Materialization
 
-_POLL = 0.2
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of file systems without locks."""
-_SOMEBODY = "another process"
-"""The holder of a lock that has not written its name yet."""
 
 
 @contextmanager
@@ -42,10 +40,14 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / "holder"
+    held: AbstractContextManager[object] = nullcontext()
     try:
-        held = _held(FileLock(folder / "lock"), wait)
+        held = FileLock(folder / "lock").acquire(timeout=wait, poll_interval=0.2)
     except Timeout:
         raise TableLockedError(table=table, holder=_named(holder), waited=wait) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     with held:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         holder.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now}", encoding="utf-8")
@@ -55,49 +57,14 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
             holder.unlink(missing_ok=True)
 
 
-def _held(lock: FileLock, wait: float) -> AbstractContextManager[Any]:
-    try:
-        return lock.acquire(timeout=wait, poll_interval=_POLL)
-    except OSError as error:
-        if error.errno in _NO_LOCKS:
-            return nullcontext()
-        raise
-
-
 def _named(holder: Path) -> str:
-    try:
-        return holder.read_text(encoding="utf-8") or _SOMEBODY
-    except (OSError, UnicodeDecodeError):
-        return _SOMEBODY
+    """Who holds the lock; somebody who has not written it yet is another process."""
+    with suppress(OSError, UnicodeDecodeError):
+        return holder.read_text(encoding="utf-8") or "another process"
+    return "another process"
 
 
-_LOCKS = "locks"
-_LOCAL = ".cdc-views"
-"""Beside the project file if the warehouse is no folder; then only runs on this machine see the locks."""
 _COMPLETED = "completed.json"
-
-
-class RunOutcome(Protocol):
-    """What one run did."""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the run changed anything."""
-
-    @property
-    def raw_version(self) -> int | None:
-        """The raw version that the state covers; None for a raw table without versions."""
-
-    @property
-    def facts(self) -> int | None:
-        """The facts it read; None if raw's log does not count them."""
-
-    @property
-    def late(self) -> int:
-        """The late facts that it quarantined."""
-
-    def line(self) -> str:
-        """Return one line for people."""
 
 
 class Materializable(Protocol):
@@ -107,7 +74,7 @@ class Materializable(Protocol):
     def name(self) -> str:
         """Full name."""
 
-    def materialize(self, *, full: bool = False, engine: str | None = None) -> RunOutcome:
+    def materialize(self, *, full: bool = False, engine: str | None = None) -> Materialization:
         """Bring state up to date."""
 
 
@@ -137,12 +104,12 @@ class Job:
         """The table's full name."""
         return self.table.name
 
-    def run(self, *, full: bool = False, wait: float = 0.0) -> RunOutcome:
+    def run(self, *, full: bool = False, wait: float = 0.0) -> Materialization:
         """Bring state up to date while holding the table's lock; raises `TableLockedError` as `holding` does."""
         with holding(self.folder, table=self.name, wait=wait):
             return self.table.materialize(full=full, engine=self.engine)
 
-    def run_tick(self, tick: datetime) -> RunOutcome | None:
+    def run_tick(self, tick: datetime) -> Materialization | None:
         """Run for `tick` and remember that; None if another scheduler has in the meantime."""
         with holding(self.folder, table=self.name):
             done = self.completed()
@@ -167,9 +134,12 @@ class Job:
 
 
 def lock_folder(project: ProjectContext, config: TableConfig) -> Path:
-    """Return the folder of a table's lock, which need not be there."""
-    folder = project.root / _LOCAL if project.is_remote else project.warehouse
-    return folder / _LOCKS / config.slug
+    """Return the folder of a table's lock, which need not be there.
+
+    It is beside the project file if the warehouse is no folder; then only runs on this machine see the lock.
+    """
+    folder = project.root / ".cdc-views" if project.is_remote else project.warehouse
+    return folder / "locks" / config.slug
 
 
 def job_of(table: Schedulable, *, engine: str | None = None) -> Job:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from typing import Protocol
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
-from cdc_views.operations.scheduling.jobs import Job, RunOutcome
+from cdc_views.operations.scheduling.jobs import Job
+from cdc_views.state import Materialization
 
 _LONGEST_SLEEP = 30.0
 """Seconds between looks at the clock, as it may be set and the machine may sleep."""
@@ -35,18 +35,16 @@ class Clock(Protocol):
         """Return after so many seconds, or earlier."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemClock:
+@dataclass(frozen=True)
+class SystemClock(Clock):
     """The machine's clock; a sleep ends when `stop` is set."""
 
     stop: Event
 
     def now(self) -> datetime:
-        """Return the instant, in UTC."""
-        return datetime.fromtimestamp(time.time(), timezone.utc)
+        return datetime.now(timezone.utc)
 
     def sleep(self, seconds: float) -> None:
-        """Return after so many seconds, or when `stop` is set."""
         self.stop.wait(seconds)
 
 
@@ -65,7 +63,7 @@ class Completed:
 
     table: str
     tick: datetime
-    outcome: RunOutcome
+    outcome: Materialization
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +156,6 @@ def _first_due(job: Job, cron: Cron, now: datetime) -> datetime:
     return cron.after(now if done is None or done > now else done)
 
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LOOK_EVERY = 0.2
-
-
 def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], None]) -> None:
     """Run `work` with the event that SIGINT or SIGTERM sets, and return when it does; its error is raised here.
 
@@ -185,7 +179,7 @@ def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], No
     with _answered(stop, on_stop):
         worker.start()
         while worker.is_alive():
-            worker.join(_LOOK_EVERY)
+            worker.join(0.2)
     if errors:
         raise errors[0]
 
@@ -198,7 +192,7 @@ def _answered(stop: Event, on_stop: Callable[[], None]) -> Iterator[None]:
         stop.set()
         on_stop()
 
-    before = {number: signal.signal(number, answer) for number in _SIGNALS}
+    before = {number: signal.signal(number, answer) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
