@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import UsageError
 from cdc_views.landing.checkpoints import LOG, before, beginning, remove, superseded
-from cdc_views.landing.delta import RAW_FILES, delta_errors
+from cdc_views.landing.delta import RAW_FILES, delta_errors, open_delta
 from cdc_views.landing.digests import note_missing
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.applying import refresh_view
@@ -96,8 +96,7 @@ def covered_by_all(table: TableContext) -> int:
     raw = table.raw
     if not is_delta(raw.location):
         return _NEWEST
-    with delta_errors(raw.location):
-        opened = DeltaTable(raw.location)
+    opened = open_delta(raw.location)
     generations = table.generations
     states = [open_state(generations.location(n), raw.relation, raw=opened) for n in generations.numbers]
     covered = [state.raw_version for state in states if state is not None]

@@ -48,20 +48,23 @@ class TableStatus:
 
 def status_of(table: TableContext) -> TableStatus:
     """Return the status of a table; raises `EngineError` for an unreadable log."""
+    state = table.state_location if is_delta(table.state_location) else None
     try:
         adapted(table)
-        return _found(table)
+        return _found(table, state)
     except MismatchError as error:
-        return TableStatus(table.name, table.location, state=_state(table), problem=str(error))
+        return TableStatus(table.name, table.location, state=state, problem=str(error))
 
 
-def _found(table: TableContext) -> TableStatus:
+def _found(table: TableContext, state_location: str | None) -> TableStatus:
     location = table.raw.location
     if not is_delta(location):
         return TableStatus(table.name, table.location)
     with delta_errors(location):
         raw = DeltaTable(location)
-        facts, changed_at = rows_of(raw), _changed_at(raw)
+        facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
+    millis = newest.get("timestamp")
+    changed_at = None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")
     state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
     covers = None if state is None else state.raw_version
     tail = None if covers is None else tail_of(raw, after=covers)
@@ -72,18 +75,7 @@ def _found(table: TableContext) -> TableStatus:
         facts,
         changed_at,
         waiting(table.raw)[0],
-        _state(table),
+        state_location,
         covers,
         facts if tail is None or tail.rebuild else tail.rows,
     )
-
-
-def _state(table: TableContext) -> str | None:
-    location = table.state_location
-    return location if is_delta(location) else None
-
-
-def _changed_at(raw: DeltaTable) -> str | None:
-    (newest,) = raw.history(1) or [{}]
-    millis = newest.get("timestamp")
-    return None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")

@@ -6,7 +6,8 @@ a set. Every leaf counts, write times and places of origin too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,8 @@ from cdc_views.plan.names import KIND
 
 _OURS = frozenset({KIND, PART})
 """Columns with a few values of our own."""
+_CUT = 32
+_LEAST_TEXT = 4
 Leaf = tuple[str, pa.Array]
 
 
@@ -40,9 +43,9 @@ class ValuesToErase:
 
     def count_in(self, rows: pa.Table) -> dict[str, int]:
         """Return, by leaf, how many of the values occur in `rows`."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for path, found in self._found(rows):
-            counts[path] = counts.get(path, 0) + len(found)
+            counts[path] += len(found)
         return counts
 
     def has(self, path: str, value: Any, *, is_prefix: bool = False) -> bool:
@@ -60,21 +63,14 @@ class ValuesToErase:
         texts = {one.encode(errors="surrogatepass") if isinstance(one, str) else one for one in found}
         return {text for text in texts if len(text) >= _LEAST_TEXT}
 
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return sum(map(len, self.values.values()))
-
     def _found(self, rows: pa.Table) -> Iterator[tuple[str, set[Any]]]:
         for path, leaf in leaves_of(rows):
             wanted = self.values.get(path)
             if wanted:
-                found = leaf.filter(pc.is_in(leaf, value_set=_as(leaf.type, wanted)))
+                plain = pa.array(list(wanted))
+                known = plain if plain.type == leaf.type else plain.cast(leaf.type, safe=False)
+                found = leaf.filter(pc.is_in(leaf, value_set=known))
                 yield path, set(found.unique().to_pylist()) & wanted
-
-
-_CUT = 32
-_LEAST_TEXT = 4
 
 
 def leaves_of(rows: pa.Table) -> Iterator[Leaf]:
@@ -101,8 +97,3 @@ def _leaves(path: str, array: pa.Array) -> Iterator[Leaf]:
 def _is_list(kind: pa.DataType) -> bool:
     tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
     return any(is_such(kind) for is_such in tests)
-
-
-def _as(kind: pa.DataType, values: Iterable[Any]) -> pa.Array:
-    plain = pa.array(list(values))
-    return plain if plain.type == kind else plain.cast(kind, safe=False)

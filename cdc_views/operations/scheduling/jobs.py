@@ -11,16 +11,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from filelock import FileLock, Timeout
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
 from cdc_views.model.whole_files import write_whole
-from cdc_views.operations.context import ProjectContext
-from cdc_views.project import TableConfig
-from cdc_views.state import Materialization
+
+if TYPE_CHECKING:  # who only takes the lock loads no state
+    from cdc_views.operations.context import ProjectContext
+    from cdc_views.project import TableConfig
+    from cdc_views.state import Materialization
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 """Errors of file systems without locks."""

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from cdc_views.errors import TableLockedError
 from cdc_views.model.cron import Cron
 from cdc_views.operations.scheduling.jobs import Job
-from cdc_views.state import Materialization
+
+if TYPE_CHECKING:
+    from cdc_views.state import Materialization
 
 _LONGEST_SLEEP = 30.0
 """Seconds between looks at the clock, as it may be set and the machine may sleep."""
