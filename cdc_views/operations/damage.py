@@ -89,7 +89,7 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
 
 def _kept(table: TableContext) -> Iterator[Kept]:
     from cdc_views.landing import quarantine_location
-    from cdc_views.state.retention_check import dropped_through
+    from cdc_views.state.tail import dropped_through
 
     backup = "restore it from a backup"
     with suppress(CdcViewsError, OSError):

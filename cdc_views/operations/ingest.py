@@ -34,7 +34,8 @@ from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember
 from cdc_views.operations.lateness import state_of
 from cdc_views.project.paths import is_url
-from cdc_views.state.retention_check import check_not_sole, check_whole
+from cdc_views.state.state_table import check_not_sole
+from cdc_views.state.tail import check_whole
 from cdc_views.storage.relation import LAYOUT_VERSION, RawTable
 
 NOTHING_LANDED = "nothing has landed for {name} yet; land events with `cdc-views land FORMAT FILE… --table {name}`"

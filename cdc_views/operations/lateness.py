@@ -25,7 +25,7 @@ from cdc_views.rules.cells import Cell, Deletion, Liveness, unrank
 from cdc_views.rules.codec.comparable import partition_identity
 from cdc_views.rules.facts import Fact, FactKind, Origin
 from cdc_views.rules.instants import SECONDS_OF, Instant, epoch_seconds
-from cdc_views.state import NOTHING, Forgetting
+from cdc_views.state import Forgetting
 from cdc_views.state.state_table import StateTable, checked, open_state
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.relation_read import facts_of, key_of
@@ -61,7 +61,7 @@ def forgetting_of(table: TableContext, *, now: Instant | None = None) -> Forgett
     """Return what the table's state may forget at `now` (default: the clock); nothing without `materialize.lateness`."""
     lateness = table.config.materialize.lateness
     if lateness is None:
-        return NOTHING
+        return Forgetting()
     clock = epoch_seconds(datetime.now(timezone.utc) if now is None else now, option="now")
     return Forgetting(max(0, clock - lateness_seconds(lateness)))  # nothing ended at 0 or before
 

@@ -17,9 +17,9 @@ from cdc_views.operations.lateness import forgetting_of
 from cdc_views.plan.parts import STORED, Source
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
-from cdc_views.state.retention_check import check_not_sole, check_whole
 from cdc_views.state.run import as_found, at_rest, build_with_state
-from cdc_views.state.state_table import StateTable, checked, is_built, open_state
+from cdc_views.state.state_table import StateTable, check_not_sole, checked, is_built, open_state
+from cdc_views.state.tail import check_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ from cdc_views.report.lineage import lineage_of
 from cdc_views.report.model import RawFigures, RecentRow, StateFigures, TableReport, ViewText
 from cdc_views.rules.codec.jsontext import JsonRow
 from cdc_views.sql.dialects import dialect
-from cdc_views.state.retention_check import dropped_through
 from cdc_views.state.state_table import StateTable
-from cdc_views.state.tail import tail_of
+from cdc_views.state.tail import dropped_through, tail_of
 
 if TYPE_CHECKING:
     from cdc_views.operations.context import TableContext

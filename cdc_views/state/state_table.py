@@ -31,9 +31,9 @@ from cdc_views.state.identity import (
     path_of,
     why_not_continued,
 )
-from cdc_views.state.newest_write_bound import settled_of
 from cdc_views.state.tail import DROPPED
 from cdc_views.state.taking import why_changed, why_taken
+from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 
 _SPLIT = 3
@@ -62,7 +62,7 @@ class StateTable:
         mark: The raw version that it covers; None before the first run.
         parts: The active files.
         columns: All columns that it ever had.
-        settled: The bound on write times in base and overlay (`newest_write_bound.settled_of`).
+        settled: The bound on write times in base and overlay (`settled_of`).
         mismatch: Why it does not belong to the present raw table; empty if it does.
         changed: How somebody else changed its rows; empty if nobody did.
         is_earlier: An earlier version of cdc-views wrote it.
@@ -169,7 +169,7 @@ def _believed(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTab
         return found
     _catch_up(raw, mark.version)
     why = why_not_continued(raw, mark.version, mark.entry) or why_taken(path_of(raw), mark.version, raw.version())
-    return replace(found, mark=mark, settled=settled_of(table, TRANSACTION), mismatch=why)
+    return replace(found, mark=mark, settled=settled_of(table), mismatch=why)
 
 
 def _earlier(found: StateTable, table: DeltaTable, raw: DeltaTable) -> StateTable:
@@ -253,4 +253,47 @@ def _check(location: str, table: DeltaTable, relation: Relation) -> None:
     if metadata.name != relation.schema.full_name or found["order"] != relation.order.value:
         raise UsageError(
             f"{location}: is the state of {metadata.name} in order {found['order']}; delete it, and `cdc-views materialize`"
+        )
+
+
+_BOUND_DIGITS = 3
+_DIGIT_BITS = 62
+"""A transaction's number has 64 bits with its sign; a log position has twice as many (rule S2)."""
+
+
+def settled_of(table: DeltaTable) -> int | None:
+    """Return an upper bound of the write times in base and overlay at the open version of the state; None if not recorded.
+
+    With it reads can tell that all newer facts beat them. It is recorded in the state's log before a base or an overlay is
+    committed, and it never falls. A run that is killed between the two, or overtaken, leaves a bound that is too high, which
+    only makes reads slower.
+    """
+    digits = [recorded(table, f"{TRANSACTION}:settled:{digit}") for digit in range(_BOUND_DIGITS)]
+    known = [digit << (_DIGIT_BITS * number) for number, digit in enumerate(digits) if digit is not None]
+    return sum(known) if len(known) == _BOUND_DIGITS else None
+
+
+def record_settled(location: str, version: int, newest: int) -> int:
+    """Record in the state at `version` that base and overlay hold nothing newer than `newest`; return the version with it.
+
+    Raises `ConflictError` if somebody else committed since `version`: the files to replace may have changed.
+    """
+    table = open_delta(location, version=version)
+    before, bound = settled_of(table), max(newest, 0)
+    if before is not None and before >= bound:
+        return version
+    digits = [(bound >> (_DIGIT_BITS * digit)) % (1 << _DIGIT_BITS) for digit in range(_BOUND_DIGITS)]
+    record(table, {f"{TRANSACTION}:settled:{digit}": number for digit, number in enumerate(digits)})
+    if table.version() != version + 1:
+        raise ConflictError(f"{location}: another run committed first")
+    return version + 1
+
+
+def check_not_sole(state: StateTable | None, *, what: str) -> None:
+    """Raise `UsageError` if the state has facts that its raw table lacks, which `what` would lose."""
+    if state is not None and state.is_sole:
+        raise UsageError(
+            f"{state.location}: the state holds facts that raw does not have, since it was kept by `rebuild --with-state`, so "
+            f"{what} would be wrong; ask what state and newer events tell, or give the state's own facts up with "
+            "`cdc-views rebuild --accept`"
         )

@@ -8,8 +8,9 @@ marks its commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,8 +18,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from cdc_views.errors import EngineError
-from cdc_views.landing.delta import delta_errors, recorded
+from cdc_views.errors import EngineError, UsageError
+from cdc_views.landing.delta import open_delta, recorded
+from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import entry_of, path_of
 
 RETENTION = "cdc-views retention"
@@ -51,8 +53,8 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class _Commit:
-    adds: tuple[Mapping[str, Any], ...]
-    removes: tuple[Mapping[str, Any], ...]
+    adds: Sequence[Mapping[str, Any]]
+    removes: Sequence[Mapping[str, Any]]
     mark: str
     """RETENTION, ERASURE or nothing."""
 
@@ -66,12 +68,11 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     if after >= version:
         return Tail(version, rebuild="the raw table went back in time" if after > version else "")
     active = active_files(raw)
-    commits = [_commit(raw, number) for number in range(after + 1, version + 1)]
-    if any(commit is None for commit in commits):
+    entries = [entry_of(path_of(raw), number) for number in range(after + 1, version + 1)]
+    if not all(entry.is_file() for entry in entries):
         return _by_difference(raw, active, after=after)
     added: dict[str, int | None] = {}
-    for commit in commits:
-        assert commit is not None
+    for commit in map(_commit, entries):
         if why := _takes_away(commit, added):
             return Tail(version, rebuild=why)
         added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
@@ -88,16 +89,14 @@ def rows_of(raw: DeltaTable) -> int | None:
 
 
 def _tail(version: int, rows: Mapping[str, int | None], active: Mapping[str, str]) -> Tail:
-    counts = list(rows.values())
-    known = [count for count in counts if count is not None]
-    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(counts) else None)
+    known = [count for count in rows.values() if count is not None]
+    return Tail(version, tuple(active[path] for path in rows), sum(known) if len(known) == len(rows) else None)
 
 
 def _by_difference(raw: DeltaTable, active: Mapping[str, str], *, after: int) -> Tail:
     try:
-        with delta_errors(raw.table_uri):
-            then = DeltaTable(raw.table_uri, version=after)
-            before = active_files(then)
+        then = open_delta(raw.table_uri, version=after)
+        before = active_files(then)
     except EngineError:
         return Tail(raw.version(), rebuild=f"version {after} of the raw table is gone")
     if recorded(then, DROPPED) != recorded(raw, DROPPED):
@@ -116,12 +115,9 @@ def active_files(raw: DeltaTable) -> dict[str, str]:
     return found
 
 
-def _commit(raw: DeltaTable, version: int) -> _Commit | None:
-    path = entry_of(path_of(raw), version)
-    if not path.is_file():
-        return None
+def _commit(entry: Path) -> _Commit:
     adds, removes, mark = [], [], ""
-    for action in _actions(path):
+    for action in (json.loads(line) for line in entry.read_text("utf-8").splitlines() if line.strip()):
         if "add" in action:
             adds.append(action["add"])
         elif "remove" in action:
@@ -129,27 +125,36 @@ def _commit(raw: DeltaTable, version: int) -> _Commit | None:
         elif "commitInfo" in action:
             told = json.dumps(action["commitInfo"])
             mark = next((known for known in (RETENTION, ERASURE) if known in told), "")
-    return _Commit(tuple(adds), tuple(removes), mark)
-
-
-def _actions(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.strip():
-                yield json.loads(line)
+    return _Commit(adds, removes, mark)
 
 
 def _takes_away(commit: _Commit, added: Mapping[str, int | None]) -> str:
-    if any(add.get("deletionVector") for add in commit.adds):
-        return "events were deleted from the raw table"
-    if commit.mark == RETENTION and any(unquote(gone["path"]) in added for gone in commit.removes):
+    has_vectors = any(add.get("deletionVector") for add in commit.adds)
+    if not has_vectors and commit.mark == RETENTION and any(unquote(gone["path"]) in added for gone in commit.removes):
         return "events that this state has not seen were dropped from the raw table"
-    if commit.mark or not any(remove.get("dataChange", True) for remove in commit.removes):
-        return ""
-    return "events were deleted from the raw table"
+    is_deletion = not commit.mark and any(remove.get("dataChange", True) for remove in commit.removes)
+    return "events were deleted from the raw table" if is_deletion or has_vectors else ""
 
 
 def _rows_in(add: Mapping[str, Any]) -> int | None:
-    stats = json.loads(add["stats"]) if add.get("stats") else {}
-    count = stats.get("numRecords")
+    count = json.loads(add.get("stats") or "{}").get("numRecords")
     return int(count) if count is not None else None
+
+
+def dropped_through(location: str) -> int | None:
+    """Return the instant (µs since the epoch) before which events were dropped from a raw table; None if none were."""
+    if not is_delta(location):
+        return None
+    return recorded(open_delta(location), DROPPED) or None
+
+
+def check_whole(location: str, *, what: str) -> None:
+    """Raise `UsageError` if events were dropped from the raw table, which `what` needs."""
+    instant = dropped_through(location)
+    if instant is None:
+        return
+    when = datetime.fromtimestamp(instant / 1_000_000, timezone.utc).isoformat(timespec="seconds")
+    raise UsageError(
+        f"{location}: events that landed before {when} were dropped from raw, so {what} would be wrong: the state has only "
+        "what won; restore their archive with `cdc-views maintain --restore-raw DIR`, or ask what state and newer events tell"
+    )

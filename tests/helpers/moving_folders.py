@@ -39,7 +39,6 @@ COMMITS = (
     "cdc_views.landing.pipeline.append",
     "cdc_views.engines.duckdb.state.commit",
     "cdc_views.state.state_table.record",
-    "cdc_views.state.newest_write_bound.record",
     "cdc_views.state.run.record",
     "cdc_views.storage.generations.Generations.switch",
     "cdc_views.operations.known_raw.write_whole",

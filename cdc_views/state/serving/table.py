@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -122,8 +123,8 @@ def create_serving(location: str, relation: Relation) -> None:
 
 def open_serving(location: str, relation: Relation, *, state_id: str) -> ServingTable:
     """Return the serving table at its newest version; raises `UsageError` if it is another table's, or not ours."""
+    table = open_delta(location)
     with delta_errors(location):
-        table = DeltaTable(location)
         metadata = table.metadata()
         if not str(metadata.description or "").startswith(f"{_MARK};"):
             raise UsageError(f"{location}: is a Delta table, but no serving table of cdc-views; move it away")
@@ -168,9 +169,6 @@ def _soonest(location: str, action: dict[str, Any]) -> int | None:
         return int(least)
     if nulls is not None and nulls == action["num_records"]:
         return None
-    return _soonest_in(f"{location.rstrip('/')}/{unquote(action['path'])}")
-
-
-def _soonest_in(path: str) -> int | None:
-    values = pq.read_table(path, columns=[CHANGES_AT], partitioning=None).column(CHANGES_AT)
-    return min((value for value in values.to_pylist() if value is not None), default=None)
+    path = f"{location.rstrip('/')}/{unquote(action['path'])}"
+    found: int | None = pc.min(pq.read_table(path, columns=[CHANGES_AT], partitioning=None).column(CHANGES_AT)).as_py()
+    return found
