@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cdc_views.model.schema import TableSchema
     from cdc_views.project import ProjectConfig, TableConfig
     from cdc_views.storage.relation import RawTable, Relation
-
-_DERIVED, _STATE, _SERVING, _FORGOTTEN = "derived", "state", "serving", "forgotten"
 
 
 @dataclass(frozen=True)
@@ -172,19 +170,15 @@ class TableContext:
     @property
     def relation(self) -> Relation:
         """The meaning of the raw table's columns, and their types in the view."""
+        from cdc_views.model.overrides import misfit
         from cdc_views.storage.shown_relation import ShownRelation
 
-        return ShownRelation(self.schema, self.format.order, tuple(self._overrides().items()))
-
-    def _overrides(self) -> Mapping[str, str]:
-        """`columns:` of the project file, checked against the schema."""
-        from cdc_views.model.overrides import misfit
-
-        self.check_columns("columns", self.config.columns)
-        for name, wanted in self.config.columns.items():
+        overrides = self.config.columns
+        self.check_columns("columns", overrides)
+        for name, wanted in overrides.items():
             if why := misfit(self.schema.column(name), wanted):
                 raise ConfigError(f"{self.project.file}: columns: {self.name}: {name!r} {why}")
-        return self.config.columns
+        return ShownRelation(self.schema, self.format.order, tuple(overrides.items()))
 
     @property
     def is_external(self) -> bool:
@@ -219,12 +213,12 @@ class TableContext:
                     "what it derives; name the table that events land in"
                 )
             return RawTable(derived, self.relation)
-        return RawTable(self._local(str(self.project.warehouse / _DERIVED / name / name)), self.relation)
+        return RawTable(self._local(str(self.project.warehouse / "derived" / name / name)), self.relation)
 
     @property
     def generations(self) -> Generations:
         """The generations of its state."""
-        return Generations(Path(self._local(str(self.project.warehouse / _STATE / self.config.slug))))
+        return Generations(Path(self._local(str(self.project.warehouse / "state" / self.config.slug))))
 
     @property
     def state_location(self) -> str:
@@ -236,12 +230,12 @@ class TableContext:
     def serving_location(self) -> str | None:
         """Path of the serving table; None without one in the project file."""
         name = self.config.serving_name
-        return None if name is None else self._local(str(self.project.warehouse / _SERVING / name), what="serving table")
+        return None if name is None else self._local(str(self.project.warehouse / "serving" / name), what="serving table")
 
     @property
     def forgotten_file(self) -> Path:
         """The file of its forgotten keys."""
-        return self.project.warehouse / _FORGOTTEN / f"{self.config.slug}.jsonl"
+        return self.project.warehouse / "forgotten" / f"{self.config.slug}.jsonl"
 
     def _local(self, path: str, *, what: str = "raw table") -> str:
         from cdc_views.project.paths import unfit_letter

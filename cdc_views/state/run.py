@@ -178,8 +178,8 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
             files |= {part: state.of([part, plain]), plain: NO_FILES}
     if covered := state.of([Part.COVERED]).paths:
         # the file that lists the rows of exactly these files of the base that the overlay replaces
-        part = covered_part(state.of(Source.BASE).paths)
-        files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == part)[:1])
+        folder = covered_part(state.of(Source.BASE).paths)
+        files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == folder)[:1])
     return Sources(raw, tail.version, Parts(files))
 
 

@@ -230,9 +230,9 @@ class World:
             self.model.dropped = {}
 
     def apply(self) -> None:
-        from cdc_views.operations.applying import apply_table
+        from cdc_views.operations.applying import apply_view
 
-        if self.tried(lambda: apply_table(self.table, engine="duckdb")) is not None:
+        if self.tried(lambda: apply_view(self.table, engine="duckdb")) is not None:
             self.model.recorded |= self.held()
 
     def back_up(self) -> None:
