@@ -118,7 +118,10 @@ def _statement(keys: list[str], values: list[str]) -> str:
 def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: list[_Pair]) -> Iterator[Difference]:
     columns = relation.schema.columns
     for pair in pairs:
-        old, new = (_row(relation, table, number) for table, number in zip((before, after), pair, strict=True))
+        old, new = (
+            None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))
+            for table, number in zip((before, after), pair, strict=True)
+        )
         either = new if old is None else old
         assert either is not None
         key = {column.name: to_json(column.type, either[column.name]) for column in relation.schema.row_key}
@@ -133,7 +136,3 @@ def _differences(relation: Relation, before: pa.Table, after: pa.Table, pairs: l
 
 def _object(columns: tuple[Column, ...], row: Row | None) -> str:
     return "" if row is None else "{" + ", ".join(f'"{c.name}": {to_json(c.type, row[c.name])}' for c in columns) + "}"
-
-
-def _row(relation: Relation, table: pa.Table, number: int | None) -> Row | None:
-    return None if number is None else next(iter(rows_of(relation, (), table.slice(number, 1))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from deltalake import DeltaTable
@@ -35,12 +36,6 @@ class Scope(str, Enum):
 
 
 _RULES = {Scope.TABLE: "S6", Scope.PARTITION: "D2", Scope.RANGE: "D2", Scope.ROW: "D1", Scope.COLUMN: "D3"}
-_SCOPE_OF = {
-    FactKind.TABLE: Scope.TABLE,
-    FactKind.PARTITION: Scope.PARTITION,
-    FactKind.RANGE: Scope.RANGE,
-    FactKind.ROW: Scope.ROW,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +58,7 @@ class DeletionSeen:
         return _RULES[self.scope]
 
 
-def origin_order(origin: Origin) -> tuple[str, str, int]:
-    """Return the key that lists origins by replica, then place."""
-    return origin.node, origin.segment, origin.position
+_BY_PLACE = attrgetter("node", "segment", "position")
 
 
 def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tuple[Any, ...] | None) -> list[DeletionSeen]:
@@ -81,25 +74,25 @@ def deletions_over(schema: TableSchema, facts: Iterable[Fact], *, clustering: tu
             identity = (seen.scope, seen.column, seen.deletion, repr((seen.start, seen.end)))
             known = found.get(identity)
             copies = seen.origins if known is None else known.origins + seen.origins
-            found[identity] = replace(seen, origins=tuple(sorted(copies, key=origin_order)))
+            found[identity] = replace(seen, origins=tuple(sorted(copies, key=_BY_PLACE)))
     order = list(Scope)
     return sorted(found.values(), key=lambda s: (order.index(s.scope), s.column, -s.deletion.written, -s.deletion.deleted_at))
 
 
 def _of_fact(schema: TableSchema, fact: Fact, *, clustering: tuple[Any, ...]) -> list[DeletionSeen]:
     found = []
-    if fact.deletion is not None and (fact.kind is not FactKind.RANGE or covers_key(schema, fact, key=clustering)):
-        found.append(DeletionSeen(_SCOPE_OF[fact.kind], fact.deletion, (fact.origin,), "", fact.start, fact.end))
+    if fact.deletion is not None and _covers_key(schema, fact, clustering):
+        found.append(DeletionSeen(Scope(fact.kind.value), fact.deletion, (fact.origin,), "", fact.start, fact.end))
     for name, elements in fact.elements.items():
         if elements.deletion is not None:
             found.append(DeletionSeen(Scope.COLUMN, elements.deletion, (fact.origin,), name))
     return found
 
 
-def covers_key(schema: TableSchema, fact: Fact, *, key: tuple[Any, ...]) -> bool:
-    """Whether a range deletion covers a full clustering key (rule D2)."""
-    assert fact.start is not None
-    assert fact.end is not None
+def _covers_key(schema: TableSchema, fact: Fact, key: tuple[Any, ...]) -> bool:
+    """Whether a deletion covers a full clustering key (rule D2); one without a range does."""
+    if fact.start is None or fact.end is None:
+        return True
     return _is_inside(schema, fact.start, key, is_start=True) and _is_inside(schema, fact.end, key, is_start=False)
 
 
@@ -227,7 +220,7 @@ def explain_facts(
     schema: TableSchema, facts: Iterable[Fact], *, key: tuple[tuple[Any, ...], tuple[Any, ...] | None], now: int
 ) -> Explanation:
     """Return the explanation from the facts that `relation_read.rows_filter` lets through; see `explain`."""
-    kept = list(facts)
+    kept, is_static = list(facts), key[1] is None
     partition, clustering = key
     named = zip(schema.row_key, partition + (clustering or ()), strict=False)
     deletions = deletions_over(schema, kept, clustering=clustering)
@@ -240,16 +233,10 @@ def explain_facts(
     places = statics.places(schema.statics, {Scope.PARTITION, Scope.TABLE})
     if clustering is not None:
         places = rows.markers() + places + rows.places(schema.regulars, set(Scope) - {Scope.COLUMN})
-    is_row = any(_is_alive(place, statics=clustering is None) for place in places)
+    # rules W2 and W3: static cells make no row exist, but the statics
+    alive = [place.column for place in places if place.winner is not None and place.winner.outcome is Outcome.SHOWN]
+    is_row = any(is_static or column is None or column.role is not Role.STATIC for column in alive)
     return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
-
-
-def _is_alive(place: CellPlace, *, statics: bool) -> bool:
-    """Whether the shown cell makes its row exist (rules W2 and W3); static cells do not."""
-    winner = place.winner
-    if winner is None or winner.outcome is not Outcome.SHOWN:
-        return False
-    return statics or place.column is None or place.column.role is not Role.STATIC
 
 
 def _only(found: Explanation, column: str) -> Explanation:
@@ -257,7 +244,7 @@ def _only(found: Explanation, column: str) -> Explanation:
     is_static = found.schema.column(column).role is Role.STATIC
     beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
     deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
-    return Explanation(found.schema, found.key, found.now, places, deletions, found.is_row)
+    return replace(found, places=places, deletions=deletions)
 
 
 @dataclass(slots=True)
@@ -322,7 +309,7 @@ class _Contest:
             if dropped_at is None or cell.written > dropped_at:
                 outcome, rule = self._verdict(cell, deletion) if winner is None else (Outcome.LOST, deciding_rule(winner, cell))
                 winner = winner or cell
-            found.append(Candidate(cell, outcome, rule, tuple(sorted(origins, key=origin_order))))
+            found.append(Candidate(cell, outcome, rule, tuple(sorted(origins, key=_BY_PLACE))))
         return found
 
     def _verdict(self, cell: Cell, deletion: DeletionSeen | None) -> tuple[Outcome, str]:

@@ -77,8 +77,11 @@ def state_of(table: TableContext) -> StateTable | None:
 
 def late_of(table: TableContext) -> list[LatePart]:
     """See `Table.late`."""
+    relation = table.relation
     if table.project.is_remote:
-        found = _remote_parts(table)
+        with table.project.remote() as warehouse:
+            late, purged = warehouse.late(table.config.slug, table.raw)
+        found = list(_parts_of(relation, late, dict(_through(relation, purged))))
     else:
         state = state_of(table)
         found = [] if state is None else list(late_parts(table.raw, state))
@@ -92,24 +95,16 @@ def late_parts(raw: RawTable, state: StateTable) -> Iterator[LatePart]:
         yield from _parts_of(raw.relation, _read(file), purged)
 
 
-def _remote_parts(table: TableContext) -> list[LatePart]:
-    """The late parts of a state in a remote warehouse."""
-    relation = table.relation
-    with table.project.remote() as warehouse:
-        late, purged = warehouse.late(table.config.slug, table.raw)
-    return list(_parts_of(relation, late, dict(_through(relation, purged))))
-
-
 def _parts_of(relation: Relation, rows: pa.Table, purged: Mapping[tuple[bytes, ...], int]) -> Iterator[LatePart]:
     stored = completed(rows, relation)
     landed = stored["_landed_at"].cast(pa.int64()).to_pylist()
+    row_key = [column.name for column in relation.schema.row_key]
     for fact, at in zip(facts_of(relation, stored), landed, strict=True):
         through = purged[_identity(relation, fact.partition)]
+        key = dict(zip(row_key, fact.partition + fact.clustering, strict=False))
         for what, column, path, part in _parts(relation, fact):
             value = part.value if isinstance(part, Cell) else None
-            yield LatePart(
-                _key(relation, fact), what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin
-            )
+            yield LatePart(key, what, column, path, fact.start, fact.end, part.written, through, value, at, fact.origin)
 
 
 def purged_through(relation: Relation, state: StateTable) -> dict[tuple[bytes, ...], int]:
@@ -133,14 +128,9 @@ def latest_expiry(files: tuple[str, ...]) -> int | None:
 
     `files` are the state's files of purged cells.
     """
-    ranks = [rank for file in files if (rank := _largest_rank(file)) is not None]
+    stored = (_read(file, [f"{names.LIVE}.rank"])[names.LIVE] for file in files)
+    ranks = [rank for live in stored if (rank := pc.max(pc.struct_field(live, "rank")).as_py()) is not None]
     return unrank(max(ranks))[1] if ranks else None
-
-
-def _largest_rank(file: str) -> int | None:
-    stored = _read(file, [f"{names.LIVE}.rank"])
-    found: int | None = pc.max(pc.struct_field(stored[names.LIVE], "rank")).as_py()
-    return found
 
 
 def _read(file: str, columns: list[str] | None = None) -> pa.Table:
@@ -150,11 +140,6 @@ def _read(file: str, columns: list[str] | None = None) -> pa.Table:
 
 def _identity(relation: Relation, partition: tuple[Any, ...]) -> tuple[bytes, ...]:
     return tuple(partition_identity(c.type, v) for c, v in zip(relation.schema.partition, partition, strict=True))
-
-
-def _key(relation: Relation, fact: Fact) -> dict[str, Any]:
-    values = fact.partition + fact.clustering
-    return dict(zip((column.name for column in relation.schema.row_key), values, strict=False))
 
 
 def _parts(relation: Relation, fact: Fact) -> Iterator[tuple[str, Column | None, Any, Cell | Liveness | Deletion]]:
