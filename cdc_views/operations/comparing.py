@@ -38,14 +38,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Counts of equal and different rows, and the first differences.
+    """Counts of equal and different rows, and up to `MOST_LISTED` differences, by key.
 
-    Attributes:
-        equal: Rows equal in both.
-        changed: Keys whose rows differ.
-        gone: Rows that only the first has.
-        new: Rows that only the second has.
-        differences: Up to `MOST_LISTED` of them, by key.
+    `changed` keys have rows that differ, `gone` rows are only in the first read, `new` rows only in the second.
     """
 
     equal: int

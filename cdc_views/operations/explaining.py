@@ -191,14 +191,9 @@ class Explanation:
 def explain(
     table: DeltaTable, relation: Relation, *, key: Mapping[str, Any] | str, now: int, column: str | None = None
 ) -> Explanation:
-    """Return the explanation of one row of a raw table.
+    """Return the explanation of one row of a raw table as opened, at `now` (epoch seconds); of one `column`, or of all.
 
-    Args:
-        table: The raw table at the version wanted.
-        relation: What its columns mean.
-        key: The row key, as JSON text or its parsed values; partition columns alone ask for the static row.
-        now: Epoch seconds.
-        column: Explain only this column; default: all.
+    Partition columns alone as the `key` ask for the static row.
 
     Raises:
         UsageError: The key lacks a column, has one too many, or a value is not of its column's type.
@@ -276,9 +271,13 @@ class _Contest:
             return []
         scopes = set(Scope) - {Scope.COLUMN}
         copies = [(_as_cell(mark), origin) for mark, origin in self.marks]
-        found = self._candidates(copies, self._deletion(scopes, ""), None)
         by_cell = {_as_cell(mark): mark for mark, _ in self.marks}
-        return [CellPlace(None, candidates=tuple(_marked(candidate, by_cell) for candidate in found))]
+        found = []
+        for candidate in self._candidates(copies, self._deletion(scopes, ""), None):
+            assert isinstance(candidate.cell, Cell)
+            rule = "W1" if candidate.outcome is Outcome.LOST else candidate.rule
+            found.append(replace(candidate, cell=by_cell[candidate.cell], rule=rule))
+        return [CellPlace(None, candidates=tuple(found))]
 
     def places(self, columns: Iterable[Column], scopes: set[Scope]) -> list[CellPlace]:
         found = []
@@ -323,12 +322,6 @@ class _Contest:
 def _as_cell(mark: Liveness) -> Cell:
     """A row marker as a cell of no value: markers compete by the same rules (W1 is C2.1 to C2.5 without tombstones)."""
     return Cell(mark.written, b"", b"", mark.ttl, mark.expires_at)
-
-
-def _marked(candidate: Candidate, marks: Mapping[Cell, Liveness]) -> Candidate:
-    rule = "W1" if candidate.outcome is Outcome.LOST else candidate.rule
-    assert isinstance(candidate.cell, Cell)
-    return Candidate(marks[candidate.cell], candidate.outcome, rule, candidate.origins)
 
 
 def _assembled(kind: Any, shown: list[tuple[Any, Any]]) -> Any:

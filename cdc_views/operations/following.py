@@ -47,12 +47,8 @@ def interval_of(trigger: str) -> str | None:
 def follow_tables(tables: Iterable[TableContext], *, trigger: str, engine: str | None, stop: Event, on_run: OnRun) -> None:
     """Bring each table's state up to date, then again whenever something has landed, until `stop` is set.
 
-    Args:
-        tables: Tables of one project.
-        trigger: `available-now` ends once the states have all landed facts; an interval runs each table at most once in it.
-        engine: An engine with streams; default: the project's.
-        stop: Ends it after the current run.
-        on_run: Called after each table's first run, and after each run that changed something.
+    The `trigger` available-now ends once the states have all landed facts; an interval runs each table at most once in it.
+    Calls `on_run` after each table's first run, and after each run that changed something.
 
     Raises:
         UsageError: An invalid trigger, or a table without landed events.

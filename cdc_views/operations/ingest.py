@@ -142,12 +142,9 @@ def replay_waiting(table: TableContext, *, now: datetime) -> ReplayReport:
 
 
 def stream_into(table: TableContext, name: str, *, shown: int | None) -> StreamLander:
-    """Return a lander of the stream `name`; creates a missing raw table.
+    """Return a lander of the stream `name`, which has its own position; creates a missing raw table.
 
-    Args:
-        table: The table.
-        name: The stream's name; each stream has its own position.
-        shown: How many quarantined events a report of it names; None: a few.
+    Its reports name so many quarantined events as `shown` says; None: a few.
     """
     check_lands(table)
     check_known(table)

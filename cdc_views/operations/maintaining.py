@@ -73,10 +73,10 @@ def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, d
 
 def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upkeep]:
     if not table.is_external:
-        floors = {"raw": covered_by_all(table), "quarantine": _NEWEST}
-        for what, location in (("raw", table.raw.location), ("quarantine", quarantine_location(table.raw))):
+        raw, floor = table.raw.location, covered_by_all(table)
+        for what, location, least in (("raw", raw, floor), ("quarantine", quarantine_location(table.raw), _NEWEST)):
             if is_delta(location):
-                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=floors[what])
+                yield _upkeep(what, location, hours, merges=True, dry_run=dry_run, floor=least)
     generations = table.generations
     kept = generations.before(is_built)
     for number in generations.numbers:
@@ -85,7 +85,11 @@ def _kept_up(table: TableContext, hours: int, *, dry_run: bool) -> Iterator[Upke
             if is_delta(location):
                 yield _upkeep("state", location, hours, merges=False, dry_run=dry_run)
         elif number < generations.current:
-            yield _gone(location, dry_run=dry_run)
+            files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
+            size = sum(map(_size, files))
+            if not dry_run:
+                shutil.rmtree(location)
+            yield Upkeep("old generation", location, 0, len(files), size)
     if table.serving_location is not None and is_delta(table.serving_location):
         floor = noted_at(table.serving_location)
         yield _upkeep("serving", table.serving_location, hours, merges=False, dry_run=dry_run, floor=floor)
@@ -107,8 +111,12 @@ def covered_by_all(table: TableContext) -> int:
 
 
 def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool, floor: int = _NEWEST) -> Upkeep:
+    log = Path(location) / LOG
     with delta_errors(location):
-        entries = _trimmed(Path(location) / LOG, floor=floor, hours=hours, dry_run=dry_run)
+        begins = beginning(log, floor=floor, seconds=hours * 3600)
+        old = {*([] if begins is None else before(log, begins)), *superseded(log)}
+        for path in set() if dry_run else old:
+            remove(path)
         table = DeltaTable(location)
         merged = None
         if not dry_run:
@@ -120,15 +128,7 @@ def _upkeep(what: str, location: str, hours: int, *, merges: bool, dry_run: bool
             table.vacuum(retention_hours=hours, enforce_retention_duration=False, dry_run=False)
             table.create_checkpoint()
             note_missing(table)
-    return Upkeep(what, location, merged, len(paths), size, entries)
-
-
-def _trimmed(log: Path, *, floor: int, hours: int, dry_run: bool) -> int:
-    begins = beginning(log, floor=floor, seconds=hours * 3600)
-    old = [*([] if begins is None else before(log, begins)), *superseded(log)]
-    for path in [] if dry_run else old:
-        remove(path)
-    return len(set(old))
+    return Upkeep(what, location, merged, len(paths), size, len(old))
 
 
 def _size(path: Path) -> int:
@@ -136,11 +136,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _gone(location: str, *, dry_run: bool) -> Upkeep:
-    files = [Path(folder) / name for folder, _, names in os.walk(location) for name in names]
-    size = sum(map(_size, files))
-    if not dry_run:
-        shutil.rmtree(location)
-    return Upkeep("old generation", location, 0, len(files), size)

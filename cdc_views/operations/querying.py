@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
@@ -30,7 +31,8 @@ def query_table(
         read = replace(read, raw=raw)
         if not (raw_only or confirmed):
             read = replace(read, sources=sources_for(table, read, as_of=as_of))
-        with confirmed_only(table, raw, confirmed=confirmed, landed_as_of=read.landed_as_of) as facts:
+        only = confirmed_only(table, raw, landed_as_of=read.landed_as_of) if confirmed else nullcontext(raw)
+        with only as facts:
             exact = opened.read(replace(read, raw=facts))
     return Result(table.relation, read.columns, exact, read.as_of, note, table.config.columns)
 

@@ -6,6 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as default
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -67,11 +68,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result(Answer):
-    """The rows of one query.
-
-    Attributes:
-        overrides: Friendly types the project file asks for, by column.
-    """
+    """The rows of one query; `overrides` are the friendly types that the project file asks for, by column."""
 
     overrides: Mapping[str, str] = default(default_factory=dict)
 
@@ -139,11 +136,8 @@ class Result(Answer):
     def _repr_html_(self) -> str:
         """The first rows as an HTML table: what a notebook shows."""
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        lines = []
-        for index, row in enumerate(self.shown_rows()):
-            if index == _SHOWN_ROWS:
-                break
-            lines.append("<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>")
+        shown = islice(self.shown_rows(), _SHOWN_ROWS)
+        lines = ["<tr>" + "".join(f"<td>{html.escape(row[name])}</td>" for name in self.columns) + "</tr>" for row in shown]
         more = f"<p>{len(self):,} rows" + (f", the first {_SHOWN_ROWS} shown</p>" if len(self) > _SHOWN_ROWS else "</p>")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
 

@@ -38,13 +38,7 @@ _ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LandedFacts:
-    """What landed between two versions of a raw table.
-
-    Attributes:
-        version: The later one.
-        lines: One JSON object per fact, read lazily.
-        note: Why facts may be missing; mostly empty.
-    """
+    """What landed up to a version of a raw table: one JSON object per fact, read lazily; `note` says why some may be missing."""
 
     version: int
     lines: Iterator[str]

@@ -73,15 +73,11 @@ class MarkedYaml:
 
 
 def read_yaml(text: str, *, where: str, environment: Mapping[str, str] | None) -> MarkedYaml:
-    """Return the document in `text`.
+    """Return the document in `text`, of the file `where`.
 
-    Args:
-        text: One YAML document.
-        where: The file's name for error messages.
-        environment: Values of `${…}` references, which may stand anywhere in a string; None leaves them as they are.
+    `environment` has the values of `${…}` references, which may be anywhere in a string; None leaves them as they are.
 
-    Raises:
-        ConfigError: No YAML, a key that occurs twice, or a reference to a variable that is not set.
+    Raises `ConfigError` for no YAML, a key that occurs twice, or a reference to a variable that is not set.
     """
     try:
         loader = yaml.SafeLoader(text)

@@ -102,11 +102,9 @@ class Materialization:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Rule M2, fixed for a run.
+    """Rule M2, fixed for a run: what ended at or before `horizon` (epoch seconds) leaves a new base; None: nothing leaves.
 
-    Attributes:
-        horizon: Seconds since the epoch; what ended at or before it leaves a new base. None: nothing leaves.
-        memory: The location of another state of the same raw table, whose purges and quarantine count for this one.
+    `memory` is the location of another state of the same raw table, whose purges and quarantine count for this one.
     """
 
     horizon: int | None = None
@@ -122,12 +120,7 @@ def materialize(
 ) -> Materialization:
     """Bring the state at `location` up to date with the raw table; safe to run twice, at once, or again after a kill.
 
-    Args:
-        engine: The engine that reduces.
-        raw: The raw table, which exists.
-        location: The state, made if it does not exist.
-        full: Build it from all of raw. Facts that landed too late stay in quarantine.
-        forgetting: What may leave the state.
+    `full` builds it from all of raw; facts that landed too late stay in quarantine.
 
     Raises:
         ConflictError: Other runs kept committing first.

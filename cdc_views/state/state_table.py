@@ -57,8 +57,6 @@ class StateTable:
     """A state at one version.
 
     Attributes:
-        location: Its location.
-        version: Its Delta version.
         mark: The raw version that it covers; None before the first run.
         parts: The active files.
         columns: All columns that it ever had.
@@ -126,10 +124,7 @@ def create_state(location: str, relation: Relation, raw: DeltaTable) -> None:
 def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTable | None:
     """Return the state at its newest version, None where there is none.
 
-    Args:
-        location: Its location.
-        relation: The layout of its facts.
-        raw: The raw table, opened at its newest version; refreshed if the state already covers a newer one.
+    Refreshes `raw`, the raw table at its newest version, if the state already covers a newer one.
 
     Raises `UsageError` if the table at `location` is not a state, is another table's state, or has a newer layout.
     """

@@ -18,15 +18,12 @@ _AUTHOR = (b'{"txn"', b'{"commitInfo"')
 
 
 def why_taken(location: str, version: int, newest: int | None = None) -> str:
-    """Return which commit took events out of a raw table after `version`; empty if none did.
+    """Return which commit took events out of a raw table after `version`, which had all; empty if none did.
 
     DELETE, RESTORE and overwriting take events, and landing does not land a file again. Commits of retention, of `forget`
     and of tables derived from found ones are marked, and do not count. Neither do events that a RESTORE brought back.
 
-    Args:
-        location: The raw table; the answer is empty for one that is not on a local disk.
-        version: The version that had all events.
-        newest: The newest version; None: up to the first that does not exist.
+    Without the `newest` version, reads on to the first that does not exist. Empty for a table that is not on a local disk.
     """
     taken: dict[str, str] = {}
     made: dict[str, str] = {}
@@ -50,12 +47,8 @@ def why_taken(location: str, version: int, newest: int | None = None) -> str:
 def why_changed(location: str, version: int, *, ours: str) -> str:
     """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone.
 
-    Reads the commits back to the newest of ours, which never builds on another's.
-
-    Args:
-        location: The table; the answer is empty for one that is not on a local disk.
-        version: Its newest version.
-        ours: The prefix of our transaction ids.
+    Reads the commits from its newest `version` back to the newest of ours, which never builds on another's: the one with a
+    transaction id that begins with `ours`. Empty for a table that is not on a local disk.
     """
     theirs: list[tuple[int, _Actions]] = []
     for number in range(version, -1, -1):

@@ -80,12 +80,10 @@ _DROPPED = "could not be decoded, and was dropped when a key was forgotten"
 
 @dataclass(slots=True)
 class Attributed:
-    """Quarantined events that still have bytes, by whose they are.
+    """Quarantined events that still have bytes, by event id.
 
-    Attributes:
-        about: Facts of the key's events, by event id.
-        fragments: Starts of events that landed whole later.
-        undecodable: Events that cannot be said to be of any key, with their bytes.
+    `about` has the facts of the key's events, `fragments` starts of events that landed whole later, and `undecodable` the bytes
+    of events that cannot be said to be of any key.
     """
 
     about: dict[str, list[Fact]] = field(default_factory=dict)

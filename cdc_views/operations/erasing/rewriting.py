@@ -32,16 +32,12 @@ Change = Callable[[pa.Table], pa.Table]
 def rewrite(
     table: DeltaTable, change: Change, *, mark: str, transactions: Mapping[str, int] | None = None, seen: Collection[str] = ()
 ) -> bool:
-    """Rewrite the files that `change` changes; returns whether there were any.
+    """Rewrite the files of a local table that `change` changes; returns whether there were any.
 
-    Args:
-        table: On a local disk, at the version that this builds on.
-        change: Called with some rows of one file at a time, maybe twice.
-        mark: Stands in the commit's `comment`.
-        transactions: Ids and their numbers, recorded with it.
-        seen: Absolute paths of files whose rows are no news: what they are rewritten to is no data change.
+    Calls `change` with some rows of one file at a time, maybe twice. The commit's comment is `mark`; it records `transactions`.
+    What files in `seen` (absolute paths) become is no data change: their rows are no news.
 
-    Raises `ConflictError` where somebody else removed one of the files meanwhile.
+    Raises `ConflictError` if somebody else removed one of the files since the version that the table is open at.
     """
     if _has_vectors(table):
         raise UnsupportedError(

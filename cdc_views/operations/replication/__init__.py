@@ -7,7 +7,7 @@ time, rank and value. A mutation that a read repair or a hint put together anew 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from cdc_views.errors import UnsupportedError, UsageError, did_you_mean
 from cdc_views.operations.context import TableContext
@@ -79,20 +79,13 @@ def list_partial(
     return partial_facts(reader, fewer_than=fewer_than, only_on=only_on, known=known, factor=expected.factor)
 
 
-@contextmanager
-def confirmed_only(table: TableContext, raw: RawTable, *, confirmed: bool, landed_as_of: int | None = None) -> Iterator[RawTable]:
-    """The raw table; where `confirmed`, instead one of the cell facts that a quorum of its replicas has shown.
+def confirmed_only(table: TableContext, raw: RawTable, *, landed_as_of: int | None = None) -> AbstractContextManager[RawTable]:
+    """Open a raw table of the cell facts that a quorum of the replicas has shown; see `confirmed_raw`.
 
-    Raises:
-        UsageError: No replication factor is known.
-        UnsupportedError: Events of this raw format do not name their node.
+    Raises as `expected_of` does.
     """
-    if not confirmed:
-        yield raw
-        return
     factor = expected_of(table).factor
-    with confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of) as found:
-        yield found
+    return confirmed_raw(raw, factor=factor, format_name=table.format.name, landed_as_of=landed_as_of)
 
 
 def _landed(table: TableContext) -> RawTable:

@@ -127,10 +127,6 @@ class Tally:
     oldest: int
     newest: int
 
-    def is_lacking(self, node: str) -> bool:
-        """Whether a node should hold these facts and has not shown them."""
-        return node not in self.nodes and (self.owners is None or node in self.owners)
-
 
 class Reader:
     """One snapshot of a raw table, and the statements over it. A context manager."""
@@ -225,7 +221,8 @@ class Counted:
 
     def lacking(self, node: str) -> list[Tally]:
         """Tallies of the facts that a node should hold and has not shown."""
-        return [tally for tally in self.tallies if tally.is_lacking(node)]
+        missing = [tally for tally in self.tallies if node not in tally.nodes]
+        return [tally for tally in missing if tally.owners is None or node in tally.owners]
 
     def behind(self) -> list[Behind]:
         """Nodes that have shown some facts and lack others that are not all newer, each with its witness."""
@@ -247,8 +244,8 @@ class Counted:
             status = NodeStatus.LAGGING if _are_newer(lacking, seen) or is_tail else NodeStatus.MISSING
         return NodeReport(
             node,
-            _facts(seen),
-            _facts(lacking),
+            sum(tally.facts for tally in seen),
+            sum(tally.facts for tally in lacking),
             min((tally.oldest for tally in lacking), default=None),
             max((tally.newest for tally in seen), default=None),
             None if landed is None else landed.newest,
@@ -269,7 +266,3 @@ def _witness(lacking: Iterable[Tally]) -> tuple[str, int]:
     for tally in lacking:
         having.update(dict.fromkeys(tally.nodes, tally.facts))
     return min(having.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _facts(tallies: Iterable[Tally]) -> int:
-    return sum(tally.facts for tally in tallies)

@@ -54,11 +54,14 @@ def _fact(reader: Reader, place: CellStructs, record: Record, known: tuple[str, 
     start, end = record.get(names.FROM), record.get(names.TO)
     nodes = reader.members(record[NODES])
     owners = reader.members(record[OWNERS]) if OWNERS in record else known
+    path: Any = place.field
+    if place.column is not None and place.is_array:
+        path = path_of(path_type(place.column.type), {name: record[field_name(name)] for name in place.fields})
     return PartialFact(
         dict(zip((column.name for column in columns), key_of(columns, record), strict=True)),
         _what(place, record),
         place.column,
-        _path(place, record),
+        path,
         None if start is None else bound_of(relation, start),
         None if end is None else bound_of(relation, end),
         int(record[field_name(WRITTEN)]),
@@ -74,9 +77,3 @@ def _what(place: CellStructs, record: Record) -> str:
     if place.column is None:
         return "row marker"
     return "cell" if unrank(rank)[2] is None else "tombstone"
-
-
-def _path(place: CellStructs, record: Record) -> Any:
-    if place.column is None or not place.is_array:
-        return place.field
-    return path_of(path_type(place.column.type), {name: record[field_name(name)] for name in place.fields})

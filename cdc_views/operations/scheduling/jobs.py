@@ -30,15 +30,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 
 @contextmanager
 def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold the lock of `table`, kept in `folder`, for the length of the block.
+    """Hold the lock of `table`, kept in the table's own `folder`, for the length of the block.
 
-    Args:
-        folder: The table's own folder; made where it is missing.
-        table: The table's name, for the message.
-        wait: How many seconds to wait for another holder.
-
-    Raises:
-        TableLockedError: Somebody else holds it, and still does after `wait`.
+    Raises `TableLockedError` if somebody else still holds it after `wait` seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     holder = folder / "holder"

@@ -97,12 +97,7 @@ def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[
     - A table that fell behind (the scheduler was down, or another table's run was long) runs once, not once a tick.
     - A table that fails is tried again at its next tick, and stops no other.
     - A tick whose lock somebody else holds is skipped, and so is one that another scheduler has completed.
-
-    Args:
-        jobs: The tables; those without a cron expression are left out. Of two that are due the earlier tick goes
-            first, then the earlier job.
-        clock: Tells the time; its sleep should end when `stop` is set.
-        stop: Ends the schedule after the run at hand.
+    - Of two that are due the earlier tick goes first, then the earlier job. Jobs without a cron expression are left out.
     """
     scheduled = [_Scheduled(job, job.cron, _first_due(job, job.cron, clock.now())) for job in jobs if job.cron is not None]
     while scheduled and not stop.is_set():
@@ -161,12 +156,9 @@ def _first_due(job: Job, cron: Cron, now: datetime) -> datetime:
 def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], None]) -> None:
     """Run `work` with the event that SIGINT or SIGTERM sets, and return when it does; its error is raised here.
 
-    A second signal ends the process at once, with 128 plus its number. Work is done in a thread of its own, because
-    Python answers signals in the main thread alone, and not while that waits for an engine.
-
-    Args:
-        work: Returns soon after the event is set.
-        on_stop: Called once, at the first signal.
+    `work` returns soon after that. `on_stop` is called once, at the first signal; a second one ends the process at once, with
+    128 plus its number. Work is done in a thread of its own, because Python answers signals in the main thread alone, and not
+    while that waits for an engine.
     """
     stop = Event()
     errors: list[BaseException] = []

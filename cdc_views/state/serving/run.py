@@ -16,7 +16,7 @@ from cdc_views.errors import UsageError
 from cdc_views.landing.delta import open_delta
 from cdc_views.plan import names
 from cdc_views.plan.compact import PART
-from cdc_views.plan.parts import STORED, FileSet, Part, Parts, Source
+from cdc_views.plan.parts import STORED, FileSet, Part, Parts
 from cdc_views.plan.serving import touched_buckets
 from cdc_views.rules.facts import FactKind
 from cdc_views.state.buckets import in_buckets
@@ -57,28 +57,14 @@ class Served:
         return f"serving table {what}: {self.rows:,} rows"
 
 
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """What to write: some buckets, or everything (`why` has the reason)."""
-
-    parts: tuple[str, ...] = ()
-    why: str = ""
-
-
 def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int, full: bool = False) -> Served:
     """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
 
-    Args:
-        engine: The engine that computes rows.
-        raw: The raw table of the state.
-        state: The location of the state, which exists.
-        location: The location of the serving table, made if it does not exist.
-        now: The clock of rule C4, epoch seconds. The table never goes back in time: the last clock is the least.
-        full: Rewrite all of it.
+    `now` is the clock of rule C4 in epoch seconds. The table never goes back in time: the last clock is the least. `full`
+    rewrites all of it.
 
-    Raises:
-        UsageError: There is no state, or something else is at `location`.
-        ConflictError: Other runs kept committing first.
+    Raises `UsageError` if there is no state or something else is at `location`, and `ConflictError` if other runs kept
+    committing first.
     """
     create_serving(location, raw.relation)
     return retried(
@@ -94,69 +80,63 @@ def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, 
         raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
     state_id = id_of(state.location)
     serving = open_serving(location, raw.relation, state_id=state_id)
-    note = _note(serving, raw, state_id, now=now)
-    finest = digits_for(state.rows(STORED))
-    due = _Due(why="as asked for") if full else _due(engine, raw, table, serving, note=note, finest=finest)
-    if not due.parts and not due.why:
+    clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
+    note, finest = Note(clock, setting_of(raw.relation), state_id, digits), digits_for(state.rows(STORED))
+    parts: tuple[str, ...] = ()
+    why = "as asked for" if full else _why_all(serving, note, finest=finest)
+    if not why:
+        parts, why = _due(engine, raw, table, serving, note)
+    if not parts and not why:
         assert serving.raw_version is not None
         return Served(is_new=False, raw_version=serving.raw_version, clock=note.clock, rows=serving.rows)
-    if due.why:
+    if why:
         note = replace(note, digits=finest)
     is_again = serving.mark is not None and serving.mark.version >= state.mark.version
     mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
     write = ServingWrite(
-        of_buckets(at_rest(raw, state), due.parts),
+        of_buckets(at_rest(raw, state), parts),
         note.clock,
         location,
         serving.version,
         note.digits,
-        due.parts,
+        parts,
         (transaction_name(state_id), mark.number),
         note.text(),
     )
     engine.write_serving(write)
     rows = open_serving(location, raw.relation, state_id=state_id).rows
-    return Served(is_new=True, raw_version=state.mark.version, clock=note.clock, rows=rows, buckets=len(due.parts), why=due.why)
+    return Served(is_new=True, raw_version=state.mark.version, clock=note.clock, rows=rows, buckets=len(parts), why=why)
 
 
-def _note(serving: ServingTable, raw: RawTable, state_id: str, *, now: int) -> Note:
-    """The note of the next commit."""
-    clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
-    return Note(clock, setting_of(raw.relation), state_id, digits)
-
-
-def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, *, note: Note, finest: int) -> _Due:
-    """The buckets of facts that landed since the table's raw version, or expired since its clock."""
+def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
+    """Why all of the table must be written; empty if some buckets will do."""
     if serving.raw_version is None:
-        return _Due(why="it held nothing of this state")
+        return "it held nothing of this state"
     if why := why_changed(serving.location, serving.version, ours=OURS):
-        return _Due(why=why)
+        return why
     if serving.note is None:
-        return _Due(why="nobody knows as of when it is")
+        return "nobody knows as of when it is"
     if serving.note.state != note.state:
         # `rebuild --back`: this state was served before another one, and its mark is still in the log
-        return _Due(why="the state is another one")
+        return "the state is another one"
     if serving.note.setting != note.setting:
-        return _Due(why="the schema, or what columns are shown as, changed")
-    if finest > serving.note.digits:
-        return _Due(why="it grew and gets more buckets")
-    tail = tail_of(table, after=serving.raw_version)
+        return "the schema, or what columns are shown as, changed"
+    return "it grew and gets more buckets" if finest > serving.note.digits else ""
+
+
+def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, note: Note) -> tuple[tuple[str, ...], str]:
+    """The buckets of facts that landed since the table's raw version, or expired since its clock; or why all are due."""
+    assert serving.raw_version is not None
+    tail, landed = tail_of(table, after=serving.raw_version), set[str]()
     if tail.rebuild:
-        return _Due(why=tail.rebuild)
-    landed = _landed(engine, Sources(raw, tail.version, Parts({Part.TAIL: FileSet(tail.files)})), digits=note.digits)
-    if landed is None:
-        return _Due(why="the table was truncated")
-    return _Due(tuple(sorted(landed | serving.expired(note.clock))))
-
-
-def _landed(engine: Engine, tail: Sources, *, digits: int) -> set[str] | None:
-    """The buckets of new events; None for all buckets, after a truncate (S6)."""
-    if not tail.parts.has(Source.TAIL):
-        return set()
-    found = engine.rows(touched_buckets(tail.raw.relation, digits=digits), tail)
-    if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
-        return None
-    return set(found.column(PART).to_pylist())
+        return (), tail.rebuild
+    if tail.files:
+        sources = Sources(raw, tail.version, Parts({Part.TAIL: FileSet(tail.files)}))
+        found = engine.rows(touched_buckets(raw.relation, digits=note.digits), sources)
+        if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
+            return (), "the table was truncated"  # S6
+        landed = set(found.column(PART).to_pylist())
+    return tuple(sorted(landed | serving.expired(note.clock))), ""
 
 
 def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
