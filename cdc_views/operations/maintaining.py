@@ -19,7 +19,7 @@ from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import without_bounds
 from cdc_views.operations.known_raw import check_known
-from cdc_views.state.serving.table import noted_at, open_serving
+from cdc_views.state.serving import noted_at, open_serving
 from cdc_views.state.state_table import id_of, is_built, open_state
 
 LEAST_HOURS = 1

@@ -36,8 +36,8 @@ from cdc_views.rules.oracle import latest_rows
 from cdc_views.state import sources_of
 from cdc_views.state.identity import MismatchError, RawMismatchError
 from cdc_views.state.run import at_rest
-from cdc_views.state.serving.table import open_serving
-from cdc_views.state.serving.table import transaction_name as serving_transaction
+from cdc_views.state.serving import open_serving
+from cdc_views.state.serving import transaction_name as serving_transaction
 from cdc_views.state.state_table import TRANSACTION, StateTable, id_of, state_schema
 from cdc_views.state.tail import dropped_through
 from cdc_views.storage.relation import RawTable

@@ -30,9 +30,8 @@ from cdc_views.operations.applying import refresh_view
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.events import Attributed, Letters, attributed, empty, letters_about
 from cdc_views.operations.erasing.places import ErasableTable, Holds, places_of
-from cdc_views.operations.erasing.proof import Leftover, Proof, gathered, prove
+from cdc_views.operations.erasing.proof import Leftover, Proof, ValuesToErase, gathered, prove
 from cdc_views.operations.erasing.rewriting import batches, rewrite
-from cdc_views.operations.erasing.values_to_erase import ValuesToErase
 from cdc_views.operations.ingest import forgotten_of
 from cdc_views.operations.known_raw import check_known
 from cdc_views.operations.lateness import state_of

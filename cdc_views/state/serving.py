@@ -1,15 +1,18 @@
-"""A serving table as a Delta table, with the state and the instant that its rows show.
+"""Serving tables: a table's rows as plain columns, for people and BI tools, brought up to date from what changed.
 
 As with a state, every commit records a mark under one transaction id, so a commit is a compare-and-swap. The id names the
 state, because a mark of another state says nothing about this one. A note in the commit's metadata has everything else
 that the next run needs.
+
+A run rewrites the buckets in which something landed or expired, no others. It does not read the table's rows: it finds the
+buckets of new raw events, and in Delta's log the buckets with a row that expired, and computes the rows of those from the state.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -20,15 +23,25 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from cdc_views.engines.base import Engine, Sources
 from cdc_views.engines.duckdb.serving import NOTE
-from cdc_views.engines.serving import serving_schema
+from cdc_views.engines.serving import ServingWrite, serving_schema
 from cdc_views.errors import UsageError
 from cdc_views.landing.delta import delta_errors, open_delta, recorded, with_settings
 from cdc_views.landing.raw_table import is_delta
+from cdc_views.plan import names
 from cdc_views.plan.compact import PART
-from cdc_views.plan.serving import CHANGES_AT
+from cdc_views.plan.parts import STORED, FileSet, Part, Parts
+from cdc_views.plan.serving import CHANGES_AT, touched_buckets
+from cdc_views.rules.facts import FactKind
+from cdc_views.state.buckets import in_buckets
 from cdc_views.state.identity import Mark
-from cdc_views.storage.relation import Relation
+from cdc_views.state.run import at_rest, digits_for
+from cdc_views.state.state_table import checked, id_of, open_state
+from cdc_views.state.tail import tail_of
+from cdc_views.state.taking import why_changed
+from cdc_views.storage.conflicts import retried
+from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.shown_relation import casts_of
 
 LAYOUT_VERSION = 2
@@ -172,3 +185,118 @@ def _soonest(location: str, action: dict[str, Any]) -> int | None:
     path = f"{location.rstrip('/')}/{unquote(action['path'])}"
     found: int | None = pc.min(pq.read_table(path, columns=[CHANGES_AT], partitioning=None).column(CHANGES_AT)).as_py()
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one call did to a serving table.
+
+    Attributes:
+        is_new: Whether anything was written.
+        raw_version: The version of the raw table that the rows show.
+        clock: The epoch second that the rows written last show.
+        rows: Rows in the table now.
+        buckets: How many buckets were written; 0 if the whole table was.
+        why: Why the whole table was written; empty if it was not.
+    """
+
+    is_new: bool
+    raw_version: int
+    clock: int
+    rows: int
+    buckets: int = 0
+    why: str = ""
+
+    def line(self) -> str:
+        """One line for people."""
+        if not self.is_new:
+            return f"serving table is up to date: {self.rows:,} rows"
+        what = f"written ({self.why})" if self.why else f"brought up to date in {self.buckets:,} buckets"
+        return f"serving table {what}: {self.rows:,} rows"
+
+
+def serve(engine: Engine, raw: RawTable, state: str, location: str, *, now: int, full: bool = False) -> Served:
+    """Make the serving table at `location` show what the state shows at `now`; safe to run twice, at once, or after a kill.
+
+    `now` is the clock of rule C4 in epoch seconds. The table never goes back in time: the last clock is the least. `full`
+    rewrites all of it.
+
+    Raises `UsageError` if there is no state or something else is at `location`, and `ConflictError` if other runs kept
+    committing first.
+    """
+    create_serving(location, raw.relation)
+    return retried(
+        lambda: _attempt(engine, raw, state, location, now=now, full=full),
+        what=f"{location}: other runs keep committing first; run the command again",
+    )
+
+
+def _attempt(engine: Engine, raw: RawTable, state_location: str, location: str, *, now: int, full: bool) -> Served:
+    table = open_delta(raw.location)
+    state = checked(open_state(state_location, raw.relation, raw=table), table)
+    if state is None or state.mark is None:
+        raise UsageError(f"{state_location}: there is no state to serve rows from; run `cdc-views materialize`")
+    state_id = id_of(state.location)
+    serving = open_serving(location, raw.relation, state_id=state_id)
+    clock, digits = (max(now, serving.note.clock), serving.note.digits) if serving.note else (now, 0)
+    note, finest = Note(clock, setting_of(raw.relation), state_id, digits), digits_for(state.rows(STORED))
+    parts: tuple[str, ...] = ()
+    why = "as asked for" if full else _why_all(serving, note, finest=finest)
+    if not why:
+        parts, why = _due(engine, raw, table, serving, note)
+    if not parts and not why:
+        assert serving.raw_version is not None
+        return Served(is_new=False, raw_version=serving.raw_version, clock=note.clock, rows=serving.rows)
+    if why:
+        note = replace(note, digits=finest)
+    is_again = serving.mark is not None and serving.mark.version >= state.mark.version
+    mark = serving.mark.following() if serving.mark and is_again else replace(state.mark, step=0)
+    write = ServingWrite(
+        of_buckets(at_rest(raw, state), parts),
+        note.clock,
+        location,
+        serving.version,
+        note.digits,
+        parts,
+        (transaction_name(state_id), mark.number),
+        note.text(),
+    )
+    engine.write_serving(write)
+    rows = open_serving(location, raw.relation, state_id=state_id).rows
+    return Served(is_new=True, raw_version=state.mark.version, clock=note.clock, rows=rows, buckets=len(parts), why=why)
+
+
+def _why_all(serving: ServingTable, note: Note, *, finest: int) -> str:
+    """Why all of the table must be written; empty if some buckets will do."""
+    if serving.raw_version is None:
+        return "it held nothing of this state"
+    if why := why_changed(serving.location, serving.version, ours=OURS):
+        return why
+    if serving.note is None:
+        return "nobody knows as of when it is"
+    if serving.note.state != note.state:
+        # `rebuild --back`: this state was served before another one, and its mark is still in the log
+        return "the state is another one"
+    if serving.note.setting != note.setting:
+        return "the schema, or what columns are shown as, changed"
+    return "it grew and gets more buckets" if finest > serving.note.digits else ""
+
+
+def _due(engine: Engine, raw: RawTable, table: DeltaTable, serving: ServingTable, note: Note) -> tuple[tuple[str, ...], str]:
+    """The buckets of facts that landed since the table's raw version, or expired since its clock; or why all are due."""
+    assert serving.raw_version is not None
+    tail, landed = tail_of(table, after=serving.raw_version), set[str]()
+    if tail.rebuild:
+        return (), tail.rebuild
+    if tail.files:
+        sources = Sources(raw, tail.version, Parts({Part.TAIL: FileSet(tail.files)}))
+        found = engine.rows(touched_buckets(raw.relation, digits=note.digits), sources)
+        if FactKind.TABLE.value in found.column(names.KIND).to_pylist():
+            return (), "the table was truncated"  # S6
+        landed = set(found.column(PART).to_pylist())
+    return tuple(sorted(landed | serving.expired(note.clock))), ""
+
+
+def of_buckets(sources: Sources, parts: tuple[str, ...]) -> Sources:
+    """Return `sources` without the state's files outside of these buckets; no `parts`: all of it."""
+    return in_buckets(sources, (part[1:] for part in parts)) if parts else sources
