@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,28 +91,12 @@ class ProjectContext:
             )
         return self.engine_plugin
 
-    @contextmanager
-    def engine(self, name: str | None = None) -> Iterator[Engine]:
+    def engine(self, name: str | None = None) -> AbstractContextManager[Engine]:
         """Open an engine, by default the project's; closed at the end."""
-        engine = self._opened(self.config.engine if name is None else name)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    @contextmanager
-    def remote(self) -> Iterator[WarehouseEngine]:
-        """Open the remote warehouse; raises `UnsupportedError` for a local one."""
-        engine = self.warehouse_plugin.open(self.config, folder=self.root)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    def _opened(self, name: str) -> Engine:
         from cdc_views.engines.plugin import engine_plugin, open_engine
         from cdc_views.engines.warehouses import WarehousePlugin
 
+        name = self.config.engine if name is None else name
         plugin = engine_plugin(name)
         if self.is_remote and name != self.config.engine:
             raise UnsupportedError(
@@ -124,7 +108,11 @@ class ProjectContext:
                 f"engine {name} reads raw tables that are in {plugin.title}, and this project's are not",
                 remedy=f"set `engine: {name}` and `warehouse: {plugin.place}` in the project file",
             )
-        return open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse)
+        return closing(open_engine(name, self.config, folder=self.root if self.is_remote else self.warehouse))
+
+    def remote(self) -> AbstractContextManager[WarehouseEngine]:
+        """Open the remote warehouse; raises `UnsupportedError` for a local one."""
+        return closing(self.warehouse_plugin.open(self.config, folder=self.root))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdc_views.engines.base import Read, ViewDefinition
-from cdc_views.engines.plugin import EnginePlugin, engine_names, engine_plugin
+from cdc_views.engines.plugin import engine_names, engine_plugin
 from cdc_views.engines.warehouses import WarehousePlugin, warehouse_plugin
 from cdc_views.model.strategy import Strategy
 from cdc_views.operations.context import TableContext
@@ -30,7 +30,8 @@ def generate_view(table: TableContext, dialect: str | None = None, *, strategy: 
 def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     """Return the CREATE VIEW statement of the table's view in a dialect."""
     definition = definition_of(table, strategy=strategy)
-    engine = _engine_of(dialect)
+    runs_on = dialect_class(dialect).engine_name or dialect
+    engine = engine_plugin(runs_on) if runs_on in engine_names() else None
     if engine is not None and (text := engine.view_sql(table.project.config, definition)) is not None:
         return text
     if _may_have_landed(table):
@@ -40,12 +41,6 @@ def view_sql(table: TableContext, dialect: str, *, strategy: Strategy) -> str:
     view = ViewSql(definition.schema, definition.name)
     source = Path(table.raw.location).name if engine is None else engine.table_sql(table.raw)
     return generate(table.relation, dialect_name=dialect, strategy=strategy.value, view=view, table=source)
-
-
-def _engine_of(dialect_name: str) -> EnginePlugin | None:
-    """The installed engine that runs SQL of a dialect; None without one."""
-    name = dialect_class(dialect_name).engine_name or dialect_name
-    return engine_plugin(name) if name in engine_names() else None
 
 
 def sql_folder(tables: Sequence[TableContext], dialect: str, *, strategy: Strategy | None = None) -> dict[str, str] | None:

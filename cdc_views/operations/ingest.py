@@ -55,7 +55,10 @@ def adapted_as_it_is(table: TableContext) -> Adaptation | None:
     """As `adapted`, without a check of the raw table."""
     if not table.is_external:
         return None
-    raw, config, setting, forgotten = table.raw, table.config.raw, _setting(table), forgotten_of(table)
+    raw, config, forgotten = table.raw, table.config.raw, forgotten_of(table)
+    # everything that decides how events read
+    decisive = [version("cdc-views"), LAYOUT_VERSION, config.model_dump_json(exclude={"table", "topics"}), repr(table.schema)]
+    setting = "\n".join(map(str, decisive))
     if not table.project.is_remote:
         return adapt(table.location, raw, table.format, setting=setting, forgotten=forgotten)
     names = SinkColumns(config.kafka_key, config.kafka_data, table.format.scaled)
@@ -84,12 +87,6 @@ def landed(table: TableContext) -> DeltaTable:
     """Return the raw table of the table's format; raises as `check_landed` does."""
     check_landed(table)
     return open_raw(table.raw, format_name=table.format.name)
-
-
-def _setting(table: TableContext) -> str:
-    """Everything that decides how events read, as a text."""
-    configured = table.config.raw.model_dump_json(exclude={"table", "topics"})
-    return "\n".join([version("cdc-views"), str(LAYOUT_VERSION), configured, repr(table.schema)])
 
 
 def quarantine_note(table: TableContext) -> str:

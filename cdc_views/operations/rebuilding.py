@@ -132,9 +132,8 @@ def _compared(table: TableContext, engine: Engine, old: StateTable | None, *, af
     for _ in range(10):
         new = sources_of(table.raw, after)
         assert new is not None
-        before = _before(table, old)
-        if before is None or (old is not None and old.mismatch) or before.raw_version == new.raw_version:
-            before = before or Sources(table.raw, new.raw_version, is_raw=True)
+        before = _before(table, old) or Sources(table.raw, new.raw_version, is_raw=True)
+        if (old is not None and old.mismatch) or before.raw_version == new.raw_version:
             answers = [engine.read(Read(table.raw, clock, sources=sources)) for sources in (before, new)]
             return compare(table.relation, *answers)
     raise TransientError(f"{table.name}: events land faster than two states can be looked at; run the command again")

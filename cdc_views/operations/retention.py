@@ -31,7 +31,7 @@ from cdc_views.landing.delta import open_delta, recorded
 from cdc_views.landing.denylist import Denylist, without_forgotten
 from cdc_views.landing.vacuum import active_files
 from cdc_views.operations.applying import refresh_view
-from cdc_views.operations.comparing import Comparison, compare
+from cdc_views.operations.comparing import compare
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.erasing.rewriting import batches, commit_actions, rewrite, statistics, written
 from cdc_views.operations.ingest import check_landed
@@ -158,17 +158,16 @@ class _Dropping:
         for instant in instants:
             shown = self._read(state, instant)
             for what, other in others.items():
-                self._check(compare(self.table.relation, shown, self._read(other, instant)), what)
+                found = compare(self.table.relation, shown, self._read(other, instant))
+                if not found.is_equal:
+                    raise CheckFailedError(
+                        f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} "
+                        f"only in the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: "
+                        "`cdc-views rebuild`"
+                    )
 
     def _read(self, sources: Sources, instant: int) -> pa.Table:
         return self.engine.read(Read(self.table.raw, instant, sources=sources))
-
-    def _check(self, found: Comparison, what: str) -> None:
-        if not found.is_equal:
-            raise CheckFailedError(
-                f"{self.table.name}: the state shows other rows than {what}: {found.changed:,} changed, {found.gone:,} only in "
-                f"the state, {found.new:,} missing in it; nothing was dropped. Build the state anew: `cdc-views rebuild`"
-            )
 
     def _archived(self, table: DeltaTable, archive: Path) -> Path:
         """Write the rows to drop; overwrites the folder of a killed run."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -149,17 +150,11 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
         actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         soonest = tuple((str(action[f"partition.{PART}"]), _soonest(location, action)) for action in actions)
         rows = sum(int(action["num_records"] or 0) for action in actions)
-        number = recorded(table, transaction_name(state_id))
+        number, note = recorded(table, transaction_name(state_id)), None
         mark = None if number is None else Mark.of(number)
-        return ServingTable(location, table.version(), mark, _newest_note(table), rows, soonest)
-
-
-def _newest_note(table: DeltaTable) -> Note | None:
-    text = next((text for _, text in _notes(table)), "null")
-    try:
-        return Note(**json.loads(text))
-    except (ValueError, TypeError):
-        return None
+        with suppress(ValueError, TypeError):
+            note = Note(**json.loads(next((text for _, text in _notes(table)), "null")))
+        return ServingTable(location, table.version(), mark, note, rows, soonest)
 
 
 def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:

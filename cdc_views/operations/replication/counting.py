@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -128,7 +129,7 @@ class Tally:
     newest: int
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """One snapshot of a raw table, and the statements over it. A context manager."""
 
     def __init__(self, raw: RawTable, *, landed_as_of: int | None = None) -> None:
@@ -141,9 +142,6 @@ class Reader:
         }
         """What landed from each node, by name."""
         self.statements = replace(statements, nodes=tuple(sorted(self.landed)))
-
-    def __enter__(self) -> Reader:
-        return self
 
     def __exit__(self, *raised: object) -> None:
         self._engine.close()
