@@ -27,25 +27,22 @@ _NOTHING = dict.fromkeys(CANDIDATE_COLUMNS, "null")
 
 @dataclass(frozen=True, slots=True)
 class FactPart:
-    """One part of a fact: a cell, a row marker or a deletion.
-
-    Attributes:
-        key: Native values of its key columns, by name: the row key, or the partition key alone.
-        what: cell, tombstone, row marker, or a deletion of a row, partition, range or column.
-        column: The column of a cell or of a column deletion; else None.
-        path: The native path of a cell of a multi-cell column; else None.
-        start: Where a range begins, in clustering order; None without a range.
-        end: Where it ends.
-        written: Its write time.
-    """
+    """One part of a fact: a cell, a row marker or a deletion."""
 
     key: Mapping[str, Any]
+    """Native values of its key columns, by name: the row key, or the partition key alone."""
     what: str
+    """cell, tombstone, row marker, or a deletion of a row, partition, range or column."""
     column: Column | None
+    """The column of a cell or of a column deletion; else None."""
     path: Any
+    """The native path of a cell of a multi-cell column; else None."""
     start: Bound | None
+    """Where a range begins, in clustering order; None without a range."""
     end: Bound | None
+    """Where it ends."""
     written: int
+    """Its write time."""
 
 
 def json_object(members: Iterable[tuple[str, str]]) -> str:

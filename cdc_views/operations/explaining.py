@@ -118,19 +118,16 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins.
-
-    Attributes:
-        cell: The cell; a `Liveness` for the row marker.
-        outcome: SHOWN, or why it does not show.
-        rule: The rule that decided against it; empty where it shows.
-        origins: Every copy's replica, segment and position.
-    """
+    """A cell or row marker that competed for a place; equal copies are one candidate with all their origins."""
 
     cell: Cell | Liveness
+    """The cell; a `Liveness` for the row marker."""
     outcome: Outcome
+    """SHOWN, or why it does not show."""
     rule: str
+    """The rule that decided against it; empty where it shows."""
     origins: tuple[Origin, ...]
+    """Every copy's replica, segment and position."""
 
     @property
     def is_winner(self) -> bool:
@@ -160,23 +157,20 @@ class CellPlace:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that bears on one row at one instant.
-
-    Attributes:
-        schema: The table.
-        key: The row key's native values by column; partition columns only where the statics were asked for.
-        now: Epoch seconds: the clock of rule C4.
-        places: The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first.
-        deletions: Those in scope, widest scope first, latest first within one.
-        is_row: Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3).
-    """
+    """Everything that bears on one row at one instant."""
 
     schema: TableSchema
+    """The table."""
     key: Mapping[str, Any]
+    """The row key's native values by column; partition columns only where the statics were asked for."""
     now: int
+    """Epoch seconds: the clock of rule C4."""
     places: tuple[CellPlace, ...]
+    """The row marker, then columns in schema order, paths in rule-K2 order; candidates latest first."""
     deletions: tuple[DeletionSeen, ...]
+    """Those in scope, widest scope first, latest first within one."""
     is_row: bool
+    """Whether the row exists at `now` (rule W2); for statics, whether any shows (rule W3)."""
 
     def value(self, column: str) -> Any:
         """Return the native value a read of the column shows, None for null."""

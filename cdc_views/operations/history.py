@@ -32,19 +32,16 @@ from cdc_views.storage.relation_read import partition_filter, rows_filter
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a row, and its span of validity.
-
-    Attributes:
-        row: Native values by column, None for null.
-        valid_from: The first instant of the span: µs since the epoch, or the log position of whole-row sources.
-        valid_to: The first instant after it, in the same unit; None: still valid at the `as_of` of the history.
-        landed_at: For whole-row sources, when the version's first event landed; else None.
-    """
+    """One version of a row, and its span of validity."""
 
     row: dict[str, Any]
+    """Native values by column, None for null."""
     valid_from: int
+    """The first instant of the span: µs since the epoch, or the log position of whole-row sources."""
     valid_to: int | None
+    """The first instant after it, in the same unit; None: still valid at the `as_of` of the history."""
     landed_at: datetime | None = None
+    """For whole-row sources, when the version's first event landed; else None."""
 
     @property
     def is_current(self) -> bool:

@@ -33,19 +33,16 @@ from cdc_views.storage.relation_read import facts_of, key_of
 
 @dataclass(frozen=True, slots=True)
 class LatePart(FactPart):
-    """One part of a fact that landed too late.
-
-    Attributes:
-        purged_through: The largest write time that its partition has purged by now.
-        value: The native value of a cell; None for what has none.
-        landed_at: When its event landed, µs since the epoch.
-        origin: Where its event was read.
-    """
+    """One part of a fact that landed too late."""
 
     purged_through: int
+    """The largest write time that its partition has purged by now."""
     value: Any
+    """The native value of a cell; None for what has none."""
     landed_at: int
+    """When its event landed, µs since the epoch."""
     origin: Origin
+    """Where its event was read."""
 
 
 def lateness_seconds(text: str) -> int:

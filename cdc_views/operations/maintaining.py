@@ -31,23 +31,20 @@ _NEWEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """The upkeep of one Delta table, done or planned.
-
-    Attributes:
-        what: raw, quarantine, state, an old generation of state, or serving.
-        location: Where it is.
-        merged: Small files merged into larger ones; None in a dry run, which cannot know.
-        removed: Files that no reader needs, and their bytes.
-        bytes: See `removed`.
-        log_entries: Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`.
-    """
+    """The upkeep of one Delta table, done or planned."""
 
     what: str
+    """raw, quarantine, state, an old generation of state, or serving."""
     location: str
+    """Where it is."""
     merged: int | None
+    """Small files merged into larger ones; None in a dry run, which cannot know."""
     removed: int
+    """Files that no reader needs, and their bytes."""
     bytes: int
+    """See `removed`."""
     log_entries: int = 0
+    """Entries and checkpoints of Delta's log that no reader needs; their bytes do not count in `bytes`."""
 
 
 def maintain_table(table: TableContext, *, retention_hours: int = USUAL_HOURS, dry_run: bool = False) -> list[Upkeep]:

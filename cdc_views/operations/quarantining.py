@@ -16,23 +16,20 @@ from cdc_views.operations.ingest import check_lands
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One event that could not land.
-
-    Attributes:
-        event_id: Names it; stable.
-        source: The file or stream it came from.
-        line: 1-based, in that file.
-        reason: Why it did not decode at the last attempt.
-        landed_at: When it went to quarantine.
-        event: Its bytes.
-    """
+    """One event that could not land."""
 
     event_id: str
+    """Names it; stable."""
     source: str
+    """The file or stream it came from."""
     line: int
+    """1-based, in that file."""
     reason: str
+    """Why it did not decode at the last attempt."""
     landed_at: datetime
+    """When it went to quarantine."""
     event: bytes
+    """Its bytes."""
 
 
 def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:

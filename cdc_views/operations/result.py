@@ -28,21 +28,18 @@ _SHOWN_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a read returned: the rows of a query, or the versions of a history.
-
-    Attributes:
-        relation: What the columns mean.
-        columns: User names, in the order asked for; a history's start with the row key.
-        exact: The rows as the engine returned them, lossless.
-        as_of: Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at.
-        note: What a reader should know, e.g. that nothing has landed yet; mostly empty.
-    """
+    """What a read returned: the rows of a query, or the versions of a history."""
 
     relation: Relation
+    """What the columns mean."""
     columns: tuple[str, ...]
+    """User names, in the order asked for; a history's start with the row key."""
     exact: pa.Table
+    """The rows as the engine returned them, lossless."""
     as_of: int
+    """Epoch seconds: the clock of rule C4 that a query read at, or that a history ended at."""
     note: str = ""
+    """What a reader should know, e.g. that nothing has landed yet; mostly empty."""
 
     def __len__(self) -> int:
         """Return how many rows there are."""

@@ -19,31 +19,28 @@ from cdc_views.state.tail import rows_of, tail_of
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """The status of one table; None: missing or unknown.
-
-    Attributes:
-        table: Its name.
-        raw: Where its raw table is.
-        raw_version: Its Delta version.
-        raw_facts: Its facts.
-        changed_at: The time of its last commit, ISO 8601 in UTC.
-        quarantined: Events that could not land.
-        state: Where the current state is.
-        state_version: The raw version that it covers.
-        unmerged: Later facts, which each read merges.
-        problem: Why commands refuse to read the table; mostly empty.
-    """
+    """The status of one table; None: missing or unknown."""
 
     table: str
+    """Its name."""
     raw: str
+    """Where its raw table is."""
     raw_version: int | None = None
+    """Its Delta version."""
     raw_facts: int | None = None
+    """Its facts."""
     changed_at: str | None = None
+    """The time of its last commit, ISO 8601 in UTC."""
     quarantined: int = 0
+    """Events that could not land."""
     state: str | None = None
+    """Where the current state is."""
     state_version: int | None = None
+    """The raw version that it covers."""
     unmerged: int | None = None
+    """Later facts, which each read merges."""
     problem: str = ""
+    """Why commands refuse to read the table; mostly empty."""
 
 
 def status_of(table: TableContext) -> TableStatus:

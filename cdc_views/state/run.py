@@ -61,30 +61,27 @@ _MERGED = {Part.BASE: ("base", STORED), Part.OVERLAY: ("overlay", SINCE_BASE), P
 
 @dataclass(frozen=True, slots=True)
 class Materialization:
-    """What one call did.
-
-    Attributes:
-        is_new: Whether the state changed.
-        raw_version: The version of the raw table that the state covers now; None if a warehouse keeps both.
-        facts: Raw facts read; None if the raw table's log does not say.
-        is_full: The state was built from all of raw; `why` is the reason, unless it was asked for.
-        merged: `""`, or what the runs became: `runs` (one run), `overlay` or `base`.
-        state_facts: Facts in the state now.
-        state_bytes: Bytes of its files.
-        told: The whole line for people, if it is not about the state alone.
-        late: Raw facts that went into quarantine, whole or in part, because they landed too late (rule M2).
-    """
+    """What one call did."""
 
     is_new: bool
+    """Whether the state changed."""
     raw_version: int | None
+    """The version of the raw table that the state covers now; None if a warehouse keeps both."""
     facts: int | None
+    """Raw facts read; None if the raw table's log does not say."""
     is_full: bool = False
+    """The state was built from all of raw; `why` is the reason, unless it was asked for."""
     why: str = ""
     merged: str = ""
+    """`""`, or what the runs became: `runs` (one run), `overlay` or `base`."""
     state_facts: int = 0
+    """Facts in the state now."""
     state_bytes: int = 0
+    """Bytes of its files."""
     told: str = ""
+    """The whole line for people, if it is not about the state alone."""
     late: int = 0
+    """Raw facts that went into quarantine, whole or in part, because they landed too late (rule M2)."""
 
     def line(self) -> str:
         """One line for people."""

@@ -59,19 +59,16 @@ _LAST_COMMITS = 50
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The note in a commit of a serving table.
-
-    Attributes:
-        clock: The epoch second that its rows show (rule C4).
-        setting: A digest of everything else that decides how a fact shows (`setting_of`).
-        state: The Delta id of its state.
-        digits: The number of digits of the partition key's digest in a bucket's name.
-    """
+    """The note in a commit of a serving table."""
 
     clock: int
+    """The epoch second that its rows show (rule C4)."""
     setting: str
+    """A digest of everything else that decides how a fact shows (`setting_of`)."""
     state: str
+    """The Delta id of its state."""
     digits: int
+    """The number of digits of the partition key's digest in a bucket's name."""
 
     def text(self) -> str:
         """Its text in the commit."""
@@ -184,23 +181,20 @@ def _soonest(location: str, action: dict[str, Any]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What one call did to a serving table.
-
-    Attributes:
-        is_new: Whether anything was written.
-        raw_version: The version of the raw table that the rows show.
-        clock: The epoch second that the rows written last show.
-        rows: Rows in the table now.
-        buckets: How many buckets were written; 0 if the whole table was.
-        why: Why the whole table was written; empty if it was not.
-    """
+    """What one call did to a serving table."""
 
     is_new: bool
+    """Whether anything was written."""
     raw_version: int
+    """The version of the raw table that the rows show."""
     clock: int
+    """The epoch second that the rows written last show."""
     rows: int
+    """Rows in the table now."""
     buckets: int = 0
+    """How many buckets were written; 0 if the whole table was."""
     why: str = ""
+    """Why the whole table was written; empty if it was not."""
 
     def line(self) -> str:
         """One line for people."""

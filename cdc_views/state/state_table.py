@@ -54,31 +54,28 @@ _DESCRIPTION = re.compile(rf"{_MARK}; layout (?P<layout>\d+); order (?P<order>\w
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
-    """A state at one version.
-
-    Attributes:
-        mark: The raw version that it covers; None before the first run.
-        parts: The active files.
-        columns: All columns that it ever had.
-        settled: The bound on write times in base and overlay (`settled_of`).
-        mismatch: Why it does not belong to the present raw table; empty if it does.
-        changed: How somebody else changed its rows; empty if nobody did.
-        is_earlier: An earlier version of cdc-views wrote it.
-        is_sole: It holds facts that its raw table lacks.
-        is_begun: It names the present raw table as its own.
-    """
+    """A state at one version."""
 
     location: str
     version: int
     mark: Mark | None
+    """The raw version that it covers; None before the first run."""
     parts: Parts
+    """The active files."""
     columns: tuple[str, ...] = ()
+    """All columns that it ever had."""
     settled: int | None = None
+    """The bound on write times in base and overlay (`settled_of`)."""
     mismatch: str = ""
+    """Why it does not belong to the present raw table; empty if it does."""
     changed: str = ""
+    """How somebody else changed its rows; empty if nobody did."""
     is_earlier: bool = False
+    """An earlier version of cdc-views wrote it."""
     is_sole: bool = False
+    """It holds facts that its raw table lacks."""
     is_begun: bool = False
+    """It names the present raw table as its own."""
 
     @property
     def is_believed(self) -> bool:

@@ -36,19 +36,16 @@ DROPPED = "cdc-views:dropped-through"
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Raw events that a state does not hold yet.
-
-    Attributes:
-        version: The newest raw version in it.
-        files: Absolute paths of the files to read. Facts that the state already has are harmless (rule M1).
-        rows: Facts in them; None if the log does not say.
-        rebuild: Why the state must be rebuilt instead; empty if it need not be.
-    """
+    """Raw events that a state does not hold yet."""
 
     version: int
+    """The newest raw version in it."""
     files: tuple[str, ...] = ()
+    """Absolute paths of the files to read. Facts that the state already has are harmless (rule M1)."""
     rows: int | None = 0
+    """Facts in them; None if the log does not say."""
     rebuild: str = ""
+    """Why the state must be rebuilt instead; empty if it need not be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,25 +68,22 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What one call did.
-
-    Attributes:
-        removed: One a place.
-        forgotten: When, µs since the epoch.
-        undecodable: Quarantined events that cannot be decoded and still have their bytes.
-        mentioning: How many of those hold a text that was removed.
-        notes: What stays, and why.
-        proof: What was read to look for the key, None in a dry run.
-        is_accepted: Whether undecodable events may stay.
-    """
+    """What one call did."""
 
     removed: tuple[Removed, ...]
+    """One a place."""
     forgotten: int
+    """When, µs since the epoch."""
     undecodable: int = 0
+    """Quarantined events that cannot be decoded and still have their bytes."""
     mentioning: int = 0
+    """How many of those hold a text that was removed."""
     notes: tuple[str, ...] = ()
+    """What stays, and why."""
     proof: Proof | None = None
+    """What was read to look for the key, None in a dry run."""
     is_accepted: bool = False
+    """Whether undecodable events may stay."""
 
     @property
     def is_done(self) -> bool:

@@ -44,44 +44,38 @@ class NodeStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """One node of a table.
-
-    Attributes:
-        node: Its name, as events give it.
-        seen: Cell facts it has shown.
-        lacking: Cell facts that others have shown and that it should hold.
-        oldest_lacking: The least write time (µs) of those; None where there are none.
-        newest_written: The largest write time (µs) of the facts it has shown; None for a node that has shown none.
-        newest_position: Segment and position of the newest event landed from it; None for a node without any.
-        last_landed: When an event of it last landed, µs since the epoch; None for a node without any.
-        status: The verdict.
-    """
+    """One node of a table."""
 
     node: str
+    """Its name, as events give it."""
     seen: int
+    """Cell facts it has shown."""
     lacking: int
+    """Cell facts that others have shown and that it should hold."""
     oldest_lacking: int | None
+    """The least write time (µs) of those; None where there are none."""
     newest_written: int | None
+    """The largest write time (µs) of the facts it has shown; None for a node that has shown none."""
     newest_position: tuple[str, int] | None
+    """Segment and position of the newest event landed from it; None for a node without any."""
     last_landed: int | None
+    """When an event of it last landed, µs since the epoch; None for a node without any."""
     status: NodeStatus
+    """The verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """How many nodes have shown each cell fact of a table.
-
-    Attributes:
-        table: Its full name.
-        factor: How many nodes should hold each.
-        copies: Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known.
-        nodes: Every node known, by name.
-    """
+    """How many nodes have shown each cell fact of a table."""
 
     table: str
+    """Its full name."""
     factor: int
+    """How many nodes should hold each."""
     copies: Mapping[int, int]
+    """Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known."""
     nodes: tuple[NodeReport, ...]
+    """Every node known, by name."""
 
     @property
     def facts(self) -> int:

@@ -20,15 +20,12 @@ from cdc_views.storage.relation_read import Record, bound_of, key_of, path_of
 
 @dataclass(frozen=True, slots=True)
 class PartialFact(FactPart):
-    """A cell fact that not every node has shown; write times are µs.
-
-    Attributes:
-        nodes: Those that have shown it, by name.
-        lacking: Those that should hold it and have not, by name.
-    """
+    """A cell fact that not every node has shown; write times are µs."""
 
     nodes: tuple[str, ...]
+    """Those that have shown it, by name."""
     lacking: tuple[str, ...]
+    """Those that should hold it and have not, by name."""
 
 
 def partial_facts(

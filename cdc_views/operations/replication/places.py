@@ -19,27 +19,24 @@ DELETED_AT, DELETION, CELLS, PATH, PATH_KEY, PATH_BYTES = "at", "deletion", "cel
 
 @dataclass(frozen=True, slots=True)
 class CellStructs:
-    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact.
-
-    Attributes:
-        kind: The facts that have them.
-        steps: The raw column and the fields below it that lead to the struct, or to an array of such structs.
-        identity: Fields of the struct that, with the key, tell cell facts apart.
-        spelled: Further fields that copies may spell differently, a path of equal comparable; the least counts.
-        carried: Further fields, which equal facts have equal.
-        column: The column whose cells they are; None for row markers and deletions.
-        field: The field of a multi-cell user type.
-        is_array: Whether `steps` lead to an array.
-    """
+    """Structs of one sort in a raw table; each that is not null is a copy of a cell fact."""
 
     kind: FactKind
+    """The facts that have them."""
     steps: tuple[str, ...]
+    """The raw column and the fields below it that lead to the struct, or to an array of such structs."""
     identity: tuple[str, ...]
+    """Fields of the struct that, with the key, tell cell facts apart."""
     spelled: tuple[str, ...] = ()
+    """Further fields that copies may spell differently, a path of equal comparable; the least counts."""
     carried: tuple[str, ...] = ()
+    """Further fields, which equal facts have equal."""
     column: Column | None = None
+    """The column whose cells they are; None for row markers and deletions."""
     field: str | None = None
+    """The field of a multi-cell user type."""
     is_array: bool = False
+    """Whether `steps` lead to an array."""
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -41,19 +41,16 @@ LogPlace = tuple[int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """Statements over one raw table.
-
-    Attributes:
-        relation: What its columns mean.
-        table: What stands after FROM, text in DuckDB's dialect.
-        nodes: Names of the nodes in the raw table; the n-th digit of a set is for the n-th. Only `landed` needs none.
-        landed_as_of: Leave out what landed later (µs).
-    """
+    """Statements over one raw table."""
 
     relation: Relation
+    """What its columns mean."""
     table: str
+    """What stands after FROM, text in DuckDB's dialect."""
     nodes: tuple[str, ...] = ()
+    """Names of the nodes in the raw table; the n-th digit of a set is for the n-th. Only `landed` needs none."""
     landed_as_of: int | None = None
+    """Leave out what landed later (µs)."""
 
     def landed(self) -> str:
         """One row a node: its newest place, and when it last landed (µs)."""
