@@ -160,7 +160,6 @@ class Explanation:
     """Everything that bears on one row at one instant."""
 
     schema: TableSchema
-    """The table."""
     key: Mapping[str, Any]
     """The row key's native values by column; partition columns only where the statics were asked for."""
     now: int

@@ -42,7 +42,6 @@ class LatePart(FactPart):
     landed_at: int
     """When its event landed, µs since the epoch."""
     origin: Origin
-    """Where its event was read."""
 
 
 def lateness_seconds(text: str) -> int:

@@ -36,7 +36,6 @@ class Upkeep:
     what: str
     """raw, quarantine, state, an old generation of state, or serving."""
     location: str
-    """Where it is."""
     merged: int | None
     """Small files merged into larger ones; None in a dry run, which cannot know."""
     removed: int

@@ -27,9 +27,7 @@ class Waiting:
     reason: str
     """Why it did not decode at the last attempt."""
     landed_at: datetime
-    """When it went to quarantine."""
     event: bytes
-    """Its bytes."""
 
 
 def waiting_of(table: TableContext, *, events: Sequence[str] = ()) -> Iterator[Waiting]:

@@ -31,7 +31,6 @@ class Answer:
     """What a read returned: the rows of a query, or the versions of a history."""
 
     relation: Relation
-    """What the columns mean."""
     columns: tuple[str, ...]
     """User names, in the order asked for; a history's start with the row key."""
     exact: pa.Table

@@ -22,19 +22,14 @@ class TableStatus:
     """The status of one table; None: missing or unknown."""
 
     table: str
-    """Its name."""
     raw: str
-    """Where its raw table is."""
     raw_version: int | None = None
-    """Its Delta version."""
     raw_facts: int | None = None
-    """Its facts."""
     changed_at: str | None = None
     """The time of its last commit, ISO 8601 in UTC."""
     quarantined: int = 0
     """Events that could not land."""
     state: str | None = None
-    """Where the current state is."""
     state_version: int | None = None
     """The raw version that it covers."""
     unmerged: int | None = None

@@ -71,7 +71,6 @@ class Erasure:
     """What one call did."""
 
     removed: tuple[Removed, ...]
-    """One a place."""
     forgotten: int
     """When, µs since the epoch."""
     undecodable: int = 0
@@ -79,7 +78,6 @@ class Erasure:
     mentioning: int = 0
     """How many of those hold a text that was removed."""
     notes: tuple[str, ...] = ()
-    """What stays, and why."""
     proof: Proof | None = None
     """What was read to look for the key, None in a dry run."""
     is_accepted: bool = False

@@ -47,7 +47,6 @@ class NodeReport:
     """One node of a table."""
 
     node: str
-    """Its name, as events give it."""
     seen: int
     """Cell facts it has shown."""
     lacking: int
@@ -61,7 +60,6 @@ class NodeReport:
     last_landed: int | None
     """When an event of it last landed, µs since the epoch; None for a node without any."""
     status: NodeStatus
-    """The verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ class ReplicaReport:
     """How many nodes have shown each cell fact of a table."""
 
     table: str
-    """Its full name."""
     factor: int
     """How many nodes should hold each."""
     copies: Mapping[int, int]

@@ -22,7 +22,6 @@ class CellStructs:
     """Structs of one sort in a raw table; each that is not null is a copy of a cell fact."""
 
     kind: FactKind
-    """The facts that have them."""
     steps: tuple[str, ...]
     """The raw column and the fields below it that lead to the struct, or to an array of such structs."""
     identity: tuple[str, ...]
@@ -34,9 +33,7 @@ class CellStructs:
     column: Column | None = None
     """The column whose cells they are; None for row markers and deletions."""
     field: str | None = None
-    """The field of a multi-cell user type."""
     is_array: bool = False
-    """Whether `steps` lead to an array."""
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ class Statements:
     """Statements over one raw table."""
 
     relation: Relation
-    """What its columns mean."""
     table: str
     """What stands after FROM, text in DuckDB's dialect."""
     nodes: tuple[str, ...] = ()
