@@ -12,11 +12,12 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
@@ -231,9 +232,9 @@ def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[
     scheduled = [_Scheduled(job, job.cron, _first_due(job, job.cron, clock.now())) for job in jobs if job.cron is not None]
     while scheduled and not stop.is_set():
         next_one = min(scheduled, key=lambda one: one.due)
-        wait = (next_one.due - clock.now()).total_seconds()
-        if wait > 0:
-            clock.sleep(min(wait, _LONGEST_SLEEP))
+        seconds = (next_one.due - clock.now()).total_seconds()
+        if seconds > 0:
+            clock.sleep(min(seconds, _LONGEST_SLEEP))
         else:
             yield from next_one.run(clock)
 
@@ -290,21 +291,11 @@ def run_until_stopped(work: Callable[[Event], None], *, on_stop: Callable[[], No
     while that waits for an engine.
     """
     stop = Event()
-    errors: list[BaseException] = []
-
-    def guarded() -> None:
-        try:
-            work(stop)
-        except BaseException as error:
-            errors.append(error)
-
-    worker = Thread(target=guarded, name="schedule", daemon=True)
-    with _answered(stop, on_stop):
-        worker.start()
-        while worker.is_alive():
-            worker.join(0.2)
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(1) as pool, _answered(stop, on_stop):
+        done = pool.submit(work, stop)
+        while not done.done():
+            wait([done], timeout=0.2)
+    done.result()
 
 
 @contextmanager
