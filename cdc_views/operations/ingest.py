@@ -12,23 +12,13 @@ from tempfile import TemporaryDirectory
 from deltalake import DeltaTable
 
 from cdc_views.errors import UnsupportedError, UsageError
-from cdc_views.landing import (
-    LandingReport,
-    Progress,
-    ReplayReport,
-    StreamLander,
-    create_raw,
-    exists,
-    land,
-    open_raw,
-    quarantine_location,
-    replay,
-)
+from cdc_views.landing import StreamLander, create_raw, exists, land, open_raw, quarantine_location, replay
 from cdc_views.landing.denylist import Denylist
 from cdc_views.landing.external import Adaptation, adapt
 from cdc_views.landing.external.sinks import SinkColumns
 from cdc_views.landing.quarantine import waiting
 from cdc_views.landing.redaction import without_values
+from cdc_views.landing.report import LandingReport, Progress, ReplayReport
 from cdc_views.operations.context import TableContext
 from cdc_views.operations.damage import naming_damage
 from cdc_views.operations.known_raw import check_known, remember

@@ -19,7 +19,7 @@ from cdc_views.operations.context import TableContext
 from cdc_views.project.paths import is_url
 from cdc_views.state.identity import RawMismatchError, entry_digest, is_continued, path_of, why_not_continued
 from cdc_views.state.state_table import is_built
-from cdc_views.state.taking import why_taken
+from cdc_views.state.tail import why_taken
 
 _BACK = "put it back: mount its disk, or correct `raw.table` in the project file"
 

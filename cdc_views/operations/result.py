@@ -89,16 +89,14 @@ class Result(Answer):
         nested ones of whole numbers or times       Arrow's (`pandas.ArrowDtype`)
         ==========================================  =====================================================
 
-        Raises:
-            UsageError: pandas is not installed (`pip install 'cdc-views[pandas]'`).
+        Raises `UsageError` if pandas is not installed (`pip install 'cdc-views[pandas]'`).
         """
         return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> polars.DataFrame:
         """Return `to_arrow()` as a Polars DataFrame, in Polars' types of the same names; every number is exact.
 
-        Raises:
-            UsageError: Polars is not installed (`pip install polars`).
+        Raises `UsageError` if Polars is not installed (`pip install polars`).
         """
         with needs("`to_polars`", extra="polars"):
             import polars
@@ -117,8 +115,7 @@ class Result(Answer):
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return `to_arrow()` as a Spark DataFrame of `session`; a time is text, since Spark has none of ns.
 
-        Raises:
-            UsageError: PySpark is not installed (`pip install 'cdc-views[spark]'`).
+        Raises `UsageError` if PySpark is not installed (`pip install 'cdc-views[spark]'`).
         """
         with needs("`to_spark`", extra="spark"):
             import pyspark  # noqa: F401

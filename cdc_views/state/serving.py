@@ -39,8 +39,7 @@ from cdc_views.state.buckets import in_buckets
 from cdc_views.state.identity import Mark
 from cdc_views.state.run import at_rest, digits_for
 from cdc_views.state.state_table import checked, id_of, open_state
-from cdc_views.state.tail import tail_of
-from cdc_views.state.taking import why_changed
+from cdc_views.state.tail import tail_of, why_changed
 from cdc_views.storage.conflicts import retried
 from cdc_views.storage.relation import RawTable, Relation
 from cdc_views.storage.shown_relation import casts_of

@@ -31,8 +31,7 @@ from cdc_views.state.identity import (
     path_of,
     why_not_continued,
 )
-from cdc_views.state.tail import DROPPED
-from cdc_views.state.taking import why_changed, why_taken
+from cdc_views.state.tail import DROPPED, why_changed, why_taken
 from cdc_views.storage.conflicts import ConflictError
 from cdc_views.storage.relation import LAYOUT_VERSION, Relation
 

@@ -1,4 +1,4 @@
-"""The files that landed in a raw table since a state was brought up to date, from Delta's log.
+"""What Delta's log says of a raw table since a state was brought up to date: files that landed, and events taken out of it.
 
 Only commits that change data count: OPTIMIZE rewrites files that the state has read. After a commit that removes data (a
 DELETE, an overwrite) the state has more than raw, so it must be rebuilt. Retention drops only facts that a state covers, and
@@ -8,10 +8,10 @@ marks its commits.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
+from itertools import count
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 
 from cdc_views.errors import EngineError, UsageError
 from cdc_views.landing.delta import open_delta, recorded
+from cdc_views.landing.external.adaptation import ADAPTED
 from cdc_views.landing.raw_table import is_delta
 from cdc_views.state.identity import entry_of, path_of
 
@@ -32,6 +33,9 @@ Each file that it adds has the facts of a file that it removes. It is new data o
 """
 DROPPED = "cdc-views:dropped-through"
 """The transaction id with the instant (µs) before which events were dropped from raw; 0: they were restored."""
+_Actions = list[dict[str, Any]]
+_AUTHOR = (b'{"txn"', b'{"commitInfo"')
+"""How log lines begin that name the author of a commit; the others, one a file, may be many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +52,6 @@ class Tail:
     """Why the state must be rebuilt instead; empty if it need not be."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    adds: Sequence[Mapping[str, Any]]
-    removes: Sequence[Mapping[str, Any]]
-    mark: str
-    """RETENTION, ERASURE or nothing."""
-
-
 def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     """Return the files that `raw`, at its open version, gained since version `after`.
 
@@ -69,11 +65,12 @@ def tail_of(raw: DeltaTable, *, after: int) -> Tail:
     if not all(entry.is_file() for entry in entries):
         return _by_difference(raw, active, after=after)
     added: dict[str, int | None] = {}
-    for commit in map(_commit, entries):
-        if why := _takes_away(commit, added):
+    for actions in (_actions(entry.read_bytes().splitlines()) for entry in entries):
+        gone = set(map(_path, _files(actions, "remove")))
+        if why := _takes_away(actions, is_unseen=not gone.isdisjoint(added)):
             return Tail(version, rebuild=why)
-        added |= {unquote(add["path"]): _rows_in(add) for add in commit.adds if add.get("dataChange", True)}
-        if not commit.mark and any(unquote(gone["path"]) in added for gone in commit.removes):
+        added |= {_path(add): _rows_in(add) for add in _changes(actions, "add")}
+        if not _has_mark(actions, RETENTION, ERASURE) and not gone.isdisjoint(added):
             # new files were rewritten before the state read them: read their replacements
             return _by_difference(raw, active, after=after)
     return _tail(version, {path: added[path] for path in active if path in added}, active)
@@ -112,24 +109,12 @@ def active_files(raw: DeltaTable) -> dict[str, str]:
     return found
 
 
-def _commit(entry: Path) -> _Commit:
-    adds, removes, mark = [], [], ""
-    for action in (json.loads(line) for line in entry.read_text("utf-8").splitlines() if line.strip()):
-        if "add" in action:
-            adds.append(action["add"])
-        elif "remove" in action:
-            removes.append(action["remove"])
-        elif "commitInfo" in action:
-            told = json.dumps(action["commitInfo"])
-            mark = next((known for known in (RETENTION, ERASURE) if known in told), "")
-    return _Commit(adds, removes, mark)
-
-
-def _takes_away(commit: _Commit, added: Mapping[str, int | None]) -> str:
-    has_vectors = any(add.get("deletionVector") for add in commit.adds)
-    if not has_vectors and commit.mark == RETENTION and any(unquote(gone["path"]) in added for gone in commit.removes):
+def _takes_away(actions: _Actions, *, is_unseen: bool) -> str:
+    """Why a state must be rebuilt after a commit; `is_unseen`: it removes files that the state has not read."""
+    has_vectors = any(add.get("deletionVector") for add in _files(actions, "add"))
+    if is_unseen and not has_vectors and _has_mark(actions, RETENTION):
         return "events that this state has not seen were dropped from the raw table"
-    is_deletion = not commit.mark and any(remove.get("dataChange", True) for remove in commit.removes)
+    is_deletion = any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE)
     return "events were deleted from the raw table" if is_deletion or has_vectors else ""
 
 
@@ -155,3 +140,97 @@ def check_whole(location: str, *, what: str) -> None:
         f"{location}: events that landed before {when} were dropped from raw, so {what} would be wrong: the state has only "
         "what won; restore their archive with `cdc-views maintain --restore-raw DIR`, or ask what state and newer events tell"
     )
+
+
+def why_taken(location: str, version: int, newest: int | None = None) -> str:
+    """Return which commit took events out of a raw table after `version`, which had all; empty if none did.
+
+    DELETE, RESTORE and overwriting take events, and landing does not land a file again. Commits of retention, of `forget`
+    and of tables derived from found ones are marked, and do not count. Neither do events that a RESTORE brought back.
+
+    Without the `newest` version, reads on to the first that does not exist. Empty for a table that is not on a local disk.
+    """
+    taken: dict[str, str] = {}
+    made: dict[str, str] = {}
+    for number in count(version + 1) if newest is None else range(version + 1, newest + 1):
+        try:
+            content = entry_of(location, number).read_bytes()
+        except OSError:
+            if newest is None:
+                break
+            continue  # Delta has removed the entry, so its changes are unknown
+        if b'"remove"' not in content and not taken:
+            continue
+        actions = _actions(content.splitlines())
+        if any(_changes(actions, "remove")) and not _has_mark(actions, RETENTION, ERASURE, ADAPTED):
+            _follow(actions, taken, made, f"{_named(actions, number)} took events out of it; {_undone(number)}")
+        else:
+            _follow(actions, taken, {}, "")
+    return next(iter(taken.values()), "")
+
+
+def why_changed(location: str, version: int, *, ours: str) -> str:
+    """Return how somebody else changed the rows of a state or a serving table; empty if nobody did, or it was undone.
+
+    Reads the commits from its newest `version` back to the newest of ours, which never builds on another's: the one with a
+    transaction id that begins with `ours`. Empty for a table that is not on a local disk.
+    """
+    theirs: list[tuple[int, _Actions]] = []
+    for number in range(version, -1, -1):
+        try:
+            content = entry_of(location, number).read_bytes()
+        except OSError:
+            break
+        authors = _actions(line for line in content.splitlines() if line.startswith(_AUTHOR))
+        if _has_mark(authors, ERASURE):
+            continue  # `forget` may follow any commit
+        if any(str(action["txn"]["appId"]).startswith(ours) for action in authors if "txn" in action):
+            break
+        theirs.append((number, _actions(content.splitlines())))
+    gone: dict[str, str] = {}
+    come: dict[str, str] = {}
+    for number, actions in reversed(theirs):
+        _follow(actions, gone, come, f"{_named(actions, number)} is somebody else's; {_undone(number)}")
+    return next(iter((gone | come).values()), "")
+
+
+def _follow(actions: _Actions, gone: dict[str, str], come: dict[str, str], why: str) -> None:
+    """Apply one commit to the files `gone` and `come` since, noting `why`; if that is empty, its removals do not count."""
+    for path in map(_path, _changes(actions, "remove")) if why else ():
+        if come.pop(path, None) is None:
+            gone[path] = why
+    for add in _files(actions, "add"):
+        path = _path(add)
+        is_whole = not add.get("deletionVector")
+        if is_whole and gone.pop(path, None) is None and add.get("dataChange", True):
+            come[path] = why
+
+
+def _named(actions: _Actions, number: int) -> str:
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return f"its version {number} ({info.get('operation', 'unknown')})"
+
+
+def _undone(number: int) -> str:
+    return f"Delta's RESTORE to version {number - 1} undoes it"
+
+
+def _actions(lines: Iterable[bytes]) -> _Actions:
+    return [json.loads(line) for line in lines if line.strip()]
+
+
+def _files(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
+    return (action[kind] for action in actions if kind in action)
+
+
+def _changes(actions: _Actions, kind: str) -> Iterator[dict[str, Any]]:
+    return (file for file in _files(actions, kind) if file.get("dataChange", True))
+
+
+def _path(file: dict[str, Any]) -> str:
+    return unquote(file["path"])
+
+
+def _has_mark(actions: _Actions, *marks: str) -> bool:
+    authors = [json.dumps(action) for action in actions if "commitInfo" in action or "txn" in action]
+    return any(mark in text for text in authors for mark in marks)

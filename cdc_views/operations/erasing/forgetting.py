@@ -270,7 +270,7 @@ class _Forgetting:
         known = self._events()
         for place in places_of(self.table):
             if place.holds is Holds.EVENTS:
-                proof.found(place, place.path, {"events of the key": len(known.about)})
+                proof.found(place, Path(place.location), {"events of the key": len(known.about)})
         for letters in self._letters():
             proof.leftovers.append(Leftover("dead letters", str(letters.file), f"{len(letters.lines):,} events of the key"))
         return Erasure(

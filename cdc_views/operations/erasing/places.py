@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from cdc_views.landing.raw_table import is_delta, quarantine_location
 from cdc_views.operations.context import TableContext
@@ -32,11 +31,6 @@ class ErasableTable:
     what: str
     location: str
     holds: Holds
-
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-        return Path(self.location)
 
 
 def places_of(table: TableContext) -> list[ErasableTable]:

@@ -187,13 +187,13 @@ class _Search:
 
     def search_others(self) -> None:
         """Search the files that are no part of the newest version, and the log."""
-        for file in sorted(path for path in self.place.path.rglob("*") if path.is_file()):
+        for file in sorted(path for path in Path(self.place.location).rglob("*") if path.is_file()):
             if str(file) not in self.active:
                 with suppress(FileNotFoundError):  # a temporary file of a writer, gone since the listing
                     self.proof.found(self.place, file, self._found_in(file))
 
     def _found_in(self, file: Path) -> Mapping[str, int]:
-        is_log, is_parquet = LOG in file.relative_to(self.place.path).parts, file.suffix == _PARQUET
+        is_log, is_parquet = LOG in file.relative_to(Path(self.place.location)).parts, file.suffix == _PARQUET
         try:
             if is_parquet and is_log:
                 return self._in_log(action for rows in self._rows(file) for action in rows.to_pylist())
@@ -223,7 +223,7 @@ class _Search:
         found: dict[str, int] = {}
         for action in actions:
             add = action.get("add") or {}
-            is_active = str(self.place.path / str(add.get("path"))) in self.active
+            is_active = str(Path(self.place.location) / str(add.get("path"))) in self.active
             stats = add.get("stats_parsed") or (json.loads(add["stats"], parse_float=Decimal) if add.get("stats") else {})
             for bound in ("minValues", "maxValues"):
                 for path, value in _json_leaves("", stats.get(bound) or {}):
@@ -264,4 +264,6 @@ def _about(rows: pa.Table, key: ErasedKey) -> pa.Table:
 
 
 def _parquet_files(place: ErasableTable) -> list[Path]:
-    return sorted(path for path in place.path.rglob(f"*{_PARQUET}") if LOG not in path.relative_to(place.path).parts)
+    return sorted(
+        path for path in Path(place.location).rglob(f"*{_PARQUET}") if LOG not in path.relative_to(Path(place.location)).parts
+    )

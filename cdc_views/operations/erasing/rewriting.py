@@ -76,15 +76,19 @@ def without_bounds(table: DeltaTable) -> int:
 
 def _copied(root: Path, file: dict[str, Any]) -> Iterator[Any]:
     """Actions that copy a file under a new name, with its modification time, and remove the old one; no data change."""
-    path = PurePosixPath(unquote(file["path"]))
-    name, parts = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
+    path, name, parts = _names(file)
     shutil.copyfile(root / path, root / name)
     made, size, rows = file["modification_time"], file["size_bytes"], file["num_records"]
     at = int(made.timestamp() * 1000) if isinstance(made, datetime) else int(made)
     yield AddAction(name, size, parts, at, data_change=False, stats=statistics(rows))
-    yield RemoveAction(
-        str(path), data_change=False, deletion_timestamp=int(time.time() * 1000), size=size, partition_values=parts
-    )
+    gone = int(time.time() * 1000)
+    yield RemoveAction(path, data_change=False, deletion_timestamp=gone, size=size, partition_values=parts)
+
+
+def _names(file: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    """The path of a file in its table, that of a new one beside it, and the partition values of both."""
+    path = PurePosixPath(unquote(file["path"]))
+    return str(path), str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet")), dict(file.get("partition") or {})
 
 
 def commit_actions(table: DeltaTable, actions: list[Any], *, mark: str, transactions: Mapping[str, int] | None = None) -> None:
@@ -121,14 +125,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 def _replaced(root: Path, file: dict[str, Any], change: Change, *, is_seen: bool) -> Iterator[Any]:
     """The new file, if any row is kept, and the removal of the old one."""
     now = int(time.time() * 1000)
-    path = PurePosixPath(unquote(file["path"]))
-    name = str(path.with_name(f"part-00000-{uuid4()}-c000.zstd.parquet"))
-    parts = dict(file.get("partition") or {})
+    path, name, parts = _names(file)
     rows = written(root / path, root / name, change)
     if rows:
         size = (root / name).stat().st_size
         yield AddAction(name, size, parts, now, data_change=not is_seen, stats=statistics(rows))
-    yield RemoveAction(str(path), data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
+    yield RemoveAction(path, data_change=True, deletion_timestamp=now, size=file["size_bytes"], partition_values=parts)
 
 
 def written(old: Path, new: Path, change: Change) -> int:

@@ -63,11 +63,9 @@ def expected_of(
 
 
 def replicas(table: TableContext, expected: Expected) -> ReplicaReport:
-    """Return on how many nodes each cell fact of a table was seen, and how each node stands.
+    """Return on how many nodes each cell fact of a table was seen, and each node's status.
 
-    Raises:
-        UsageError: Nothing has landed yet.
-        EngineError: The raw table cannot be read.
+    Raises `UsageError` if nothing has landed yet.
     """
     return count(_landed(table), expected)
 
@@ -77,8 +75,7 @@ def list_partial(
 ) -> Iterator[PartialFact]:
     """Return one by one the cell facts that node `only_on` alone has shown, that too few nodes have (`incomplete`), or both.
 
-    Raises:
-        UsageError: Nothing has landed yet, or there is no such node.
+    Raises `UsageError` if nothing has landed yet, or there is no such node.
     """
     reader = Reader(_landed(table))
     known = tuple(sorted({*reader.landed, *expected.nodes}))
