@@ -233,7 +233,7 @@ class BigQueryEngine:
             for made in (ddl.dataset(target.raw.rpartition(".")[0], self.config), ddl.raw_table(target, self.config)):
                 self._make(made, raw.relation)
 
-        # of a derived raw table both have one name (`cdc_views.operations.warehouse_state.state_name`); no other is ever emptied
+        # of a derived raw table both have one name (`StateDefinition.name`); no other is ever emptied
         state = StateDefinition(target.raw.rpartition(".")[2], raw)
         merging = merging_of(self.place.dataset(self.place.state), self.config, state)
         return Incoming(self.connection, raw, target.raw, make, merging)

@@ -85,24 +85,17 @@ def _write(file: Path, text: str) -> None:
 def new_project(name: str, *, schema: str, tables: Sequence[str], raw_format: str) -> str:
     """Return the text of a project file for tables in that order; `schema` is the path to write into it."""
     lines = [_HEADER, f"name: {_scalar(name)}", "engine: duckdb", "warehouse: ./warehouse", "tables:"]
-    for table, view in zip(tables, _view_names(tables), strict=True):
-        lines += [f"  - name: {_scalar(table)}", f"    schema: {_scalar(schema)}", "    raw:", f"      format: {raw_format}"]
-        if view != split_name(table)[1]:
-            lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")
-    return "\n".join(lines) + "\n"
-
-
-def _view_names(tables: Sequence[str]) -> list[str]:
-    """The tables' own names, numbered where two of a keyspace differ in case alone."""
     taken: set[str] = set()
-    names = []
     for table in tables:
         keyspace, own = split_name(table)
+        # engines do not tell names apart by case: of two that differ in it alone, one gets a number
         candidates = (own if number == 1 else f"{own}_{number}" for number in count(1))
-        name = next(name for name in candidates if f"{keyspace}.{name}".casefold() not in taken)
-        taken.add(f"{keyspace}.{name}".casefold())
-        names.append(name)
-    return names
+        view = next(view for view in candidates if f"{keyspace}.{view}".casefold() not in taken)
+        taken.add(f"{keyspace}.{view}".casefold())
+        lines += [f"  - name: {_scalar(table)}", f"    schema: {_scalar(schema)}", "    raw:", f"      format: {raw_format}"]
+        if view != own:
+            lines.append(f"    view: {{name: {_scalar(view)}}}  # engines do not tell names apart by case")
+    return "\n".join(lines) + "\n"
 
 
 def _scalar(text: str) -> str:
