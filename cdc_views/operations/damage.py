@@ -69,7 +69,8 @@ def damage_of(table: TableContext) -> DamagedFileError | None:
     if table.project.is_remote:
         return None
     for what, location, remedy in _kept(table):
-        for path, why in _damaged(location):
+        log = location / "_delta_log"
+        for path, why in (list(_damaged_log(log)) or _damaged_files(location)) if log.is_dir() else ():
             return DamagedFileError(table.name, what=what, file=path, why=why, remedy=remedy)
     return None
 
@@ -96,13 +97,6 @@ def _kept(table: TableContext) -> Iterator[tuple[str, Path, str]]:
         if (serving := table.serving_location) is not None:
             again = f"move {serving} away and run `cdc-views materialize --select {table.name}`, which builds it anew"
             yield "serving table", Path(serving), again
-
-
-def _damaged(location: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (file, why) for the damaged files of a Delta table, log files first."""
-    log = location / "_delta_log"
-    if log.is_dir():
-        yield from list(_damaged_log(log)) or _damaged_files(location)
 
 
 def _damaged_log(log: Path) -> Iterator[tuple[Path, str]]:

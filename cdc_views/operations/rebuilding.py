@@ -17,7 +17,7 @@ from cdc_views.operations.lateness import forgetting_of
 from cdc_views.plan.parts import STORED, Source
 from cdc_views.state import materialize, sources_of
 from cdc_views.state.identity import RawMismatchError
-from cdc_views.state.run import as_found, at_rest, build_with_state
+from cdc_views.state.run import at_rest, build_with_state, sources_with
 from cdc_views.state.state_table import StateTable, check_not_sole, checked, is_built, open_state
 from cdc_views.state.tail import check_whole
 
@@ -144,4 +144,4 @@ def _before(table: TableContext, old: StateTable | None) -> Sources | None:
         return None
     if old.mismatch or old.is_earlier:
         return at_rest(table.raw, old)
-    return as_found(table.raw, old) if old.changed else sources_of(table.raw, old.location)
+    return sources_with(table.raw, open_delta(table.raw.location), old) if old.changed else sources_of(table.raw, old.location)

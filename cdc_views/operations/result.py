@@ -41,7 +41,6 @@ class Answer:
     """What a reader should know, e.g. that nothing has landed yet; mostly empty."""
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
         return int(self.exact.num_rows)
 
     def rows(self) -> Iterator[dict[str, Any]]:

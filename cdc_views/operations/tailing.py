@@ -70,7 +70,6 @@ def _opened(table: TableContext) -> DeltaTable | None:
 
 
 def _by_age(raw: DeltaTable) -> list[str]:
-    """The absolute paths of the files, the oldest first."""
     with delta_errors(raw.table_uri):
         actions = pa.table(raw.get_add_actions(flatten=True)).select(["path", "modification_time"]).to_pylist()
         active = active_files(raw)

@@ -137,15 +137,11 @@ def sources_of(raw: RawTable, location: str, *, where: str | None = None) -> Sou
     belong to the raw table.
     """
     table = open_delta(raw.location)
-    return _since(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
+    return sources_with(raw, table, checked(open_state(location, raw.relation, raw=table), table), where=where)
 
 
-def as_found(raw: RawTable, state: StateTable) -> Sources | None:
-    """As `sources_of`, without a check that nobody else changed `state`."""
-    return _since(raw, open_delta(raw.location), state)
-
-
-def _since(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
+def sources_with(raw: RawTable, table: DeltaTable, state: StateTable | None, *, where: str | None = None) -> Sources | None:
+    """As `sources_of`, of a state that somebody else may have changed, and of `raw` as opened in `table`."""
     if state is None or state.raw_version is None:
         return None
     tail = tail_of(table, after=state.raw_version)

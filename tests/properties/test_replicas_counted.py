@@ -18,9 +18,8 @@ from helpers.tiers import often
 
 from cdc_views.engines.base import Engine, RawTable
 from cdc_views.model.schema import TableSchema
-from cdc_views.operations.replication import confirmed_raw, counting
+from cdc_views.operations.replication import PartialFact, confirmed_raw, counting, partial_facts
 from cdc_views.operations.replication.counting import Expected, Reader, count
-from cdc_views.operations.replication.listing import PartialFact, partial_facts
 from cdc_views.operations.replication.places import CellStructs, places
 from cdc_views.rules.codec.comparable import comparable, partition_identity
 from cdc_views.rules.facts import Bound, Origin

@@ -133,8 +133,6 @@ def forget_table(
 
 @dataclass(slots=True)
 class _Forgetting:
-    """One call."""
-
     table: TableContext
     key: ErasedKey
     now: int
