@@ -40,9 +40,7 @@ class FactPart:
     start: Bound | None
     """Where a range begins, in clustering order; None without a range."""
     end: Bound | None
-    """Where it ends."""
     written: int
-    """Its write time."""
 
 
 def json_object(members: Iterable[tuple[str, str]]) -> str:

@@ -201,7 +201,13 @@ def explain(
     names = [name for name in relation.arrow_schema().names if name in known]
     rows = table.to_pyarrow_dataset().to_table(columns=names, filter=condition)
     found = explain_facts(schema, facts_of(relation, rows), key=(partition, clustering), now=now)
-    return found if column is None else _only(found, column)
+    if column is None:
+        return found
+    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
+    is_static = schema.column(column).role is Role.STATIC
+    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
+    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
+    return replace(found, places=places, deletions=deletions)
 
 
 def explain_facts(
@@ -225,14 +231,6 @@ def explain_facts(
     alive = [place.column for place in places if place.winner is not None and place.winner.outcome is Outcome.SHOWN]
     is_row = any(is_static or column is None or column.role is not Role.STATIC for column in alive)
     return Explanation(schema, {c.name: v for c, v in named}, now, tuple(places), tuple(deletions), is_row)
-
-
-def _only(found: Explanation, column: str) -> Explanation:
-    places = tuple(place for place in found.places if place.column is not None and place.column.name == column)
-    is_static = found.schema.column(column).role is Role.STATIC
-    beside = {Scope.RANGE, Scope.ROW} if is_static else set()  # rule D2: those do not reach static columns
-    deletions = tuple(seen for seen in found.deletions if seen.column in ("", column) and seen.scope not in beside)
-    return replace(found, places=places, deletions=deletions)
 
 
 @dataclass(slots=True)

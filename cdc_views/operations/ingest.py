@@ -170,11 +170,9 @@ def readable(table: TableContext) -> Iterator[tuple[RawTable, str]]:
     Raises `RawMismatchError` if the raw table is gone or is not the one seen last.
     """
     adapted(table)
-    if table.project.is_remote:
-        yield table.raw, quarantine_note(table)
-        return
-    if exists(table.raw):
-        open_raw(table.raw, format_name=table.format.name)
+    if table.project.is_remote or exists(table.raw):
+        if not table.project.is_remote:
+            open_raw(table.raw, format_name=table.format.name)
         yield table.raw, quarantine_note(table)
         return
     with TemporaryDirectory(prefix="cdc-views-") as folder:

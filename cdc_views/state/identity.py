@@ -43,7 +43,6 @@ class Mark:
     """The raw commit that a state covers."""
 
     version: int
-    """Its version."""
     entry: int
     """The digest of its log entry; 0 if that could not be read."""
     step: int = 0

@@ -64,7 +64,6 @@ class Materialization:
     """What one call did."""
 
     is_new: bool
-    """Whether the state changed."""
     raw_version: int | None
     """The version of the raw table that the state covers now; None if a warehouse keeps both."""
     facts: int | None
@@ -75,9 +74,7 @@ class Materialization:
     merged: str = ""
     """`""`, or what the runs became: `runs` (one run), `overlay` or `base`."""
     state_facts: int = 0
-    """Facts in the state now."""
     state_bytes: int = 0
-    """Bytes of its files."""
     told: str = ""
     """The whole line for people, if it is not about the state alone."""
     late: int = 0
@@ -159,7 +156,9 @@ def at_rest(raw: RawTable, state: StateTable) -> Sources:
 def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
     """The files of state and tail, without the statistics of their footers (`_known`)."""
     files = {**state.parts.without(Part.LATE).files, Part.TAIL: FileSet(tail.files, tail.rows)}
-    if not _has_every_column(raw, state):
+    known = {*raw.relation.arrow_schema().names, PART, COVERS}
+    if raw.relation.schema.dropped or not known.issuperset(state.columns):
+        # a plain row may exist by a dropped cell alone (rules W2, W6)
         for part, plain in PLAIN_OF.items():
             files |= {part: state.of([part, plain]), plain: NO_FILES}
     if covered := state.of([Part.COVERED]).paths:
@@ -167,12 +166,6 @@ def _files(raw: RawTable, state: StateTable, tail: Tail) -> Sources:
         folder = covered_part(state.of(Source.BASE).paths)
         files[Part.COVERED] = FileSet(tuple(path for path in covered if part_in(path) == folder)[:1])
     return Sources(raw, tail.version, Parts(files))
-
-
-def _has_every_column(raw: RawTable, state: StateTable) -> bool:
-    """Whether no column was dropped. A plain row may exist by a dropped cell alone (rules W2, W6)."""
-    known = {*raw.relation.arrow_schema().names, PART, COVERS}
-    return not raw.relation.schema.dropped and known.issuperset(state.columns)
 
 
 def _known(sources: Sources, state: StateTable) -> Sources:

@@ -65,7 +65,6 @@ class Note:
     setting: str
     """A digest of everything else that decides how a fact shows (`setting_of`)."""
     state: str
-    """The Delta id of its state."""
     digits: int
     """The number of digits of the partition key's digest in a bucket's name."""
 
@@ -183,13 +182,11 @@ class Served:
     """What one call did to a serving table."""
 
     is_new: bool
-    """Whether anything was written."""
     raw_version: int
     """The version of the raw table that the rows show."""
     clock: int
     """The epoch second that the rows written last show."""
     rows: int
-    """Rows in the table now."""
     buckets: int = 0
     """How many buckets were written; 0 if the whole table was."""
     why: str = ""

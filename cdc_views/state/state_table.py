@@ -60,7 +60,6 @@ class StateTable:
     mark: Mark | None
     """The raw version that it covers; None before the first run."""
     parts: Parts
-    """The active files."""
     columns: tuple[str, ...] = ()
     """All columns that it ever had."""
     settled: int | None = None
@@ -127,7 +126,16 @@ def open_state(location: str, relation: Relation, *, raw: DeltaTable) -> StateTa
     if not is_delta(location):
         return None
     table = open_delta(location)
-    _check(location, table, relation)
+    metadata = table.metadata()
+    kind = _DESCRIPTION.match(str(metadata.description or ""))
+    if kind is None:
+        raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
+    if int(kind["layout"]) > LAYOUT_VERSION:
+        raise UsageError(f"{location}: has layout {kind['layout']}, newer than this version knows; update cdc-views")
+    if metadata.name != relation.schema.full_name or kind["order"] != relation.order.value:
+        raise UsageError(
+            f"{location}: is the state of {metadata.name} in order {kind['order']}; delete it, and `cdc-views materialize`"
+        )
     columns = tuple(field.name for field in table.schema().fields)
     changed = why_changed(location, table.version(), ours=_OURS)
     is_sole = bool(recorded(table, _SOLE))
@@ -232,19 +240,6 @@ def is_built(location: str) -> bool:
         return False
     table = open_delta(location)
     return recorded(table, TRANSACTION) is not None or bool(table.file_uris())
-
-
-def _check(location: str, table: DeltaTable, relation: Relation) -> None:
-    metadata = table.metadata()
-    found = _DESCRIPTION.match(str(metadata.description or ""))
-    if found is None:
-        raise UsageError(f"{location}: is a Delta table, but no state of cdc-views; move it away")
-    if int(found["layout"]) > LAYOUT_VERSION:
-        raise UsageError(f"{location}: has layout {found['layout']}, newer than this version knows; update cdc-views")
-    if metadata.name != relation.schema.full_name or found["order"] != relation.order.value:
-        raise UsageError(
-            f"{location}: is the state of {metadata.name} in order {found['order']}; delete it, and `cdc-views materialize`"
-        )
 
 
 _BOUND_DIGITS = 3

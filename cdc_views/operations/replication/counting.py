@@ -68,11 +68,9 @@ class ReplicaReport:
 
     table: str
     factor: int
-    """How many nodes should hold each."""
     copies: Mapping[int, int]
     """Number of nodes → cell facts that exactly so many have shown; from 1 to the number of nodes known."""
     nodes: tuple[NodeReport, ...]
-    """Every node known, by name."""
 
     @property
     def facts(self) -> int:

@@ -62,20 +62,16 @@ def places(schema: TableSchema) -> Iterator[CellStructs]:
         yield CellStructs(FactKind.RANGE, (names.DELETED,), deletion)
     for kind, columns in ((FactKind.STATIC, schema.statics), (FactKind.ROW, schema.regulars)):
         for column in columns:
-            yield from _of_column(kind, column)
-
-
-def _of_column(kind: FactKind, column: Column) -> Iterator[CellStructs]:
-    stored = physical_name(column.name)
-    if not column.type.is_multicell:
-        yield _cells(kind, column, (stored,), column.type)
-        return
-    yield CellStructs(kind, (stored, DELETION), (WRITTEN, DELETED_AT), column=column)
-    if isinstance(column.type, Udt):
-        for name, of_field in column.type.fields:
-            yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
-    else:
-        yield _elements(kind, column, (stored, CELLS))
+            stored = physical_name(column.name)
+            if not column.type.is_multicell:
+                yield _cells(kind, column, (stored,), column.type)
+                continue
+            yield CellStructs(kind, (stored, DELETION), deletion, column=column)
+            if isinstance(column.type, Udt):
+                for name, of_field in column.type.fields:
+                    yield _cells(kind, column, (stored, CELLS, physical_name(name)), of_field, field=name)
+            else:
+                yield _elements(kind, column, (stored, CELLS))
 
 
 def _cells(kind: FactKind, column: Column, steps: tuple[str, ...], value: LogicalType, field: str | None = None) -> CellStructs:
