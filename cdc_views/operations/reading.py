@@ -22,7 +22,6 @@ _CALLERS_FAULT = {
     "InvalidQueryError",  # BigQuery
 }  # fmt: skip
 """Errors of engines for a condition that they cannot evaluate."""
-_MOST_ROWS = (1 << 63) - 1
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def read_of(
 ) -> Read:
     """Return the read that `Table.query` and `Table.history` are asked for; raises `UsageError` for an invalid argument."""
     checked(where)
-    if limit is not None and not 0 <= limit <= _MOST_ROWS:
+    if limit is not None and not 0 <= limit < 1 << 63:
         raise UsageError(f"limit is {limit}; a number of rows, 0 or more and below 2^63, was expected")
     chosen = strategy_of(table, strategy)
     if written_as_of is not None and table.format.order is not WriteOrder.MICROS:

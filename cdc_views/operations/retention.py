@@ -49,9 +49,6 @@ from cdc_views.storage.relation_read import facts_of
 
 _DROPS, _ROWS = "cdc-views:drops", "cdc-views:dropped-rows"
 """Transaction ids: the number of drops since raw was whole, and their rows."""
-_LANDED = "_landed_at"
-_BEGINNING = 0
-"""An instant before every expiry: a read at it shows all expired cells."""
 REFUSED = (
     "`explain`, `history`, `replicas`, `query` with --raw-only, --confirmed, --landed-as-of or --written-as-of, `rebuild`, "
     "`materialize --full`, views of raw alone"
@@ -154,7 +151,8 @@ class _Dropping:
         if not recorded(table, DROPPED) and not kept.is_sole:
             late = Parts({Part.LATE: kept.of(Source.LATE)})  # raw has these facts too, but no read shows them (rule M2)
             others["raw"] = Sources(self.table.raw, state.raw_version, late, is_raw=True)
-        instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, _BEGINNING)
+        # a read at 0, before every expiry, shows all expired cells
+        instants = (self.clock,) if self.table.config.materialize.lateness else (self.clock, 0)
         for instant in instants:
             shown = self._read(state, instant)
             for what, other in others.items():
@@ -235,7 +233,7 @@ def _old(table: DeltaTable, through: int) -> tuple[int, int]:
 
 def _is_old(rows: pa.Table, through: int) -> pa.ChunkedArray:
     """Never null: a fact without an instant stays."""
-    landed = rows[_LANDED].cast(pa.timestamp("us", tz="UTC"))
+    landed = rows["_landed_at"].cast(pa.timestamp("us", tz="UTC"))
     return pc.fill_null(pc.less(landed, pa.scalar(through, pa.timestamp("us", tz="UTC"))), fill_value=False)
 
 

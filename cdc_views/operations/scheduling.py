@@ -32,9 +32,6 @@ if TYPE_CHECKING:  # who only takes the lock loads no state
     from cdc_views.project import TableConfig
     from cdc_views.state import Materialization
 
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of file systems without locks."""
-
 
 @contextmanager
 def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
@@ -50,7 +47,7 @@ def holding(folder: Path, *, table: str, wait: float = 0.0) -> Iterator[None]:
     except Timeout:
         raise TableLockedError(table=table, holder=_named(holder), waited=wait) from None
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):  # those of file systems without locks
             raise
     with held:
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -153,10 +150,6 @@ def job_of(table: Schedulable, *, engine: str | None = None) -> Job:
     return Job(table, lock_folder(table.project, table.config), cron=cron, engine=engine)
 
 
-_LONGEST_SLEEP = 30.0
-"""Seconds between looks at the clock, as it may be set and the machine may sleep."""
-
-
 class Clock(Protocol):
     """Tells the time and lets it pass."""
 
@@ -234,7 +227,7 @@ def run_schedule(jobs: Sequence[Job], *, clock: Clock, stop: Event) -> Iterator[
         next_one = min(scheduled, key=lambda one: one.due)
         seconds = (next_one.due - clock.now()).total_seconds()
         if seconds > 0:
-            clock.sleep(min(seconds, _LONGEST_SLEEP))
+            clock.sleep(min(seconds, 30.0))  # not longer, as the clock may be set and the machine may sleep
         else:
             yield from next_one.run(clock)
 

@@ -33,7 +33,6 @@ from cdc_views.storage.relation_read import facts_of
 
 BEFORE_ALL = -1
 """The version before the first."""
-_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def _lines(relation: Relation, raw: DeltaTable, files: Iterable[str]) -> Iterato
     for path in files:
         with delta_errors(raw.table_uri), pq.ParquetFile(path) as file:
             columns = [name for name in file.schema_arrow.names if name in wanted]
-            for rows in map(pa.Table.from_batches, ([batch] for batch in file.iter_batches(_ROWS, columns=columns))):
+            for rows in map(pa.Table.from_batches, ([batch] for batch in file.iter_batches(10_000, columns=columns))):
                 for fact, landed_at in zip(facts_of(relation, rows), rows.column("_landed_at").to_pylist(), strict=True):
                     yield _fact_text(relation, fact, landed_at)
 

@@ -52,8 +52,6 @@ _MARK = "cdc-views serving table"
 _BOUNDS = {"delta.dataSkippingStatsColumns": CHANGES_AT}
 """The only column with statistics in Delta's log. Keys span each bucket, texts would be kept in full, and deltalake fails at
 dates beyond the year 262143."""
-_LAST_COMMITS = 50
-"""The number of commits to search for our newest. Commits after it only compact files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,7 @@ def open_serving(location: str, relation: Relation, *, state_id: str) -> Serving
 
 def _notes(table: DeltaTable) -> Iterator[tuple[int, str]]:
     """(version, note) of the last commits, newest first."""
-    for commit in table.history(_LAST_COMMITS):
+    for commit in table.history(50):  # those after our newest only compact files
         text = commit.get(NOTE) or commit.get("userMetadata")
         if text:
             yield int(commit["version"]), text

@@ -83,10 +83,6 @@ class ReplicaReport:
         return sum(facts for copies, facts in self.copies.items() if copies < self.factor)
 
 
-_MOSTLY = 4
-"""A node that lacks all but one in so many of the facts from the first it lacks on lags: logs differ in their order."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expected:
     """The expectation: the factor, nodes besides those that landed, and how long (µs) a node may be silent."""
@@ -224,7 +220,8 @@ class _Node:
         if self.landed is None or (self.lacking and self.landed.last <= quiet_since):
             status = NodeStatus.SILENT
         elif self.lacking:
-            is_tail = after * _MOSTLY <= after + _witness(self.lacking)[1]
+            # it has at most a quarter of the facts from the first that it lacks on: logs differ in their order
+            is_tail = after * 4 <= after + _witness(self.lacking)[1]
             status = NodeStatus.MISSING if self.is_behind and not is_tail else NodeStatus.LAGGING
         return NodeReport(
             self.name,
