@@ -66,8 +66,7 @@ def part_row(schema: TableSchema, part: FactPart) -> JsonRow:
 
 def verdict(explanation: Explanation) -> str:
     """Return whether the row exists at the explanation's instant, in words."""
-    does = "exists" if explanation.is_row else "does not exist"
-    return f"the row {does} at {explanation.now}"
+    return f"the row {'exists' if explanation.is_row else 'does not exist'} at {explanation.now}"
 
 
 def candidate_rows(explanation: Explanation) -> Iterator[JsonRow]:

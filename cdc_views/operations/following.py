@@ -23,8 +23,6 @@ from cdc_views.state import Materialization
 
 AVAILABLE_NOW = "available-now"
 _INTERVAL = re.compile(r"([1-9]\d{0,5}) *(second|minute|hour)s?\Z")
-LOCK_WAIT = 600.0
-"""How many seconds a run waits for another run of its table."""
 
 OnRun = Callable[[str, Materialization], None]
 """Called with a table's name and what a run of it did."""
@@ -73,7 +71,7 @@ def _followed(table: TableContext, engine: Engine, on_run: OnRun) -> Followed:
     """Run the table once: its state may be behind although its stream has seen everything."""
 
     def materialized() -> Materialization:
-        with holding(lock_folder(table.project, table.config), table=table.name, wait=LOCK_WAIT):
+        with holding(lock_folder(table.project, table.config), table=table.name, wait=600.0):
             return materialize_on(engine, table)
 
     def run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -73,14 +73,13 @@ def state_of(table: TableContext) -> StateTable | None:
 
 def late_of(table: TableContext) -> list[LatePart]:
     """See `Table.late`."""
-    relation = table.relation
+    found: Iterable[LatePart] = ()
     if table.project.is_remote:
         with table.project.remote() as warehouse:
             late, purged = warehouse.late(table.config.slug, table.raw)
-        found = list(_parts_of(relation, late, dict(_through(relation, purged))))
-    else:
-        state = state_of(table)
-        found = [] if state is None else list(late_parts(table.raw, state))
+        found = _parts_of(table.relation, late, dict(_through(table.relation, purged)))
+    elif state := state_of(table):
+        found = late_parts(table.raw, state)
     return sorted(found, key=lambda part: (part.landed_at, part.written))
 
 

@@ -40,32 +40,27 @@ class TableStatus:
 
 def status_of(table: TableContext) -> TableStatus:
     """Return the status of a table; raises `EngineError` for an unreadable log."""
-    state = table.state_location if is_delta(table.state_location) else None
+    state_location = table.state_location if is_delta(table.state_location) else None
+    location = table.raw.location
     try:
         adapted(table)
-        return _found(table, state)
+        if not is_delta(location):
+            return TableStatus(table.name, table.location)
+        with delta_errors(location):
+            raw = DeltaTable(location)
+            facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
+        state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
+        covers = None if state is None else state.raw_version
+        tail = None if covers is None else tail_of(raw, after=covers)
     except MismatchError as error:
-        return TableStatus(table.name, table.location, state=state, problem=str(error))
-
-
-def _found(table: TableContext, state_location: str | None) -> TableStatus:
-    location = table.raw.location
-    if not is_delta(location):
-        return TableStatus(table.name, table.location)
-    with delta_errors(location):
-        raw = DeltaTable(location)
-        facts, newest = rows_of(raw), next(iter(raw.history(1)), {})
+        return TableStatus(table.name, table.location, state=state_location, problem=str(error))
     millis = newest.get("timestamp")
-    changed_at = None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds")
-    state = checked(open_state(table.state_location, table.relation, raw=raw), raw)
-    covers = None if state is None else state.raw_version
-    tail = None if covers is None else tail_of(raw, after=covers)
     return TableStatus(
         table.name,
         table.location,
         raw.version(),
         facts,
-        changed_at,
+        None if millis is None else datetime.fromtimestamp(millis / 1000, timezone.utc).isoformat(timespec="seconds"),
         waiting(table.raw)[0],
         state_location,
         covers,

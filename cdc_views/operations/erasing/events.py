@@ -73,7 +73,6 @@ def _is_about(letter: bytes, decoder: Decoder, key: ErasedKey) -> bool:
     return False
 
 
-_COLUMNS = ["event_id", "line", "offset", "event", "replay"]
 _FRAGMENT = "the start of an event that landed whole; its bytes were removed with those of a forgotten key"
 _DROPPED = "could not be decoded, and was dropped when a key was forgotten"
 
@@ -99,7 +98,7 @@ def attributed(location: str, decoder: Decoder, key: ErasedKey, *, is_external: 
     """Return whose the events in the quarantine at `location` are; `is_external`: rows of an external table."""
     known = Attributed()
     with delta_errors(location):
-        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=_COLUMNS)
+        batches = DeltaTable(location).to_pyarrow_dataset().to_batches(columns=["event_id", "line", "offset", "event", "replay"])
     for row in (row for batch in batches for row in batch.to_pylist() if row["event"]):
         if row["replay"] == RESOLVED:
             known.fragments.append(row["event_id"])

@@ -34,9 +34,9 @@ _PARQUET = ".parquet"
 _PREDICATES = ("predicate", "matchedPredicates", "mergePredicate")
 _OURS = frozenset({KIND, PART})
 """Columns with a few values of our own."""
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
 _CUT = 32
 _LEAST_TEXT = 4
-Leaf = tuple[str, pa.Array]
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class ValuesToErase:
                 yield path, set(found.unique().to_pylist()) & wanted
 
 
-def leaves_of(rows: pa.Table) -> Iterator[Leaf]:
+def leaves_of(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
     """Yield every leaf of every chunk; elements of lists without regard to their row, null structs without parts."""
     for name in rows.column_names:
         if name not in _OURS:
@@ -96,22 +96,17 @@ def leaves_of(rows: pa.Table) -> Iterator[Leaf]:
                 yield from _leaves(name, chunk)
 
 
-def _leaves(path: str, array: pa.Array) -> Iterator[Leaf]:
+def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     if pa.types.is_struct(array.type):
         for part, flat in zip(array.type, array.flatten(), strict=True):
             yield from _leaves(f"{path}.{part.name}", flat)
     elif pa.types.is_map(array.type):
         yield from _leaves(f"{path}[].key", array.keys)
         yield from _leaves(f"{path}[].value", array.items)
-    elif _is_list(array.type):
+    elif any(is_list(array.type) for is_list in _LISTS):
         yield from _leaves(f"{path}[]", array.flatten())
     else:
         yield path, array
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
-    return any(is_such(kind) for is_such in tests)
 
 
 @dataclass(frozen=True, slots=True)
